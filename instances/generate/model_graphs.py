@@ -6,7 +6,6 @@ to the others at 200 GB/s.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +14,8 @@ import numpy as np
 from instances.files.columns import Floats
 from instances.generate import networks
 from instances.generate.draws import Draws
-from instances.generate.model import Model
 from instances.graph import Graph
+from instances.models.model import Model
 from instances.pipeline import Instance
 
 FLOPS = 100e12 / 1e6  # a microsecond
@@ -58,7 +57,7 @@ def _instance(
     """
     model = network(**shape)
     count = len(model.operators)
-    output = np.array([float(operator.output_bytes) for operator in model.operators])
+    output = np.array([float(model.bytes_written(operator)) for operator in range(count)])
     params = _params(model)
     edges = np.array(list(model.edges()), dtype=np.int64).reshape(-1, 2)
     read = np.zeros(count)
@@ -81,6 +80,7 @@ def _instance(
 
 
 def _params(model: Model) -> Floats:
-    """Bytes of parameters of every operator; operators that share weights have equal parts of them."""
-    users = Counter(operator.weight_name for operator in model.operators)
-    return np.array([float(round(op.weight_bytes / users[op.weight_name])) for op in model.operators])
+    """Bytes of parameters of every operator; operators that share a parameter have equal parts of it."""
+    users = [len(readers) for readers in model.readers()]
+    read = (model.parameters(operator) for operator in range(len(model.operators)))
+    return np.array([float(sum(round(model.tensors[t].bytes / users[t]) for t in tensors)) for tensors in read])

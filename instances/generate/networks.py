@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from instances.errors import InputError
-from instances.generate.model import Model
+from instances.generate.builder import Network
+from instances.models.model import Model
 
 
 def _divides(divisor: int, whole: int, place: str) -> int:
@@ -22,7 +23,7 @@ def transformer(
     ``head_groups``: in how many separate operators the heads of a layer are computed.
     """
 
-    def block(model: Model, stream: int, shape: Mapping[str, int]) -> int:
+    def block(model: Network, stream: int, shape: Mapping[str, int]) -> int:
         return _feed_forward(model, _attention(model, stream, shape, heads, head_groups), shape)
 
     return _stacked(block, layers, {"batch": batch, "sequence": sequence, "model": width}, vocabulary)
@@ -36,17 +37,17 @@ def mixture_of_experts(
     ``expert_groups``: in how many separate operators the experts of a layer are computed.
     """
 
-    def block(model: Model, stream: int, shape: Mapping[str, int]) -> int:
+    def block(model: Network, stream: int, shape: Mapping[str, int]) -> int:
         return _experts(model, _attention(model, stream, shape, heads, 1), shape, experts, expert_groups)
 
     return _stacked(block, layers, {"batch": batch, "sequence": sequence, "model": width}, vocabulary)
 
 
 def _stacked(
-    block: Callable[[Model, int, Mapping[str, int]], int], layers: int, shape: Mapping[str, int], vocabulary: int
+    block: Callable[[Network, int, Mapping[str, int]], int], layers: int, shape: Mapping[str, int], vocabulary: int
 ) -> Model:
     """Blocks one after another between the embedding of tokens and the distribution of the next one."""
-    model = Model()
+    model = Network()
     stream = _embedding(model, shape, vocabulary)
     for layer in range(1, layers + 1):
         model.layer = layer
@@ -56,7 +57,7 @@ def _stacked(
     return model
 
 
-def _embedding(model: Model, shape: Mapping[str, int], vocabulary: int) -> int:
+def _embedding(model: Network, shape: Mapping[str, int], vocabulary: int) -> int:
     """A look-up in a table whose rows may be spread over devices, which then sum what they found."""
     tokens = shape["batch"] * shape["sequence"] * shape["model"]
     loops = {**shape, "vocabulary": vocabulary}
@@ -65,7 +66,7 @@ def _embedding(model: Model, shape: Mapping[str, int], vocabulary: int) -> int:
     )
 
 
-def _logits(model: Model, stream: int, shape: Mapping[str, int], vocabulary: int) -> int:
+def _logits(model: Network, stream: int, shape: Mapping[str, int], vocabulary: int) -> int:
     norm = _norm(model, "final-norm", stream, shape)
     loops = {**shape, "vocabulary": vocabulary}
     return model.add(
@@ -73,17 +74,17 @@ def _logits(model: Model, stream: int, shape: Mapping[str, int], vocabulary: int
     )
 
 
-def _norm(model: Model, role: str, stream: int, shape: Mapping[str, int]) -> int:
+def _norm(model: Network, role: str, stream: int, shape: Mapping[str, int]) -> int:
     """Normalisation over the model dimension, which therefore stays whole."""
     return model.add(role, [stream], shape, "batch sequence model", each=8, weight="model", whole="sequence model")
 
 
-def _add(model: Model, role: str, branch: int, stream: int, shape: Mapping[str, int]) -> int:
+def _add(model: Network, role: str, branch: int, stream: int, shape: Mapping[str, int]) -> int:
     """A residual connection, fused with the end of its branch."""
     return model.add(role, [branch, stream], shape, "batch sequence model", whole="sequence", fused=True)
 
 
-def _attention(model: Model, stream: int, shape: Mapping[str, int], heads: int, groups: int) -> int:
+def _attention(model: Network, stream: int, shape: Mapping[str, int], heads: int, groups: int) -> int:
     """Multi-head self-attention with its residual connection."""
     m = shape["model"]
     head = _divides(heads, m, "heads")
@@ -107,7 +108,7 @@ def _tags(groups: int) -> list[str]:
     return [f"-{group}" for group in range(groups)] if groups > 1 else [""]
 
 
-def _head_group(model: Model, norm: int, split: Mapping[str, int], tag: str) -> int:
+def _head_group(model: Network, norm: int, split: Mapping[str, int], tag: str) -> int:
     """Queries, keys and values of some heads, and what these attend to."""
     b, s, heads, head = (split[dim] for dim in ("batch", "sequence", "heads", "head"))
     query, key, value = (
@@ -144,7 +145,7 @@ def _head_group(model: Model, norm: int, split: Mapping[str, int], tag: str) -> 
     )
 
 
-def _feed_forward(model: Model, stream: int, shape: Mapping[str, int]) -> int:
+def _feed_forward(model: Network, stream: int, shape: Mapping[str, int]) -> int:
     """Two dense layers with four times the width between them, and a residual connection."""
     norm = _norm(model, "norm2", stream, shape)
     wide = {**shape, "hidden": 4 * shape["model"]}
@@ -155,7 +156,7 @@ def _feed_forward(model: Model, stream: int, shape: Mapping[str, int]) -> int:
     return _add(model, "add2", down, stream, shape)
 
 
-def _experts(model: Model, stream: int, shape: Mapping[str, int], experts: int, groups: int) -> int:
+def _experts(model: Network, stream: int, shape: Mapping[str, int], experts: int, groups: int) -> int:
     """A router, and groups of experts that each work on the tokens sent to them (2 experts a token)."""
     b, s, m = shape["batch"], shape["sequence"], shape["model"]
     norm = _norm(model, "norm2", stream, shape)
@@ -182,7 +183,7 @@ def _experts(model: Model, stream: int, shape: Mapping[str, int], experts: int, 
     return _add(model, "add2", combine, stream, shape)
 
 
-def _expert_group(model: Model, norm: int, router: int, tokens: Mapping[str, int], tag: str) -> int:
+def _expert_group(model: Network, norm: int, router: int, tokens: Mapping[str, int], tag: str) -> int:
     """Some experts: their tokens, and two dense layers."""
     wide = {**tokens, "hidden": 4 * tokens["model"]}
     inner = {dim: wide[dim] for dim in ("batch", "experts", "capacity", "hidden")}
@@ -224,7 +225,7 @@ def residual_network(*, batch: int, pixels: int, width: int, depth: int, classes
     groups = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
     if depth not in groups:
         raise InputError("generate", "depth", f"expected one of {', '.join(map(str, groups))}, found {depth}")
-    model = Model()
+    model = Network()
     image = {"batch": batch, "channel": 3, "pixel": pixels * pixels}
     stream = model.add("image", [], image, "batch channel pixel", flops=0, whole="channel pixel")
     area, channels = (pixels // 2) ** 2, width
@@ -247,7 +248,7 @@ def residual_network(*, batch: int, pixels: int, width: int, depth: int, classes
 
 
 def _convolution(
-    model: Model,
+    model: Network,
     role: str,
     stream: int,
     batch: int,
@@ -266,8 +267,7 @@ def _convolution(
         loops,
         "batch channel pixel",
         each=2 * kernel * kernel,
-        weight="source channel",
-        weight_scale=kernel * kernel,
+        weight=f"source channel {kernel * kernel}",
         whole="pixel",
     )
     point = {"batch": batch, "channel": channel, "pixel": area}
@@ -285,13 +285,13 @@ def _convolution(
     return conv
 
 
-def _pool(model: Model, role: str, stream: int, batch: int, channel: int, area: int) -> int:
+def _pool(model: Network, role: str, stream: int, batch: int, channel: int, area: int) -> int:
     loops = {"batch": batch, "channel": channel, "pixel": area}
     inputs = [model.read(stream, "batch channel -")]
     return model.add(role, inputs, loops, "batch channel pixel", each=9, whole="pixel")
 
 
-def _bottleneck(model: Model, stream: int, batch: int, channels: tuple[int, int, int], area: int) -> int:
+def _bottleneck(model: Network, stream: int, batch: int, channels: tuple[int, int, int], area: int) -> int:
     outer, inner, last = channels
     branch = _convolution(model, "reduce", stream, batch, (outer, inner), area, kernel=1)
     branch = _convolution(model, "middle", branch, batch, (inner, inner), area, kernel=3)
@@ -304,7 +304,7 @@ def _bottleneck(model: Model, stream: int, batch: int, channels: tuple[int, int,
 
 def u_net(*, batch: int, pixels: int, width: int, levels: int) -> Model:
     """Down and up again through halving resolutions, with a long connection at each (Ronneberger et al., 2015)."""
-    model = Model()
+    model = Network()
     image = {"batch": batch, "channel": 3, "pixel": pixels * pixels}
     stream = model.add("image", [], image, "batch channel pixel", flops=0, whole="channel pixel")
     channels, area, kept = 3, pixels * pixels, []
@@ -338,7 +338,7 @@ def sequence_to_sequence(*, layers: int, steps: int, batch: int, width: int, voc
 
     Operators of one layer share their weights over all ``steps``.
     """
-    model = Model()
+    model = Network()
     encoded = _recurrent(model, "encoder", layers, steps, batch, width, [None] * steps)
     memory = {"batch": batch, "time": steps, "model": width}
     stacked = model.add("stack", [model.read(top, "batch model") for top in encoded], memory, "batch time model")
@@ -351,7 +351,7 @@ def sequence_to_sequence(*, layers: int, steps: int, batch: int, width: int, voc
 
 
 def _recurrent(
-    model: Model, role: str, layers: int, steps: int, batch: int, width: int, below: list[int | None]
+    model: Network, role: str, layers: int, steps: int, batch: int, width: int, below: list[int | None]
 ) -> list[int]:
     """A stack of LSTM layers over ``below``, one operator a step or None for an embedded token; returns its top."""
     for _ in range(layers):
@@ -366,8 +366,7 @@ def _recurrent(
                 {"batch": batch, "gates": 4 * width, "model": width},
                 "batch gates",
                 each=2 * max(1, len(reads)),
-                weight="model gates",
-                weight_scale=2,
+                weight="model gates 2",
                 shared=f"layer{model.layer}/{role}/weight",
             )
             cell = {"batch": batch, "model": width}
@@ -380,7 +379,7 @@ def _recurrent(
     return above
 
 
-def _attend(model: Model, step: int, top: int, stacked: int, memory: Mapping[str, int], vocabulary: int) -> None:
+def _attend(model: Network, step: int, top: int, stacked: int, memory: Mapping[str, int], vocabulary: int) -> None:
     """Attention of one decoder step over the encoder's outputs, and the distribution of its token."""
     batch, width = memory["batch"], memory["model"]
     score = model.add(f"score-{step}", [top, stacked], memory, "batch time", each=2, whole="time")
@@ -391,7 +390,6 @@ def _attend(model: Model, step: int, top: int, stacked: int, memory: Mapping[str
         {"batch": batch, "vocabulary": vocabulary, "model": width},
         "batch vocabulary",
         each=4,
-        weight="model vocabulary",
-        weight_scale=2,
+        weight="model vocabulary 2",
         shared="token/weight",
     )

@@ -19,7 +19,7 @@ from instances.errors import InputError
 from instances.generate import networks
 from instances.generate.draws import Draws
 from instances.generate.menus import with_limit
-from instances.generate.model import Input, Model, Operator
+from instances.models.model import Access, Model, Operator
 
 FLOPS = 100e12 / 1e9  # a nanosecond and device
 MEMORY_BANDWIDTH = 1e12 / 1e9  # bytes a nanosecond
@@ -155,18 +155,16 @@ class Problem:
     edges: list[Edge] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        operator_node: list[int] = []
-        weight_node: dict[str, int] = {}
+        node: dict[int, int] = {}  # of every tensor
         for index, operator in enumerate(self.model.operators):
-            if operator.weight_name and operator.weight_name not in weight_node:
-                weight_node[operator.weight_name] = len(self.nodes)
-                self.nodes.append(self._weight(operator))
-            operator_node.append(len(self.nodes))
-            self.nodes.append(self._operator(index, operator))
-            reads = [(operator_node[tensor.producer], self._known(operator, tensor)) for tensor in operator.inputs]
-            if operator.weight_name:
-                reads.append((weight_node[operator.weight_name], operator.weight))
-            self._join(operator, reads)
+            for access in operator.reads:
+                if access.tensor not in node:  # a parameter that no operator has read before
+                    node[access.tensor] = len(self.nodes)
+                    self.nodes.append(self._weight(operator, access))
+            (written,) = operator.writes
+            node[written.tensor] = len(self.nodes)
+            self.nodes.append(self._operator(index, operator, written))
+            self._join(operator, [(node[access.tensor], self._known(operator, access)) for access in operator.reads])
 
     @cached_property
     def steps(self) -> int:
@@ -181,43 +179,43 @@ class Problem:
             last[producer] = consumer
         return last
 
-    def _known(self, operator: Operator, tensor: Input) -> Dims:
+    def _known(self, operator: Operator, access: Access) -> Dims:
         """Loops over the tensor's dimensions, None also if the loop runs over more than this tensor."""
-        producer = self.model.operators[tensor.producer]
-        sizes = [producer.loops[dim] for dim in producer.output]
-        pairs = zip(tensor.dims, sizes, strict=True)
-        return tuple(dim if dim is not None and operator.loops[dim] == size else None for dim, size in pairs)
+        sizes = zip(access.dims, self.model.tensors[access.tensor].shape, strict=True)
+        return tuple(dim if dim is not None and operator.loops[dim] == size else None for dim, size in sizes)
 
-    def _weight(self, operator: Operator) -> Node:
-        loops = {dim: operator.loops[dim] for dim in operator.weight}
+    def _weight(self, operator: Operator, access: Access) -> Node:
+        size = self.model.tensors[access.tensor].bytes
+        loops = {dim: operator.loops[dim] for dim in access.dims if dim is not None}
         strategies = self._strategies(loops, operator.whole)
-        state = operator.weight_bytes * (TRAINING_STATE if self.training else 1)
+        state = size * (TRAINING_STATE if self.training else 1)
         local = [state / self.mesh.share(strategy, None) for strategy in strategies]
         return Node(
             layer=operator.layer,
             role=f"{operator.role}/weight",
             begin=0,
             end=self.steps,
-            size=operator.weight_bytes,
+            size=size,
             strategies=strategies,
-            layouts=tuple(layout(strategy, operator.weight) for strategy in strategies),
+            layouts=tuple(layout(strategy, access.dims) for strategy in strategies),
             costs=[round(2 * size / MEMORY_BANDWIDTH) if self.training else 0 for size in local],
             usages=[math.ceil(size) for size in local],
         )
 
-    def _operator(self, index: int, operator: Operator) -> Node:
+    def _operator(self, index: int, operator: Operator, written: Access) -> Node:
+        size = self.model.tensors[written.tensor].bytes
         strategies = self._strategies(operator.loops, operator.whole)
-        layouts = tuple(layout(strategy, operator.output) for strategy in strategies)
+        layouts = tuple(layout(strategy, written.dims) for strategy in strategies)
         return Node(
             layer=operator.layer,
             role=operator.role,
             begin=index,
             end=self.steps - index if self.training else self.last_use[index] + 1,
-            size=operator.output_bytes,
+            size=size,
             strategies=strategies,
             layouts=layouts,
             costs=[round(self._time(operator, strategy) * self.jitter[index]) for strategy in strategies],
-            usages=[math.ceil(operator.output_bytes / self.mesh.share(split)) for split in layouts],
+            usages=[math.ceil(size / self.mesh.share(split)) for split in layouts],
         )
 
     def _strategies(self, loops: Mapping[str, int], whole: frozenset[str]) -> tuple[Strategy, ...]:
@@ -240,18 +238,16 @@ class Problem:
         def local(dims: Dims, size: int) -> float:
             return size / mesh.share(layout(strategy, dims))
 
-        producers = self.model.operators
-        tensors = [(self._known(operator, t), producers[t.producer].output_bytes) for t in operator.inputs]
-        produced = (operator.output, operator.output_bytes)
+        tensors = self.model.tensors
+        reads = [(self._known(operator, access), tensors[access.tensor]) for access in operator.reads]
+        inputs = [(dims, tensor.bytes) for dims, tensor in reads if not tensor.parameter]
+        weights = [(dims, tensor.bytes) for dims, tensor in reads if tensor.parameter]
+        produced = [(access.dims, tensors[access.tensor].bytes) for access in operator.writes]
         passes = 3 if self.training else 1
         arithmetic = operator.flops / mesh.share(strategy, None) / FLOPS
-        traffic = sum(local(*tensor) for tensor in [*tensors, produced]) / MEMORY_BANDWIDTH
+        traffic = sum(local(*tensor) for tensor in [*inputs, *produced]) / MEMORY_BANDWIDTH
         time = passes * max(arithmetic, traffic)
-        summed: list[tuple[Dims, int]] = [produced]
-        if self.training:
-            summed += tensors
-            if operator.weight_name:
-                summed.append((operator.weight, operator.weight_bytes))
+        summed = [*produced, *inputs, *weights] if self.training else produced
         for dims, size in summed:
             for axis, loop in enumerate(strategy):
                 if loop is not None and loop not in dims:
