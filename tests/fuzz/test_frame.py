@@ -53,7 +53,7 @@ def honest(instance, run):
         (lying, "declines for a reason that is false"),
     ],
 )
-def test_a_false_claim_is_shown_with_seed_and_instance(function, words, monkeypatch):
+def test_a_false_claim_is_reported_with_seed_and_instance(function, words, monkeypatch):
     tried = Solver("tried", "intraop", "solver", "", {}, True, function)
     monkeypatch.setattr(fuzz, "methods", lambda track: {"tried": tried})
     with pytest.raises(pytest.fail.Exception) as failure:
@@ -69,7 +69,7 @@ def test_true_claims_pass(monkeypatch):
     INTRAOP.on(range(1))
 
 
-def test_a_verdict_that_is_not_the_oracle_s_is_shown(monkeypatch):
+def test_a_verdict_unlike_the_oracle_s_is_reported(monkeypatch):
     def tenth_more(instance, solution):
         feasible, cost = oracle_pipeline.judge(instance, solution)
         return feasible, cost and cost * Fraction(11, 10)

@@ -61,7 +61,7 @@ def test_assignments_that_fit_are_judged_step_by_step():
     assert tight > 10
 
 
-def test_no_order_of_a_partition_that_fits_takes_less():
+def test_no_order_of_a_feasible_partition_takes_less():
     """Each device may run its vertices in any order; most orders cannot be run."""
     rng, found = random.Random("every order"), 0
     for _ in range(60):

@@ -40,7 +40,7 @@ def test_every_claim_holds(seeds: range) -> None:
 
 
 @blocks
-def test_no_set_is_cheaper_than_proved(seeds: range) -> None:
+def test_no_set_is_cheaper_than_proven(seeds: range) -> None:
     """The terms of bounds, block by block: the cheapest convex set that holds a node, or that weighs enough."""
     for seed in seeds:
         rng = random.Random(f"sets {seed}")
@@ -60,7 +60,7 @@ def test_no_set_is_cheaper_than_proved(seeds: range) -> None:
 
 
 @blocks
-def test_searches_know_costs_but_for_the_rounding_of_the_largest_sum(seeds: range) -> None:
+def test_searches_know_costs_up_to_the_rounding_of_the_largest_sum(seeds: range) -> None:
     """Of segments, slicings and annealed partitions, whose sums tensors join and leave; no bound rests on them."""
     for seed in seeds:
         instance = ATTACK.instance(seed)

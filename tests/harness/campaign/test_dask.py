@@ -112,7 +112,9 @@ def local_table(matrix, tmp_path_factory):
 @pytest.mark.gate
 @pytest.mark.skipif(len(usable_cpus()) < 2, reason="two workers need two CPUs")
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.gate)])
-def test_a_campaign_that_loses_a_worker_has_the_table_of_a_local_one(cluster, matrix, local_table, tmp_path, number):
+def test_a_campaign_that_loses_a_worker_stores_the_same_rows_as_a_local_one(
+    cluster, matrix, local_table, tmp_path, number
+):
     one, two = cluster.worker("one"), cluster.worker("two")
     campaign = cluster.campaign(tmp_path / "dask", *matrix)
     lost = until(lambda: runs_under(one))
@@ -150,7 +152,7 @@ def test_a_run_that_takes_down_two_workers_is_lost_and_the_campaign_goes_on(clus
 
 
 @pytest.mark.gate
-def test_ctrl_c_kills_the_runs_elsewhere_and_keeps_what_is_done(cluster, chain, tmp_path):
+def test_ctrl_c_kills_remote_runs_and_keeps_finished_ones(cluster, chain, tmp_path):
     options = ["--instance", str(chain.path), "--solver", "quick", "--solver", "sleeps", "--timeout", "300"]
     worker = cluster.worker("only")
     # A campaign that was killed cannot cancel anything itself.
@@ -166,7 +168,7 @@ def test_ctrl_c_kills_the_runs_elsewhere_and_keeps_what_is_done(cluster, chain, 
 
 
 @pytest.mark.gate
-def test_a_scheduler_that_goes_ends_workers_and_campaign(cluster, chain, tmp_path):
+def test_the_end_of_the_scheduler_ends_workers_and_campaign(cluster, chain, tmp_path):
     options = ["--instance", str(chain.path), "--solver", "quick", "--solver", "sleeps", "--timeout", "300"]
     worker = cluster.worker("only")
     campaign = cluster.campaign(tmp_path / "r", *options)
@@ -182,7 +184,7 @@ def test_a_scheduler_that_goes_ends_workers_and_campaign(cluster, chain, tmp_pat
 
 
 @pytest.mark.gate
-def test_a_worker_that_gets_no_answer_ends_when_told_to(tmp_path):
+def test_a_worker_waiting_for_its_scheduler_ends_on_sigterm(tmp_path):
     patience = dask_worker.CONNECT_S
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(60)
@@ -200,7 +202,7 @@ def test_a_worker_that_gets_no_answer_ends_when_told_to(tmp_path):
 
 
 @pytest.mark.gate
-def test_what_cannot_begin_is_refused_in_one_sentence(cluster, chain, tmp_path, capsys):
+def test_a_campaign_that_cannot_begin_is_refused_in_one_sentence(cluster, chain, tmp_path, capsys):
     there = ["--scheduler", cluster.address]
 
     def refused(*arguments, lines=1):
@@ -235,7 +237,7 @@ def test_a_scheduler_that_cannot_be_reached_is_one_sentence(monkeypatch):
         *("http://127.0.0.1:18999", "ftp://x:1", "tcp://:1", "tcp://x:99999"),
     ],
 )
-def test_what_is_no_address_is_one_sentence_and_leaves_no_folder(chain, tmp_path, capsys, address):
+def test_an_invalid_address_is_one_sentence_and_leaves_no_folder(chain, tmp_path, capsys, address):
     results = tmp_path / "results"
     command = ["run", "--instance", str(chain.path), "--solver", "simple", "--results", str(results)]
     assert main([*command, "--executor", "dask", "--scheduler", address]) == 2
@@ -286,7 +288,7 @@ def remote_order(job, **changes):
     return dataclasses.replace(RemoteOrder(job.order(), code_version(), job.solver.hash, {}, "topic"), **changes)
 
 
-def test_a_worker_asks_for_the_files_of_a_solver_and_takes_no_other_version(plugin, chain, tmp_path):
+def test_a_worker_asks_for_a_solver_s_files_and_refuses_other_versions(plugin, chain, tmp_path):
     there = tmp_path / "there"
     there.mkdir()
     (there / "mine.py").write_bytes(SOLVERS.read_bytes())

@@ -67,7 +67,7 @@ def test_the_hash_follows_the_source_and_its_helpers(tmp_path):
 
 
 @pytest.mark.gate
-def test_files_that_fail_stand_under_their_own_name(zoo):
+def test_files_that_fail_are_listed_under_their_own_name(zoo):
     assert "ModuleNotFoundError: No module named 'a_package_that_nobody_has'" in zoo["broken-import"].error
     assert zoo["exits-at-import"].error == "ended the process while it was imported (exit status 7)"
     assert zoo["good"].error == ""  # comes after them in the alphabet
@@ -137,7 +137,7 @@ def surveys(tmp_path, monkeypatch) -> list[bool]:
 
 
 @pytest.mark.gate
-def test_own_files_are_asked_once_until_one_changes(surveys, monkeypatch, tmp_path):
+def test_own_files_are_imported_once_until_one_changes(surveys, monkeypatch, tmp_path):
     found = discover()
     assert discover() == found
     assert surveys == [True]
@@ -172,7 +172,7 @@ def test_a_survey_that_finds_a_broken_file_is_not_kept(surveys, monkeypatch, tmp
 
 
 @pytest.mark.gate
-def test_without_a_cache_everything_is_asked(surveys, monkeypatch, tmp_path):
+def test_without_a_cache_own_files_are_imported_each_time(surveys, monkeypatch, tmp_path):
     write(tmp_path, "file", "")
     monkeypatch.setenv("SHARDMARK_CACHE", str(tmp_path / "file"))
     assert discover() == discover()
@@ -250,7 +250,7 @@ def test_an_entry_point_that_fails_is_a_row_in_every_track(package, line, name, 
 
 
 @pytest.mark.gate
-def test_a_package_that_takes_its_process_down_hides_no_other(package, tmp_path):
+def test_a_package_that_ends_its_process_hides_no_other(package, tmp_path):
     write(package / "acme_solvers", "down.py", "import os; os._exit(3)")
     declare(package, "a = acme_solvers.down\nb = acme_solvers.blocks")
     file = write(tmp_path, "v.py", GOOD)
@@ -259,7 +259,7 @@ def test_a_package_that_takes_its_process_down_hides_no_other(package, tmp_path)
     assert found["acme-solvers.down"] == "ended the process while it was imported (exit status 3)"
 
 
-def test_what_an_import_leaves_behind_holds_nothing_up(tmp_path):
+def test_a_process_left_by_an_import_delays_nothing(tmp_path):
     lasting = "import subprocess\nsubprocess.Popen(['sleep', '3600'])\n"
     write(tmp_path, "v.py", lasting + GOOD)
     assert [info.error for info in found_in(tmp_path)] == ["", ""]
@@ -298,7 +298,7 @@ def written(folder: Path, first: str = "", declared: str = "", body: str = "..."
 
 
 @pytest.mark.gate
-def test_a_file_has_no_hand_in_what_another_declares(tmp_path):
+def test_a_file_cannot_change_declarations_of_another(tmp_path):
     forging = """
 from solvers import registry
 from harness.sandbox import worker
@@ -347,7 +347,7 @@ def test_noise_or_a_wrong_declaration_is_the_error_of_its_file(tmp_path, first, 
     assert all(info.name == "bad" and error in info.error for info in infos)
 
 
-def test_texts_and_parameters_are_made_fit_for_tables(tmp_path):
+def test_texts_and_parameters_are_made_storable(tmp_path):
     declared = r", source='a\x1b[2J\n b', variants={'mine': {'x': '\ud800', 'y': 2}}"
     (mine,) = written(tmp_path, declared=declared, body=r'"Half \ud800."')
     assert (mine.source, mine.description, mine.params) == ("a?[2J b", "Half ?.", {"x": "?", "y": 2})
@@ -386,7 +386,7 @@ def test_an_import_that_takes_too_long_is_the_error_of_its_file(tmp_path, monkey
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill"])
-def test_who_is_ended_takes_imports_along(tmp_path, number):
+def test_imports_end_with_their_client(tmp_path, number):
     """SIGINT as the command line has it: an exception in the main thread."""
     files = [write(tmp_path, f"sleeps_{i}.py", "import time; time.sleep(3600)") for i in range(4)]
     places = dict.fromkeys(map(str, files), "")

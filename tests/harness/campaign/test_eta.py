@@ -37,7 +37,7 @@ def test_each_solver_has_a_pace_of_its_own(job):
     assert pace.seconds_left([], 1) == 0
 
 
-def test_what_is_known_of_the_same_instance_comes_first(job, chain, tmp_path):
+def test_finished_runs_on_the_same_instance_come_first(job, chain, tmp_path):
     other = tmp_path / "other.json"
     other.write_bytes(chain.path.read_bytes() + b" ")
     elsewhere = [Job(j.solver, type(chain)("other", other), j.seed, j.limits) for j in (job("good"), job("good", 1))]

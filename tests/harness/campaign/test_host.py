@@ -41,7 +41,7 @@ def machine(tmp_path: Path) -> Path:
     return write(tmp_path, QUIET)
 
 
-def test_nothing_is_found_where_nothing_or_little_happened(machine: Path) -> None:
+def test_no_disturbance_is_found_if_little_or_nothing_happened(machine: Path) -> None:
     disturbances = Disturbances(machine)
     assert disturbances.found() == []
     write(machine, {"proc/stat": QUIET["proc/stat"].replace("1000 5 0 1 7", "2000 5 0 1 12")})
@@ -80,7 +80,7 @@ def test_every_disturbance_is_a_sentence(
     assert disturbances.found() == [sentence]
 
 
-def test_runs_that_the_system_ended_for_their_memory_are_no_disturbance(machine: Path) -> None:
+def test_runs_killed_for_their_memory_are_no_disturbance(machine: Path) -> None:
     disturbances = Disturbances(machine)
     write(machine, {"proc/vmstat": QUIET["proc/vmstat"].replace("oom_kill 2", "oom_kill 4")})
     assert disturbances.found(killed=2) == []
@@ -104,7 +104,7 @@ def test_a_machine_without_counters_has_no_disturbances(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("waited_s", "said"), [(9, []), (30, ["During 30 % of the time a process had to wait for a CPU."])]
 )
-def test_processes_that_wait_for_a_cpu_are_said_above_a_tenth_of_the_time(
+def test_waiting_for_a_cpu_is_reported_above_a_tenth_of_the_time(
     machine: Path, monkeypatch: pytest.MonkeyPatch, waited_s: int, said: list[str]
 ) -> None:
     clock = iter([1000.0, 1100.0])
@@ -125,7 +125,7 @@ def test_processes_that_wait_for_a_cpu_are_said_above_a_tenth_of_the_time(
         *(("stat", text) for text in ("", "cpu 1 2\n", "cpu a b c d e f g h\n")),
     ],
 )
-def test_a_counter_that_cannot_be_read_is_said(machine: Path, name: str, rubbish: str) -> None:
+def test_a_counter_that_cannot_be_read_is_reported(machine: Path, name: str, rubbish: str) -> None:
     disturbances = Disturbances(machine)
     write(machine, {f"proc/{name}": rubbish})
     assert disturbances.found() == [f"/proc/{name} could not be read (its form is unknown)."]
@@ -134,7 +134,7 @@ def test_a_counter_that_cannot_be_read_is_said(machine: Path, name: str, rubbish
     assert disturbances.found() == [f"/proc/{name} could not be read (Is a directory)."]
 
 
-def test_this_machine_can_be_looked_at() -> None:
+def test_counters_of_this_machine_can_be_read() -> None:
     disturbances = Disturbances()
     assert not any("could not be read" in sentence for sentence in disturbances.found())
     if Path("/proc/stat").exists():
@@ -150,7 +150,7 @@ def test_facts_of_this_machine_are_plain_and_true() -> None:
     assert found["packages"]["numpy"]
 
 
-def test_the_clock_of_the_processor_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_include_governor_and_turbo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {
         f"{host.CPUS}/cpu0/cpufreq/scaling_governor": "performance\n",
         f"{host.CPUS}/cpu1/cpufreq/scaling_governor": "powersave\n",

@@ -53,7 +53,7 @@ def listed(folder: Path, body: str, said: str, *more: str) -> tuple[int, list[di
 
 
 @pytest.mark.parametrize("more", WITH_AND_WITHOUT)
-def test_an_import_finds_its_limits(tmp_path, more):
+def test_an_import_has_its_limits(tmp_path, more):
     names = ("RLIMIT_DATA", "RLIMIT_CPU", "RLIMIT_CORE", "RLIMIT_FSIZE")
     said = f"[resource.getrlimit(getattr(resource, name))[1] for name in {names}]"
     status, [answer] = listed(tmp_path, "", said, *more)
@@ -70,17 +70,17 @@ def test_an_import_finds_its_limits(tmp_path, more):
     ],
     ids=["memory", "processes"],
 )
-def test_what_all_processes_of_an_import_use_is_limited(tmp_path, body):
+def test_usage_of_all_processes_of_an_import_is_limited(tmp_path, body):
     assert listed(tmp_path, f"{body}\ntime.sleep(60)", "0") == (import_check.OUT_OF_MEMORY_STATUS, [])
 
 
-def test_where_it_cannot_be_isolated_it_is_imported_all_the_same(tmp_path):
+def test_an_import_runs_without_isolation_if_the_system_has_none(tmp_path):
     status, [answer] = listed(tmp_path, "", "os.getpid() > 2", "none")
     assert (status, answer["solvers"][0]["source"]) == (0, "True")
 
 
 @needs_isolation
-def test_it_ends_by_itself_however_long_nobody_ends_it(tmp_path, monkeypatch):
+def test_an_import_ends_itself_at_its_time_limit(tmp_path, monkeypatch):
     monkeypatch.setenv("IMPORT_S", "0.5")
     assert listed(tmp_path, "time.sleep(60)", "0") == (128 + signal.SIGKILL, [])
 
@@ -99,7 +99,7 @@ def begun(folder: Path, *more: str) -> subprocess.Popen[bytes]:
 
 @pytest.mark.gate
 @pytest.mark.parametrize("more", WITH_AND_WITHOUT)
-def test_it_ends_with_who_asks(tmp_path, more):
+def test_an_import_ends_with_its_client(tmp_path, more):
     shell = begun(tmp_path, *more)
     family = psutil.Process(shell.pid).children(recursive=True)
     shell.kill()
@@ -111,7 +111,7 @@ def test_it_ends_with_who_asks(tmp_path, more):
 
 
 @needs_isolation
-def test_a_signal_ends_it_and_its_folder(tmp_path):
+def test_a_signal_ends_an_import_and_deletes_its_folder(tmp_path):
     shell = begun(tmp_path)
     (leader,) = psutil.Process(shell.pid).children()
     leader.terminate()
@@ -119,7 +119,7 @@ def test_a_signal_ends_it_and_its_folder(tmp_path):
     assert not (tmp_path / "scratch").exists()
 
 
-def test_it_does_not_begin_for_who_has_gone(tmp_path):
+def test_an_import_does_not_begin_if_its_client_has_ended(tmp_path):
     command = [sys.executable, "-P", "-m", "harness.campaign.import_check"]
     command += [str(tmp_path / "f.py"), str(tmp_path / "scratch"), "1"]
     assert subprocess.run(command, timeout=20).returncode == 1

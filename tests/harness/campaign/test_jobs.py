@@ -27,7 +27,7 @@ def test_incumbents_are_stamped_verified_and_the_best_is_kept(run_zoo):
     assert 10 < row.peak_mib < 1024
 
 
-def test_what_is_returned_is_reported_and_the_greatest_bound_counts(run_zoo):
+def test_a_returned_solution_is_reported_and_the_greatest_bound_counts(run_zoo):
     row = run_zoo("returns-it")
     assert (row.status, row.cost, len(row.incumbents)) == ("ok", 10.0, 1)
     row = run_zoo("bounds")
@@ -35,7 +35,7 @@ def test_what_is_returned_is_reported_and_the_greatest_bound_counts(run_zoo):
 
 
 @pytest.mark.gate
-def test_what_was_reported_before_a_time_out_counts(run_zoo):
+def test_reports_before_a_timeout_count(run_zoo):
     row = given_time(lambda limit: run_zoo("hangs", timeout=limit), lambda row: row.incumbents)
     assert (row.status, row.cost) == ("timeout", 10.0)
     assert row.reason == f"killed at the time limit of {row.timeout_s:g} s"
@@ -43,7 +43,7 @@ def test_what_was_reported_before_a_time_out_counts(run_zoo):
 
 
 @pytest.mark.gate
-def test_what_is_reported_after_the_limit_does_not_count(run_zoo):
+def test_reports_after_the_time_limit_do_not_count(run_zoo):
     row = run_zoo("late", timeout=1.0)
     assert (row.status, row.cost, row.incumbents) == ("timeout", None, ())
 
@@ -55,13 +55,13 @@ def test_a_solver_that_obeys_its_deadline_is_in_time(run_zoo):
     assert row.incumbents[0].time_s <= row.timeout_s
 
 
-def test_of_a_flood_of_reports_the_first_and_the_last_are_kept(run_zoo):
+def test_a_flood_of_reports_keeps_the_first_and_the_last(run_zoo):
     row = run_zoo("floods")
     assert (row.status, row.cost, len(row.incumbents)) == ("ok", 6.0, 1000 - 1)  # the last message says done
     assert "messages, it dropped 1002 between" in row.log
 
 
-def test_of_a_flood_on_stdout_the_end_is_kept(run_zoo):
+def test_a_flood_on_stdout_keeps_its_end(run_zoo):
     row = run_zoo("prints")
     assert row.status == "ok"
     assert len(row.log) < 64 * 1024
@@ -69,7 +69,7 @@ def test_of_a_flood_on_stdout_the_end_is_kept(run_zoo):
 
 
 @pytest.mark.gate
-def test_a_spike_between_two_looks_at_the_memory_counts(run_zoo):
+def test_a_spike_between_two_measurements_of_memory_counts(run_zoo):
     row = run_zoo("spike", memory=1024.0)
     assert row.status == "ok"
     assert 400 < row.peak_mib < 500
@@ -83,7 +83,7 @@ def test_the_referees_own_memory_is_not_the_runs(run_zoo):
     del ballast
 
 
-def test_an_instance_that_has_changed_is_not_solved_for_another(zoo, tmp_path):
+def test_a_changed_instance_is_not_solved(zoo, tmp_path):
     problem = Problem("chain", tmp_path / "chain.json", "pipeline")
     write_json(problem.path, CHAIN)
     job = Job(zoo["good"], problem, 0, Limits(10.0, 1024.0))

@@ -46,7 +46,7 @@ def check_same(disturbed, undisturbed):
 
 
 @pytest.mark.gate
-def test_a_campaign_that_is_killed_again_and_again_ends_as_one_that_is_not(marked, chain, tmp_path):
+def test_a_campaign_killed_repeatedly_ends_like_an_undisturbed_one(marked, chain, tmp_path):
     ends = {}
     for name, kills in (("undisturbed", 0), ("disturbed", KILLS)):
         command = [str(HERE / "kill_driver.py"), str(tmp_path / name), str(chain.path), str(SEEDS), str(kills)]
@@ -62,7 +62,7 @@ def test_a_campaign_that_is_killed_again_and_again_ends_as_one_that_is_not(marke
 
 
 @pytest.mark.gate
-def test_the_command_goes_on_wherever_it_was_killed(marked, chain, tmp_path):
+def test_the_command_resumes_wherever_it_was_killed(marked, chain, tmp_path):
     chance = random.Random(0)
     command = ["-m", "harness", "run", "--instance", str(chain.path), "--quiet", "--timeout", "20", "--seeds", "3"]
     command += ["--solver", "quick", "--solver", "fails", "--solver-path", str(HERE / "campaign_solvers.py")]

@@ -97,7 +97,7 @@ def test_parallel_runs_have_cores_of_their_own():
 
 @pytest.mark.gate
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_a_campaign_whose_runs_are_killed_and_keeps_what_is_done(store, zoo, chain, number):
+def test_a_signal_ends_a_campaign_kills_its_runs_and_keeps_finished_ones(store, zoo, chain, number):
     jobs = jobs_of(zoo, chain, "good", "hangs", timeout=60.0)
     before = signal.getsignal(number)
     me = psutil.Process()
@@ -117,7 +117,7 @@ def test_a_signal_ends_a_campaign_whose_runs_are_killed_and_keeps_what_is_done(s
     assert ended is not None
 
 
-def test_a_signal_that_is_ignored_stays_so(store, zoo, chain):
+def test_an_ignored_signal_stays_ignored(store, zoo, chain):
     jobs = jobs_of(zoo, chain, "good", "silent")
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     try:
@@ -127,7 +127,7 @@ def test_a_signal_that_is_ignored_stays_so(store, zoo, chain):
     assert len(store.finished()) == 2
 
 
-def test_co_runners_are_the_most_beside_a_run_on_its_machine():
+def test_co_runners_are_the_most_simultaneous_runs_on_the_same_machine():
     beside = CoRunners()
     for run, host in (("a", ""), ("b", ""), ("elsewhere", "other"), ("c", "")):
         beside.begin(run, host)
@@ -142,7 +142,7 @@ def test_co_runners_are_the_most_beside_a_run_on_its_machine():
 
 @pytest.mark.gate
 @pytest.mark.skipif(len(usable_cpus()) < 2, reason="two slots need two CPUs")
-def test_runs_beside_each_other_are_recorded_as_such(store, zoo, chain):
+def test_co_runners_are_recorded(store, zoo, chain):
     jobs = jobs_of(zoo, chain, "hangs", seeds=2, timeout=1.5)
     assert not campaign(store, 1, jobs, LocalExecutor(2, 1), None)
     assert not campaign(store, 1, jobs_of(zoo, chain, "good"), LocalExecutor(1, 1), None)
@@ -160,7 +160,7 @@ def test_a_slot_stays_off_the_cores_of_other_slots():
     assert os.sched_getaffinity(0) == before
 
 
-def test_progress_tells_how_far_a_campaign_is(store, zoo, chain, capsys):
+def test_progress_counts_jobs_and_time(store, zoo, chain, capsys):
     jobs = jobs_of(zoo, chain, "good", "raises")
     assert not campaign(store, 1, jobs, LocalExecutor(1, 1), Progress(3, 1))
     first, second, third = capsys.readouterr().err.splitlines()
@@ -184,7 +184,7 @@ def test_the_command_line_resumes(tmp_path, chain):
     assert "3 of 3 runs are done already" in again.stderr
 
 
-def test_what_the_referee_cannot_judge_or_store_is_a_row(store, zoo, chain):
+def test_a_run_that_cannot_be_judged_or_stored_is_a_row(store, zoo, chain):
     jobs = jobs_of(zoo, chain, "huge-bound", "stray-bytes", "good")
     assert not campaign(store, 1, jobs, LocalExecutor(1, 1), None)
     assert [store.finished()[job.id] for job in jobs] == ["error", "error", "ok"]
@@ -198,7 +198,7 @@ def test_one_campaign_at_a_time_in_a_folder(tmp_path):
         pass
 
 
-def test_a_lock_that_is_given_back_in_a_moment_is_waited_for(tmp_path):
+def test_a_lock_that_is_released_soon_is_waited_for(tmp_path):
     with (tmp_path / LOCK_NAME).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         threading.Timer(0.2, fcntl.flock, (lock, fcntl.LOCK_UN)).start()

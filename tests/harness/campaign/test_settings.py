@@ -35,13 +35,13 @@ def cuts():
         ({"c": "false", "d": "y"}, "s[c=false,d=y]", {"c": False, "d": "y"}),
     ],
 )
-def test_other_values_than_declared_make_a_variant(given, name, changed):
+def test_values_other_than_declared_make_a_variant(given, name, changed):
     info = with_settings(PLAIN, given)
     assert (info.name, info.declared, info.settings) == (name, "s", changed)
     assert info.params == {**PLAIN.params, **changed}
 
 
-def test_what_is_declared_changes_nothing():
+def test_declared_values_change_nothing():
     assert with_settings(PLAIN, {"a": "1", "b": "2"}) is PLAIN
     assert with_settings(PLAIN, {"a": "3", "b": "2"}) == with_settings(PLAIN, {"a": "3"})
 
@@ -73,7 +73,7 @@ def test_solvers_without_parameters_and_programs_take_none():
         by_name([("a", "1"), ("b", "2"), ("a", "1")])
 
 
-def test_a_text_can_stand_in_a_file(tmp_path):
+def test_a_text_can_be_read_from_a_file(tmp_path):
     info = SolverInfo("t", "pipeline", "solver", "t.py", "0", params={"split": "", "count": 1})
     file = tmp_path / "split.json"
     file.write_text(f"[{', '.join(['0'] * 9)},\n 1]\n")
@@ -96,7 +96,7 @@ def test_a_text_can_stand_in_a_file(tmp_path):
             with_settings(info, given)
 
 
-def test_long_settings_come_in_pieces_that_systems_take():
+def test_long_settings_are_split_into_accepted_arguments():
     from harness.sandbox.backends.benchexec_backend import worker_command
 
     settings = {"split": "[0, \u00e4]" * 40_000}

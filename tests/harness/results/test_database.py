@@ -84,7 +84,7 @@ def test_every_field_of_a_record_is_kept_and_costs_beyond_64_bits_stay_exact(sto
             assert found[field.name] == value
 
 
-def test_a_run_done_again_replaces_the_old_one_whole(store):
+def test_a_repeated_run_replaces_the_old_one_completely(store):
     store.add_run(1, a_run())
     store.add_run(1, a_run(status="timeout", incumbents=(), bounds=()))
     assert store.finished() == {"r1": "timeout"}
@@ -92,7 +92,7 @@ def test_a_run_done_again_replaces_the_old_one_whole(store):
     assert store.rows("bounds")[1] == []
 
 
-def test_a_run_is_stored_whole_or_not_at_all(store):
+def test_a_run_is_stored_completely_or_not_at_all(store):
     twice = (Incumbent(0.1, True, 1), "not an incumbent")
     with pytest.raises(AttributeError):
         store.add_run(1, a_run(incumbents=twice))
@@ -115,7 +115,7 @@ def test_a_run_is_one_transaction_with_its_instance_and_its_solver(store):
     assert [len(store.rows(table)[1]) for table in ("instances", "solvers", "runs")] == [2, 1, 1]
 
 
-def test_what_is_known_of_an_instance_grows(store):
+def test_facts_about_an_instance_are_updated(store):
     store.add_run(1, a_run())
     store.add_instance("c", "i", "intraop", {"nodes": 3}, {"best_cost": "5"})
     assert store.rows("instances")[1] == [("c", "i", "intraop", '{"nodes": 3}', '{"best_cost": "5"}')]
@@ -137,7 +137,7 @@ def test_a_database_that_another_process_holds_is_waited_for(store, tmp_path, mo
     assert store.finished() == {"r1": "ok"}
 
 
-def test_a_solution_that_is_none_is_a_sentence(store):
+def test_a_damaged_solution_is_a_sentence(store):
     store.add_run(1, a_run())
     store.connection.execute("UPDATE runs SET solution = '{broken'")
     with pytest.raises(InputError, match=r"results.sqlite: runs id 'r1' solution: expected zlib of JSON"):
@@ -232,7 +232,7 @@ def test_the_database_is_read_again_from_disk(store, tmp_path):
         assert again.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_no_database_is_a_sentence(tmp_path):
+def test_a_missing_database_is_a_sentence(tmp_path):
     with pytest.raises(InputError, match=r"expected a results folder with results.sqlite, run `shardmark run` first"):
         Store.open(tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()

@@ -111,7 +111,7 @@ def test_every_end_is_merged_by_one_rule(chain, payloads, facts, stop, status, v
     assert (row.solution is None) == (row.cost is None)
 
 
-def test_claims_are_kept_beside_what_is_true(chain):
+def test_claims_are_kept_beside_verified_values(chain):
     sent = [text("solution", WORSE, 12.5), text("solution", GOOD, 6.0), text("bound", 4), text("bound", 5.5)]
     row = judged(chain, *sent, DONE)
     claimed = {"end": "done", "cost": "6.0", "lower_bound": "5.5", "solutions": 2, "bounds": 2}
@@ -120,12 +120,12 @@ def test_claims_are_kept_beside_what_is_true(chain):
     assert row.solution == GOOD
 
 
-def test_a_claim_for_what_is_no_solution_is_no_misclaim(chain):
+def test_a_claim_for_an_infeasible_solution_is_no_misclaim(chain):
     row = judged(chain, text("solution", CYCLIC, 0.5), text("solution", GOOD, 6), DONE)
     assert (row.status, row.claimed["cost"]) == ("ok", "0.5")
 
 
-def test_claims_on_integer_costs_are_exact_where_they_are_integers(integral):
+def test_integer_claims_on_integer_costs_are_exact(integral):
     large = 10**18
     assert judged(integral, text("solution", [0, 0], large), DONE).status == "ok"
     assert judged(integral, text("solution", [1, 0], large), DONE).status == "misclaim"
@@ -140,7 +140,7 @@ def test_claims_on_integer_costs_are_exact_where_they_are_integers(integral):
         *((6 - 1e-9, 6.0, False), (5.9999, 6.0, True), (0.0, 0.0, False), (6.1, 6.0, False)),
     ],
 )
-def test_what_is_below_a_cost(claim, cost, lower):
+def test_undercuts(claim, cost, lower):
     assert undercuts(claim, cost) is lower
 
 
@@ -152,7 +152,7 @@ def test_a_program_says_by_its_exit_status_how_it_ended(chain):
     assert judged(chain, command=("a.out",)).status == "none"
 
 
-def test_what_held_the_limits_is_kept(chain):
+def test_the_backend_and_its_enforcement_are_kept(chain):
     facts = {"backend": "posix", "enforced": {"wall": "hard"}, "host": "far", "wall_s": 1.5, "cpu_s": 1.0}
     row = judged(chain, DONE, **facts)
     assert {name: getattr(row, name) for name in facts} == facts
@@ -183,7 +183,7 @@ def test_a_message_longer_than_any_solution_is_not_even_read(chain, monkeypatch)
         *('{"block": {"block": []}}', '{"' + "k" * 10**6 + '": 1}', '[{"a": 1}, "x", "0", 1e5]', '""', "null"),
     ],
 )
-def test_no_nonsense_is_more_than_a_row(chain, integral, tmp_path, solution):
+def test_any_solution_becomes_a_row(chain, integral, tmp_path, solution):
     store = Store.open(tmp_path, create=True)
     store.add_campaign("now", [], "0", {})
     for where in (chain, integral):
@@ -242,7 +242,7 @@ messages = (
     st.sampled_from(["exit", "timeout", "crash", "lost"]),
     st.sampled_from(["solver", "bound"]),
 )
-def test_any_messages_are_a_row_that_tells_the_truth(chain, integral, payloads, stop, kind):
+def test_any_messages_become_a_true_row(chain, integral, payloads, stop, kind):
     for where in (chain, integral):
         tells_the_truth(where, payloads, stop, kind)
 

@@ -31,7 +31,7 @@ def test_points_of_the_contest_follow_from_the_costs() -> None:
     assert len(told["instances"]) == 20
 
 
-def test_what_counts_an_infinite_entry_is_no_result() -> None:
+def test_a_cost_with_an_infinite_entry_is_no_result() -> None:
     assert published.figures()["costs"]["contest-J"][5] == "634000014286643945383"  # not a digit lost
     none = {
         (name, result.author.name)
@@ -73,7 +73,7 @@ def test_every_instance_of_the_placement_paper_has_its_methods_and_the_catalog_a
     }
 
 
-def test_printed_costs_are_rounded_up_and_what_exceeds_the_memory_is_none() -> None:
+def test_printed_costs_are_rounded_up_and_splits_beyond_the_memory_have_none() -> None:
     assert [x.value for x in published.placements("bert-3-operators-inference")] == ["27.925", "27.925", "27.925"]
     assert [x.value for x in published.placements("gnmt-layers-latency")] == ["268.505", "244.335", "225.65"]
     assert [x.value for x in published.placements("gnmt-layers-latency-free")] == [None]

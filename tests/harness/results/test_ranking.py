@@ -153,7 +153,7 @@ def test_certified_scores_and_proofs(book: Book) -> None:
     assert row(scored.runs, solver="exact", instance="x")["bound_score"] == pytest.approx(0.8)
 
 
-def test_what_proves_an_optimum_certifies_all_of_it_and_nothing_else_does(book: Book) -> None:
+def test_only_a_proof_certifies_the_whole_optimum(book: Book) -> None:
     """Bounds of decimal costs prove up to a millionth; of integers those less than 1 below, and none further below."""
     book.run("a", "decimal", 10.0, track="pipeline", bound=10.0 * (1 - 1e-7))
     book.run("b", "decimal", 10.0 * (1 + 1e-7), track="pipeline")
@@ -181,7 +181,7 @@ def test_solvers_that_report_bounds_stand_among_the_bound_methods(book: Book) ->
     assert (exact["kind"], exact["bound_sum"], exact["bounded"], exact["expected"]) == ("solver", 0.8, 1, 2)
 
 
-def test_what_nobody_published_is_not_called_so(book: Book) -> None:
+def test_unpublished_values_are_not_called_published(book: Book) -> None:
     sources = {"best_cost_source": "enumeration of all placements", "lower_bound_source": "ours: a bound"}
     book.instance("x", best_cost="7", lower_bound="6", **sources)
     book.instance("y", best_cost="7", best_cost_source="A paper, Table 1", lower_bound="6")
@@ -191,7 +191,7 @@ def test_what_nobody_published_is_not_called_so(book: Book) -> None:
     assert found["best_by"].to_list() == found["bound_by"].to_list() == [["known beforehand"], ["published"]]
 
 
-def test_what_the_catalog_says_of_an_instance_stands_with_it_and_quotes_of_code_are_dropped(book: Book) -> None:
+def test_notes_of_the_catalog_are_included_and_code_quotes_are_dropped(book: Book) -> None:
     book.store.add_solver("v1", "pipeline", "a", "solver", "", "Take ``first``.", {})
     book.known.add(("pipeline", "a", "v1"))
     for track in ("scheduling", "pipeline"):
@@ -289,7 +289,7 @@ def test_instances_of_different_modes_are_ranked_apart(book: Book) -> None:
     assert run_table(scored).select("instance", "division").unique().height == 5
 
 
-def test_whoever_declines_everything_has_no_rank(book: Book) -> None:
+def test_a_method_that_declines_everything_has_no_rank(book: Book) -> None:
     """With a solution it has one; and in a track without modes as well."""
     book.run("greedy", "x", 10)
     book.run("picky", "x", status="declined", reason="no")
@@ -334,7 +334,7 @@ def test_a_division_is_scored_as_if_there_were_no_other(book: Book) -> None:
             assert_frame_equal(together, getattr(alone, name), rel_tol=1e-12)
 
 
-def test_the_terminal_names_divisions_where_there_are_several(book: Book) -> None:
+def test_the_terminal_names_divisions_if_there_are_several(book: Book) -> None:
     book.run("dp", "x", 1.5, track="placement")
     book.run("greedy", "i", 3)
     assert "division" not in shown_table(run_table(book.tables()), "runs").columns
@@ -472,7 +472,7 @@ def test_newest_run_of_the_newest_version_counts(book: Book) -> None:
     assert scored.campaigns["runs"].to_list() == [1, 2]
 
 
-def test_unequal_limits_are_said(book: Book) -> None:
+def test_unequal_limits_are_noted(book: Book) -> None:
     for name in "xy":
         book.run("a", name, 50)
     book.run("b", "x", 50, timeout_s=10.0, cores=2)
@@ -485,7 +485,7 @@ def test_unequal_limits_are_said(book: Book) -> None:
     ]
 
 
-def test_several_machines_are_said(book: Book) -> None:
+def test_several_machines_are_noted(book: Book) -> None:
     book.run("a", "x", 50)
     book.campaign({**HOST, "cores": 8})
     book.run("b", "x", 50)
@@ -505,7 +505,7 @@ def test_the_machine_of_a_run_is_that_of_its_campaign_and_its_name(book: Book) -
     assert note.endswith("Example 3000, 16 cores, 8192 MiB; Example 3000, 4 cores, 8192 MiB.")
 
 
-def test_disturbed_machines_are_said(book: Book) -> None:
+def test_disturbed_machines_are_noted(book: Book) -> None:
     book.run("a", "x", 50)
     book.run("b", "x", 50)
     book.store.end_campaign(1, "2025-01-02T00:00:00+00:00", {"": []})
@@ -515,7 +515,7 @@ def test_disturbed_machines_are_said(book: Book) -> None:
     assert notes(book.tables()) == [(None, f"{begin} 2 of its runs: It was hot. It swapped.")]
 
 
-def test_limits_that_were_held_in_different_ways_are_said(book: Book) -> None:
+def test_limits_enforced_in_different_ways_are_noted(book: Book) -> None:
     book.run("a", "x", 50, backend="posix")
     book.run("b", "x", 50, backend="")  # its file could not be imported
     book.run("c", "x", 50)  # of the first schema
@@ -614,7 +614,7 @@ def test_export(book: Book, tmp_path: Path, write: Callable[..., None], read: Ca
     assert back["certified"].to_list() == [None, 1.0]
 
 
-def test_export_to_a_folder_that_is_not_there(book: Book, tmp_path: Path) -> None:
+def test_export_to_a_missing_folder(book: Book, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected a place that can be written"):
         write_csv(run_table(book.tables()), tmp_path / "none" / "runs.csv")
 
@@ -693,7 +693,9 @@ CLAIM = "JSON, an object with end, cost, lower_bound, solutions and bounds"
     ],
     ids=lambda value: str(value)[:24],
 )
-def test_a_wrong_value_is_told_with_its_place(book: Book, table: str, column: str, value: Any, expected: str) -> None:
+def test_a_wrong_value_is_reported_with_its_place(
+    book: Book, table: str, column: str, value: Any, expected: str
+) -> None:
     book.run("a", "x", 50, bound=40)
     book.store.connection.execute(f"UPDATE {table} SET {column} = ?", (value,))
     with pytest.raises(InputError) as caught:
@@ -717,7 +719,7 @@ def test_a_wrong_value_is_told_with_its_place(book: Book, table: str, column: st
         ("DELETE FROM campaigns", "campaign", "id of a row of campaigns"),
     ],
 )
-def test_a_run_that_refers_to_nothing_is_told(book: Book, change: str, place: str, expected: str) -> None:
+def test_a_run_with_a_dangling_reference_is_reported(book: Book, change: str, place: str, expected: str) -> None:
     run = book.run("a", "x", 50)
     book.store.connection.executescript(f"PRAGMA foreign_keys = OFF; {change}")
     with pytest.raises(InputError) as caught:
@@ -727,7 +729,7 @@ def test_a_run_that_refers_to_nothing_is_told(book: Book, change: str, place: st
 
 
 @pytest.mark.parametrize("table", sorted(COLUMNS))
-def test_a_table_or_a_column_that_is_missing_is_told(book: Book, table: str) -> None:
+def test_a_missing_table_or_column_is_reported(book: Book, table: str) -> None:
     book.store.connection.executescript(f"PRAGMA foreign_keys = OFF; ALTER TABLE {table} RENAME TO other")
     with pytest.raises(InputError, match=rf"results.sqlite: {table}: expected .* \(no such table: {table}\)"):
         book.tables()
@@ -804,7 +806,7 @@ def test_nothing_feasible_is_no_result(book: Book) -> None:
         assert [found[key] for key in ("value", "value_float", "of_cost", "better")] == [None, None, None, False]
 
 
-def test_a_published_cost_below_our_bound_is_told_exactly(book: Book) -> None:
+def test_a_published_cost_below_our_bound_is_exact(book: Book) -> None:
     book.instance("contest-G", **G)
     book.run("ours", "contest-G", 300000, bound=217040)
     scored = book.tables()
@@ -816,7 +818,7 @@ def test_a_published_cost_below_our_bound_is_told_exactly(book: Book) -> None:
     assert (told["bound"], told["cost"], told["against"]) == ("217040", "217039", "published")
 
 
-def test_a_published_bound_above_our_cost_is_told_exactly(book: Book) -> None:
+def test_a_published_bound_above_our_cost_is_exact(book: Book) -> None:
     book.instance("contest-G", **G)
     book.run("ours", "contest-G", 217038)
     scored = book.tables()
@@ -832,6 +834,6 @@ def test_a_bound_of_ours_that_our_own_cost_refutes_says_nothing_of_others(book: 
     assert not book.tables().published["contradicted"].any()
 
 
-def test_a_file_that_is_only_called_like_one_of_the_catalog_has_no_published_results(book: Book) -> None:
+def test_a_file_that_shares_only_a_catalog_name_has_no_published_results(book: Book) -> None:
     book.run("ours", "contest-G", 5)
     assert book.tables().published.is_empty()

@@ -45,7 +45,7 @@ def test_an_answer_is_stamped_when_its_last_byte_arrives_and_counts_if_that_is_b
 
 
 @pytest.mark.parametrize("line", [b"[NaN]", b"[1,]", b"[", b"[1]]", b'["a]', b"[1] [2]", b"[" * 100_000, b"[\xff]"])
-def test_what_is_not_json_is_log(line):
+def test_output_that_is_not_json_is_log(line):
     _, message, log = told((b"[1]\n" + line + b"\n", 1.0))
     assert message == (1.0, ["solution", [1]])
     assert log == line + b"\n"

@@ -113,14 +113,14 @@ def test_options_of_the_track_are_in_the_file_that_it_gets(run):
     assert '"stages":4' in run(script, problem=embedded("resnet-50-k4")).log.replace(" ", "")
 
 
-def test_what_it_does_to_its_file_is_nobody_elses(run, chain):
+def test_a_program_changes_its_own_copy_of_the_instance(run, chain):
     before = chain.path.read_bytes()
     row = run('echo spoiled > "$1"; rm "$1"; echo "[0,0,1,1]"')
     assert (row.status, row.cost) == ("ok", 6.0)
     assert chain.path.read_bytes() == before
 
 
-def test_an_instance_that_has_changed_or_gone_is_told(run, chain, tmp_path):
+def test_a_changed_or_missing_instance_is_an_error(run, chain, tmp_path):
     problem = Problem("mine", Path(shutil.copy(chain.path, tmp_path / "mine.json")), "pipeline")
     assert run('echo "[0,0,1,1]"', problem=problem).cost == 6.0
     problem.path.write_text(problem.path.read_text() + "\n")
@@ -184,7 +184,7 @@ def test_other_lines_and_stderr_are_log(run):
         ("exec /a/program/that/is/not/there", "crash", "ended with exit status 127"),
     ],
 )
-def test_no_answer_or_a_wrong_one_is_told(run, script, status, reason):
+def test_a_missing_or_wrong_answer_has_a_reason(run, script, status, reason):
     row = run(script)
     assert row.status == status
     assert reason in row.reason
@@ -203,14 +203,14 @@ def test_a_script_that_names_no_interpreter_is_a_crash_with_a_reason(tmp_path, c
 # ---------------------------------------------------------------- how it ends
 
 
-def test_what_it_printed_before_it_failed_counts(run):
+def test_output_before_a_failure_counts(run):
     row = run('echo "[0,0,1,1]"; echo "no more memory" >&2; exit 3')
     assert (row.stop, row.status, row.reason, row.cost) == ("crash", "crash", "ended with exit status 3", 6.0)
     assert row.log == "no more memory\n"
 
 
 @pytest.mark.gate
-def test_what_it_printed_before_the_limit_counts(run):
+def test_output_before_the_time_limit_counts(run):
     script = 'echo "[0,0,0,0]"; echo "[0,0,1,1]"; trap "" TERM; sleep 3600'
     row = given_time(lambda limit: run(script, timeout=limit), lambda row: row.incumbents)
     assert (row.status, row.cost) == ("timeout", 6.0)
@@ -232,7 +232,7 @@ def test_the_seconds_that_it_gets_are_enough_to_be_in_time(run):
 
 
 @pytest.mark.gate
-def test_a_flood_of_lines_is_cut_and_what_came_before_counts(run):
+def test_a_flood_of_lines_is_cut_and_earlier_answers_count(run):
     row = run('echo "[0,0,1,1]"; yes nonsense', output_mib=8.0)
     assert (row.status, row.cost) == ("output", 6.0)
     assert len(row.log) <= 1 << 16
@@ -263,7 +263,7 @@ def test_a_long_line_of_log_is_no_fault(run):
     assert (row.status, row.reason, row.cost) == ("ok", "", 6.0)
 
 
-def test_the_next_run_is_not_touched_by_what_one_leaves_behind(run):
+def test_leftovers_of_a_run_do_not_affect_the_next(run):
     run('(trap "" TERM HUP; sleep 3600; echo "[0,0,0,0]") & echo "[0,0,1,1]"')
     row = run('echo "[0,0,0,0]"')
     assert (row.status, row.cost) == ("ok", 10.0)
@@ -291,7 +291,7 @@ def test_a_command_solves(contest_solver, capsys, tmp_path):
 
 
 @pytest.mark.gate
-def test_programs_stand_on_the_scored_table_of_a_campaign(contest_solver, capsys, tmp_path):
+def test_programs_are_in_the_scored_table_of_a_campaign(contest_solver, capsys, tmp_path):
     entry = '[[solver]]\nname = "{}"\ntrack = "intraop"\ncommand = "{}"\nsource = "x"\ndescription = "Search."\n'
     programs, results = tmp_path / "programs.toml", tmp_path / "results"
     shutil.copy(contest_solver, tmp_path / "team7")
@@ -324,7 +324,7 @@ def test_programs_stand_on_the_scored_table_of_a_campaign(contest_solver, capsys
         ),
     ],
 )
-def test_a_command_that_cannot_be_is_a_sentence(capsys, arguments, expected):
+def test_an_invalid_command_is_a_sentence(capsys, arguments, expected):
     assert main(arguments) == 2
     assert expected in capsys.readouterr().err
 

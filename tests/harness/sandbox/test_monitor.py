@@ -71,7 +71,7 @@ def watch(pipes, control):
     return watch
 
 
-def test_a_look_that_takes_long_does_not_hold_up_the_end(watch):
+def test_a_long_measurement_does_not_delay_the_end(watch):
     class Slow(Played):
         def usage(self):
             self.left = 0 if self.killed_all.wait(60) else 1000
@@ -92,7 +92,7 @@ def test_the_next_usage_comes_before_growth_reaches_the_limit(pipes, control):
 
 
 @pytest.mark.parametrize(("last", "before"), [(1000, "killed at the time limit of 0.5 s"), (3, "")])
-def test_what_was_reported_survives_a_run_that_cannot_be_ended(watch, pipes, last, before):
+def test_reports_survive_a_run_that_cannot_be_ended(watch, pipes, last, before):
     os.write(pipes.channel, encode("bound", 1.0))
     outcome = watch(Played(last=last, at_end=Usage(unended=True)), Limits(0.5, 100.0))
     assert outcome.stop == "error"
@@ -102,7 +102,7 @@ def test_what_was_reported_survives_a_run_that_cannot_be_ended(watch, pipes, las
 
 
 @pytest.mark.gate
-def test_a_run_that_ends_in_time_is_not_struck(watch):
+def test_a_run_that_ends_in_time_is_not_killed(watch):
     run = Played()
     assert watch(run, Limits(0.5, 100.0)).stop == "exit"
     assert not run.killed_all.wait(0.5 + 3 * LATE_S)
@@ -122,7 +122,7 @@ def test_a_run_that_ends_in_time_is_not_struck(watch):
     ],
 )
 @pytest.mark.parametrize("at_end", [False, True], ids=["meanwhile", "at its end"])
-def test_every_limit_is_held(watch, used, stop, reason, at_end):
+def test_every_limit_is_enforced(watch, used, stop, reason, at_end):
     run = Played(at_end=used) if at_end else Played([used], last=1000 if stop != "exit" else 3)
     outcome = watch(run)
     assert (outcome.stop, outcome.reason) == (stop, reason)
@@ -149,13 +149,13 @@ def test_peaks_and_times_never_fall(watch):
     assert (outcome.peak_mib, outcome.cpu_s) == (40, 0.7)
 
 
-def test_time_is_up_when_it_is_up(watch):
+def test_a_run_is_stopped_at_its_time_limit(watch):
     outcome = watch(Played(last=10**9), Limits(0.2, 100.0))
     assert (outcome.stop, outcome.reason) == ("timeout", "killed at the time limit of 0.2 s")
     assert 0.2 <= outcome.wall_s < 20
 
 
-def test_a_run_that_is_found_to_have_ended_after_its_time_is_late(watch):
+def test_a_run_that_ended_after_its_time_limit_timed_out(watch):
     class Late(Played):
         def ended(self):
             time.sleep(0.3)
@@ -164,7 +164,7 @@ def test_a_run_that_is_found_to_have_ended_after_its_time_is_late(watch):
     assert watch(Late(), Limits(0.2, 100.0)).stop == "timeout"
 
 
-def test_a_bell_wakes_it_at_once(watch):
+def test_exit_fd_wakes_the_monitor_at_once(watch):
     reader, writer = os.pipe()
     os.write(writer, b"x")
     began = time.monotonic()
@@ -175,7 +175,7 @@ def test_a_bell_wakes_it_at_once(watch):
     os.close(writer)
 
 
-def test_being_called_off_ends_the_run(watch, control):
+def test_cancelling_ends_the_run(watch, control):
     run = Played(last=10**9)
     control[0].close()
     with pytest.raises(Cancelled):
@@ -200,14 +200,14 @@ def test_messages_are_stamped_when_they_arrive_and_half_a_message_is_a_fault(wat
     assert outcome.fault == "stopped in the middle of a message"
 
 
-def test_of_what_is_printed_the_end_is_kept(watch, pipes):
+def test_the_end_of_the_output_is_kept(watch, pipes):
     os.write(pipes.stdout, b"a" * 40_000 + b"\xffend")
     outcome = watch(Played(last=20))
     assert outcome.log.endswith("a\ufffdend")
     assert len(outcome.log) < 20_000
 
 
-def test_looks_become_rare_and_near_the_limit_frequent(pipes, control, monkeypatch):
+def test_measurements_become_rare_but_frequent_near_the_limit(pipes, control, monkeypatch):
     now = 100.0
     monkeypatch.setattr("harness.sandbox.monitor.time", SimpleNamespace(monotonic=lambda: now))
     limits, number = Limits(60.0, 10_000.0), control[1].fileno()

@@ -46,7 +46,7 @@ def test_memory_and_time_of_a_run_within_its_limits(supervisor, order):
     assert 0.5 <= outcome.cpu_s < 2.0
 
 
-def test_every_backend_says_how_it_held_each_measure(supervisor, order):
+def test_every_backend_reports_how_it_enforced_each_measure(supervisor, order):
     outcome = supervisor.run(order("true"))
     assert outcome.backend == supervisor.backend
     assert set(outcome.enforced.values()) <= {"hard", "polled", "none"}
@@ -66,20 +66,20 @@ def test_every_backend_says_how_it_held_each_measure(supervisor, order):
         ("exec nothing-of-that-name", {}, "crash", "ended with exit status 127"),
     ],
 )
-def test_why_a_program_ended_is_told_in_the_same_words(supervisor, order, script, limits, stop, reason):
+def test_every_backend_gives_the_same_reason_for_an_end(supervisor, order, script, limits, stop, reason):
     outcome = supervisor.run(order("sh", "-c", script, **limits))
     assert outcome.stop == stop
     assert re.fullmatch(reason, outcome.reason)
 
 
-def test_a_program_that_is_not_there_ends_as_in_a_shell(supervisor, order):
+def test_a_missing_program_ends_as_in_a_shell(supervisor, order):
     outcome = supervisor.run(order("nothing-of-that-name"))
     assert (outcome.stop, outcome.reason) == ("crash", "ended with exit status 127")
     assert "nothing-of-that-name" in outcome.log
 
 
 @pytest.mark.gate
-def test_what_comes_before_the_end_counts_and_what_comes_on_stderr_is_log(supervisor, order):
+def test_output_before_the_end_counts_and_stderr_is_log(supervisor, order):
     program = ("sh", "-c", "echo [0,0,0,1]; echo so far >&2; sleep 300")
     outcome = given_time(lambda limit: supervisor.run(order(*program, timeout_s=limit)), lambda found: found.messages)
     assert outcome.stop == "timeout"

@@ -30,7 +30,7 @@ def test_numpy_values_become_plain():
 
 
 @pytest.mark.parametrize("value", [object(), float("nan"), float("inf"), {1, 2}, np.array([np.nan])])
-def test_what_is_not_plain_json_is_refused_by_the_sender(value):
+def test_the_sender_refuses_values_that_are_not_plain_json(value):
     with pytest.raises((TypeError, ValueError)):
         encode("solution", value)
 
@@ -44,7 +44,7 @@ def test_what_is_not_plain_json_is_refused_by_the_sender(value):
         (encode("bound", 1)[:-1], "middle of a message"),
     ],
 )
-def test_a_broken_stream_is_a_fault_and_keeps_what_came_before(stream, fault):
+def test_a_broken_stream_is_a_fault_and_keeps_earlier_messages(stream, fault):
     frames = FrameDecoder()
     payloads = frames.feed(encode("bound", 7) + stream)
     frames.close()
@@ -70,7 +70,7 @@ def test_a_claimed_cost_comes_with_its_solution():
         *(b'["declined", 1]', b'["error", ["x"]]', b'["done", "x"]', b'["done", true]', b'["done", 1e999]'),
     ],
 )
-def test_a_payload_that_is_no_message_is_refused(payload):
+def test_an_invalid_payload_is_refused(payload):
     with pytest.raises(ProtocolError, match="a message was not"):
         decode(payload)
 
@@ -79,7 +79,7 @@ def test_a_payload_that_is_no_message_is_refused(payload):
 @pytest.mark.parametrize(
     ("begin", "fault"), [(b'["bound", ', "reported a bound"), (b'["solution", 0, ', "claimed a cost")]
 )
-def test_a_number_that_is_none_is_refused(begin, fault, number):
+def test_an_invalid_number_is_refused(begin, fault, number):
     with pytest.raises(ProtocolError, match=f"{fault} that is no finite number"):
         decode(begin + number + b"]")
 

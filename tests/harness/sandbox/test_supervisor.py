@@ -111,7 +111,7 @@ def test_a_supervisor_that_is_stopped_is_given_up(supervisor, tmp_path, impatien
 
 @pytest.mark.gate
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
-def test_a_run_that_is_not_isolated_and_turns_on_its_supervisor_is_lost(tmp_path, impatient, monkeypatch, number):
+def test_a_bare_run_that_attacks_its_supervisor_is_lost(tmp_path, impatient, monkeypatch, number):
     body = f"""
         reader, writer = os.pipe()
         if os.fork() == 0:
@@ -164,7 +164,7 @@ def test_a_referee_that_is_killed_takes_everything_with_it(isolation, tmp_path):
     assert not Path(folder).exists()
 
 
-def test_a_run_that_is_called_off_ends_at_once(supervisor, tmp_path, cancel):
+def test_a_cancelled_run_ends_at_once(supervisor, tmp_path, cancel):
     thread, found = under_way(supervisor, order_of(tmp_path, SLEEPS, limits=LIMITS), cancel)
     left, folder = descendants(supervisor), supervisor.folder
     cancel.set()
@@ -240,7 +240,7 @@ def fake(deed: str) -> tuple[str, ...]:
         pytest.param(f"say({ANSWER.replace('reason', 'reeson')!r})", id="unknown fields"),
     ],
 )
-def test_a_supervisor_that_answers_with_what_is_no_answer_loses_its_run_and_is_ended(tmp_path, instead, deed):
+def test_a_supervisor_with_a_malformed_reply_loses_its_run_and_is_ended(tmp_path, instead, deed):
     started = instead(fake(deed))
     order = order_of(tmp_path, "run.report([0, 1])")
     with Supervisor("posix", "none") as supervisor:
@@ -265,7 +265,7 @@ def test_a_supervisor_that_does_not_wait_for_its_next_order_is_replaced(tmp_path
     assert len(started) == 2
 
 
-def test_where_a_supervisor_ends_as_it_starts_another_is_tried(tmp_path, instead):
+def test_if_a_supervisor_ends_at_its_start_another_is_tried(tmp_path, instead):
     started = instead(("raise SystemExit(3)",))
     with Supervisor("posix", "none") as supervisor:
         outcome = supervisor.run(order_of(tmp_path, "run.report([0, 1])"))
@@ -273,7 +273,7 @@ def test_where_a_supervisor_ends_as_it_starts_another_is_tried(tmp_path, instead
     assert [process.returncode for process in started] == [3, 0]
 
 
-def test_where_two_supervisors_do_not_start_the_run_is_lost(tmp_path, instead, monkeypatch):
+def test_if_two_supervisors_do_not_start_the_run_is_lost(tmp_path, instead, monkeypatch):
     monkeypatch.setattr(module, "GRACE_S", 0.2)
     started = instead(*[("import time; time.sleep(600)",)] * 3)
     with Supervisor("posix", "none") as supervisor:
@@ -282,7 +282,7 @@ def test_where_two_supervisors_do_not_start_the_run_is_lost(tmp_path, instead, m
     assert [process.returncode for process in started] == [-signal.SIGKILL] * 2
 
 
-def test_a_supervisor_that_does_not_start_is_called_off(supervisor, tmp_path, monkeypatch, cancel):
+def test_a_supervisor_that_does_not_start_can_be_cancelled(supervisor, tmp_path, monkeypatch, cancel):
     thread, found = under_way(supervisor, order_of(tmp_path, SLEEPS, limits=LIMITS), cancel, wanted=0)
     os.kill(supervisor.process.pid, signal.SIGSTOP)
     cancel.set()
@@ -328,7 +328,7 @@ def test_one_supervisor_does_many_runs_and_leaves_no_files(supervisor, tmp_path)
 
 
 @pytest.mark.gate
-def test_one_that_has_grown_is_replaced(supervisor, tmp_path):
+def test_a_supervisor_that_has_grown_is_replaced(supervisor, tmp_path):
     order = order_of(tmp_path, "run.send('solution', 'x' * (40 << 20))", limits=LIMITS)
     outcome = supervisor.run(order)
     assert len(outcome.messages[0][1]) > 40 << 20
@@ -370,7 +370,7 @@ def test_a_run_that_is_not_isolated_gets_its_own_copy_of_the_instance(tmp_path):
     assert Path(order.instance).read_bytes() == before
 
 
-def test_of_the_environment_only_what_it_needs_is_passed_on(supervisor, tmp_path, monkeypatch):
+def test_only_needed_environment_variables_are_passed_on(supervisor, tmp_path, monkeypatch):
     monkeypatch.setenv("API_KEY", "secret")
     monkeypatch.setenv("LICENCE_FILE", "/a/place")
     monkeypatch.setenv("SHARDMARK_ENVIRONMENT", "LICENCE_FILE")

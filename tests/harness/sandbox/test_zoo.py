@@ -523,7 +523,7 @@ def cases() -> Iterator[object]:
 
 
 @pytest.mark.parametrize(("kind", "case"), list(cases()))
-def test_each_comes_to_its_row_and_the_next_run_is_as_ever(
+def test_each_run_gets_its_row_and_leaves_the_next_unaffected(
     referees: Callable[[tuple[str, str]], Referee],
     kind: tuple[str, str],
     case: Case,
@@ -572,7 +572,7 @@ def test_a_bound_above_the_optimum_counts_against_its_solver(
 
 @pytest.mark.gate
 @pytest.mark.parametrize("name", ["process-storm", "allocates-at-once", "spins", "kills-everything"])
-def test_a_run_beside_it_is_as_ever(
+def test_a_simultaneous_run_is_unaffected(
     referees: Callable[[tuple[str, str]], Referee], zoo: dict[str, SolverInfo], place: Place, name: str
 ) -> None:
     if len(usable_cpus()) < 2:

@@ -184,7 +184,7 @@ def test_usage_profile_covers_every_time_step_once(instance):
         ([0, 10**5000, 0, 0], "solution[1]: expected a strategy index from 0 to 1, found an integer of 16610 bits"),
     ],
 )
-def test_malformed_solutions_have_no_cost_and_a_sentence(solution, reason):
+def test_malformed_solutions_get_a_sentence_and_no_cost(solution, reason):
     verdict = verify(diamond(), solution)
     assert (verdict.feasible, verdict.cost, verdict.violations) == (False, None, (reason,))
 

@@ -106,7 +106,7 @@ def test_block_numbers_need_no_order_and_may_stay_empty():
     assert everything.cost == 15
 
 
-def test_a_cycle_is_told_with_blocks_and_edges_and_has_a_cost():
+def test_a_cycle_is_reported_with_blocks_and_edges_and_has_a_cost():
     verdict = verify(fan(), [2, 2, 0, 2, 2])
     assert not verdict.feasible
     assert verdict.cost == 1 + 2 + 4 + 5 + (30 + 10) / 10
@@ -193,7 +193,7 @@ def test_cost_is_rounded_only_once():
         ),
     ],
 )
-def test_malformed_solutions_have_no_cost_and_a_sentence(solution, reason):
+def test_malformed_solutions_get_a_sentence_and_no_cost(solution, reason):
     verdict = verify(fan(), solution)
     assert (verdict.feasible, verdict.cost, verdict.violations) == (False, None, (reason,))
 

@@ -110,7 +110,7 @@ def test_backward_edges_may_run_either_way_but_not_both(backward):
     assert not verify(both, [0, 1, 1, 0, 1, 1]).feasible
 
 
-def test_a_tensor_is_paid_once_a_side():
+def test_a_tensor_is_paid_once_per_side():
     edges = [(0, 1), (0, 2), (0, 3), (1, 3)]
     instance = make([0] * 4, edges, accelerators=3, costs=[1, 10, 0, 0], contiguity="free")
     assert verify(instance, [0, 1, 1, 1]).cost == 1  # sent once, received once
@@ -128,7 +128,7 @@ def test_overlap(overlap, working, sending):
     assert verify(moving, [0, 1, 0, 0]).cost == sending  # of device 0: 4 in, 3, 9 out
 
 
-def test_gpipe_adds_the_largest_loads_of_either_pass():
+def test_gpipe_adds_the_largest_loads_of_both_passes():
     edges = [(0, 1), (2, 3), (1, 2)]
     training = {"backward": (2, 3), "costs": [0] * 4}
     assert verify(make([5, 1, 2, 7], edges, **training), [0, 1, 1, 0]).cost == 12
@@ -231,7 +231,7 @@ def test_subgraphs_of_one_accelerator_wait_for_each_other():
     assert "slot 0 -> accelerator 0, slot 1" in backwards.violations[0]
 
 
-def test_either_pass_is_a_subgraph_where_no_slots_are_given():
+def test_without_slots_each_pass_is_a_subgraph():
     edges = [(0, 1), (1, 2), (2, 3)]
     instance = make([1, 2, 3, 4], edges, objective="latency", backward=(2, 3), colours={0: 1, 3: 1})
     assert verify(instance, [0, 1, 1, 0]).cost == (1 + 1) + (1 + 2 + 1) + (1 + 3 + 1) + (1 + 4)
@@ -274,7 +274,7 @@ SCHEDULES = f"{LIST}, or an object with device and maybe slot, or with fpgas and
         ({"fpgas": [{"nodes": [0, 1, 2]}]}, "fpgas: expected every node, node 3 is missing"),
     ],
 )
-def test_malformed_solutions_have_no_cost_and_a_sentence(solution, reason):
+def test_malformed_solutions_get_a_sentence_and_no_cost(solution, reason):
     verdict = verify(make([1] * 4, CHAIN), solution)
     assert (verdict.feasible, verdict.cost) == (False, None)
     assert reason in verdict.violations[0]
@@ -288,7 +288,7 @@ def test_malformed_solutions_have_no_cost_and_a_sentence(solution, reason):
         ({"device": [0] * 4, "slot": None, "cost": 3}, f"solution: {SCHEDULES}, found 'device', 'slot', 'cost'"),
     ],
 )
-def test_malformed_schedules_have_no_cost_and_a_sentence(solution, reason):
+def test_malformed_schedules_get_a_sentence_and_no_cost(solution, reason):
     verdict = verify(make([1] * 4, CHAIN, objective="latency"), solution)
     assert (verdict.feasible, verdict.cost) == (False, None)
     assert reason in verdict.violations[0]
@@ -341,7 +341,7 @@ SINGLE = [
 
 
 @pytest.mark.parametrize(("name", "optimum", "ratio"), SINGLE)
-def test_one_accelerator_takes_what_was_published(name, optimum, ratio, mirror):
+def test_one_accelerator_has_the_published_throughput(name, optimum, ratio, mirror):
     instance: Instance = load(catalog.locate(mirrored(name, mirror), mirror))
     verdict = verify(instance, [0] * instance.nodes)
     assert optimum / verdict.cost == pytest.approx(ratio, abs=0.0051)  # memory, which some exceed, did not count

@@ -51,7 +51,7 @@ def test_tensors_pass_each_other_queue_or_share_a_link(links, makespan):
     assert verify(fork(links=links), order([0, 1, 1], [0], [1, 2])).cost == makespan
 
 
-def test_nothing_moves_within_a_device_and_nothing_takes_a_link_that_has_no_size():
+def test_tensors_within_a_device_or_of_size_0_use_no_link():
     assert verify(fork(), order([0, 0, 0], [0, 1, 2], [])).cost == 8
     assert verify(scheduling([2, 2], [[0, 1, 0]]), order([0, 1], [0], [1])).cost == 4
     assert verify(scheduling([2, 2], [[0, 1, 0]], bandwidth=0), order([0, 1], [0], [1])).cost == 4
@@ -75,7 +75,7 @@ def test_of_equal_priorities_the_longest_executable_runs_first_then_the_first():
     ("holding", "limit", "feasible"),
     [("waiting", 4, False), ("waiting", 4.5, True), ("reserved", 8, False), ("reserved", 8.5, True)],
 )
-def test_what_waits_must_stay_below_the_memory(holding, limit, feasible):
+def test_waiting_tensors_must_stay_below_the_memory(holding, limit, feasible):
     verdict = verify(fork(memory=[None, limit], holding=holding), order([0, 1, 1], [0], [1, 2]))
     assert verdict.feasible is feasible
     assert verdict.cost == 7
@@ -98,7 +98,7 @@ def test_what_waits_must_stay_below_the_memory(holding, limit, feasible):
         ((0.1, 0.2), 0.300000001, True),
     ],
 )
-def test_sums_of_what_waits_are_equal_to_the_memory_up_to_a_relative_1e_9(sizes, limit, feasible):
+def test_sums_of_waiting_tensors_equal_the_memory_up_to_a_relative_1e_9(sizes, limit, feasible):
     """Two tensors wait for vertex 3, which waits for a third one that takes no memory."""
     edges = [[0, 3, sizes[0]], [1, 3, sizes[1]], [2, 3, 0]]
     instance = scheduling([1, 1, 100, 1], edges, speed=(1, 1), bandwidth=1e16, memory=[None, limit])
@@ -116,7 +116,7 @@ def test_an_input_that_is_there_is_named_when_others_leave_at_that_moment():
     )
 
 
-def test_what_starts_as_soon_as_it_arrives_does_not_wait():
+def test_a_tensor_used_on_arrival_does_not_wait():
     instance = scheduling([1, 1], [[0, 1, 9]], memory=[1, 1])
     assert verify(instance, order([0, 1], [0], [1])).feasible
     assert verify(instance, order([0, 0], [0, 1], [])).feasible
@@ -131,7 +131,7 @@ def test_what_starts_as_soon_as_it_arrives_does_not_wait():
         ("scheduling-held-for-0.4-at-1e15", "scheduling-held-for-0.4"),
     ],
 )
-def test_what_is_held_for_less_than_a_relative_1e_9_of_the_time_takes_no_memory(name, solution):
+def test_tensors_held_for_less_than_a_relative_1e_9_take_no_memory(name, solution):
     instance = parse(json.loads((ATTACK / f"{name}.json").read_text()), name)
     schedule = json.loads((ATTACK / f"{solution}.sol").read_text())
     device, order = np.array(schedule["device"]), [v for part in schedule["order"] for v in part]
@@ -139,7 +139,7 @@ def test_what_is_held_for_less_than_a_relative_1e_9_of_the_time_takes_no_memory(
     assert fits(instance, device, Simulator(instance).in_order(device, order))
 
 
-def test_what_is_held_for_more_than_a_relative_1e_9_of_the_time_takes_memory():
+def test_tensors_held_for_more_than_a_relative_1e_9_take_memory():
     for held, feasible in ((1e-8, False), (1e-10, True)):
         instance = scheduling([1, held, 0], [[0, 2, 5]], speed=(1,), memory=[5])
         schedule = order([0, 0, 0], [0, 1, 2])
@@ -188,7 +188,7 @@ def test_verdicts_do_not_depend_on_the_units(times, sizes):
 
 
 @pytest.mark.parametrize("parts", [10, 1])
-def test_what_is_executable_at_equal_times_but_for_rounding_is_chosen_by_priority(parts):
+def test_vertices_ready_at_times_equal_up_to_rounding_are_chosen_by_priority(parts):
     """Vertex 3 comes at 0.1 + 0.2, vertex 1 at 0.3; with vertex 3 first, vertex 5 begins sooner."""
     work = [time / parts for time in (3, 10, 1, 10, 2, 50)]
     edges = [[0, 1, 0], [2, 4, 0], [4, 3, 0], [3, 5, 0]]
@@ -206,7 +206,7 @@ def test_orders_that_wait_for_each_other_have_no_makespan():
     assert "2 -> 0 -> 3 -> 1 -> 2" in verdict.violations[0] or "0 -> 3 -> 1 -> 2 -> 0" in verdict.violations[0]
 
 
-def test_of_many_that_wait_for_each_other_some_are_named():
+def test_of_many_vertices_in_a_cycle_some_are_named():
     """Device d runs 2 d + 1 before 2 d, which the first vertex of the next device waits for."""
     k = 30
     instance = scheduling([1] * 2 * k, [[2 * d, (2 * d + 3) % (2 * k), 1] for d in range(k)], speed=[1] * k)
@@ -226,7 +226,7 @@ def test_groups_and_restrictions_are_named():
     )
 
 
-def test_a_tensor_without_a_link_has_no_way():
+def test_a_tensor_needs_a_link():
     instance = scheduling([1, 1], [[0, 1, 5]], bandwidth=0)
     verdict = verify(instance, order([0, 1], [0], [1]))
     assert (verdict.feasible, verdict.cost) == (False, None)
@@ -268,7 +268,7 @@ HERE = {"device": [0, 0, 0]}
         ({**HERE, "order": [[0, 1, 3], []]}, "order[0][2]: expected a vertex from 0 to 2, found 3"),
     ],
 )
-def test_what_is_no_solution_is_told_why(solution, reason):
+def test_malformed_solutions_get_a_reason(solution, reason):
     verdict = verify(fork(), solution)
     assert (verdict.feasible, verdict.cost) == (False, None)
     assert reason in verdict.violations[0]

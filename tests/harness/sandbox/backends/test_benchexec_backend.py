@@ -59,7 +59,7 @@ def python(code):
     return sys.executable, "-I", "-S", "-c", code
 
 
-def test_memory_and_cores_are_held_by_the_system(supervisor, isolation, order):
+def test_memory_and_cores_are_enforced_by_the_system(supervisor, isolation, order):
     outcome = supervisor.run(order(*python("import os; print(os.sched_getaffinity(0))")))
     isolated = "hard" if isolation == "auto" else "none"
     assert outcome.enforced == HELD | {"network": isolated, "files": isolated}
@@ -74,13 +74,13 @@ def test_no_process_can_leave_its_cores(supervisor, order):
     assert supervisor.run(order(*python(flee))).log == "1\n"
 
 
-def test_cores_that_nobody_asked_for_are_not_held(supervisor, order):
+def test_cores_are_not_enforced_without_cpus(supervisor, order):
     free = order("true")
     outcome = supervisor.run(type(free)(**{**vars(free), "cpus": ()}))
     assert (outcome.stop, outcome.enforced["cores"]) == ("exit", "none")
 
 
-def test_a_run_reaches_no_network_unless_it_may(supervisor, isolation, order):
+def test_a_run_reaches_the_network_only_without_isolation(supervisor, isolation, order):
     with socket.create_server(("127.0.0.1", 0)) as server:
         call = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 5)"
         outcome = supervisor.run(order(*python(call)))
@@ -101,7 +101,7 @@ def test_a_run_finds_its_folder_empty_and_named_in_its_environment(supervisor, o
     assert [supervisor.run(order(*python(code))).log for _ in range(2)] == ["True []\n"] * 2
 
 
-def test_solvers_in_python_report_as_ever(supervisor, order, zoo):
+def test_solvers_in_python_report_as_usual(supervisor, order, zoo):
     outcome = supervisor.run(order(solver="good", file=zoo["good"].file))
     assert (outcome.stop, outcome.fault) == ("exit", None), outcome.log
     assert [decode(payload).kind for _, payload in outcome.messages] == ["solution", "solution", "bound", "done"]
@@ -127,7 +127,7 @@ def test_time_that_clearing_up_takes_is_not_the_run_s(supervisor, order):
 
 
 @pytest.mark.parametrize("memory_mib", [0.001, 0.1, 1.0, 8.0])
-def test_a_run_that_there_is_no_memory_to_begin_ends_for_that(supervisor, order, zoo, memory_mib):
+def test_a_run_without_memory_to_start_breaks_its_memory_limit(supervisor, order, zoo, memory_mib):
     outcome = supervisor.run(order(solver="good", file=zoo["good"].file, memory_mib=memory_mib))
     assert (outcome.stop, outcome.messages) == ("memory", [])
     used, limit = re.fullmatch(r"used (\S+) MiB, the limit is (\S+) MiB", outcome.reason).groups()
@@ -135,7 +135,7 @@ def test_a_run_that_there_is_no_memory_to_begin_ends_for_that(supervisor, order,
 
 
 @pytest.mark.gate
-def test_libraries_that_others_have_loaded_break_no_limit(supervisor, order, zoo):
+def test_libraries_loaded_by_others_break_no_limit(supervisor, order, zoo):
     """They are in the resident memory of a run, but not in its control group, which holds what is its own."""
     run = order(solver="good", file=zoo["good"].file, memory_mib=512.0)
     supervisor.run(run)  # loads them
@@ -189,7 +189,7 @@ def test_no_process_of_a_run_holds_the_standard_error_of_the_command(supervisor,
     assert ours not in held
 
 
-def test_groups_are_found_again_also_if_the_supervisor_is_killed_while_it_makes_them(tmp_path):
+def test_groups_are_found_even_if_the_supervisor_is_killed_while_making_them(tmp_path):
     """Their names are random: they have to be known by what they begin with, before there is the first one."""
     control_groups.record([str(tmp_path / controller / "a [run]-") for controller in ("cpu", "memory")], tmp_path)
     for name in ("cpu/a [run]-x1/inner", "cpu/of others"):
@@ -210,7 +210,7 @@ def groups_of(process):
 
 
 @pytest.mark.gate
-def test_a_frozen_run_ends_at_its_limit_and_what_it_reported_stays(supervisor, order):
+def test_a_frozen_run_ends_at_its_limit_and_keeps_its_reports(supervisor, order):
     """No isolated run can freeze itself, but whoever may write to its groups; in version 1 no signal ends it then."""
 
     def run(limit):
@@ -240,7 +240,7 @@ def freeze(group):
             (group / name).write_text(word)
 
 
-def test_a_run_that_cannot_be_ended_is_told_and_holds_nothing_up(monkeypatch):
+def test_a_run_that_cannot_be_ended_is_an_error_and_blocks_nothing(monkeypatch):
     """BenchExec waits for a process that no signal ends, such as one that waits for a disk."""
     monkeypatch.setattr(benchexec_backend, "CLEAR_UP_S", 0.1)
     release = threading.Event()
@@ -265,7 +265,7 @@ def processes_with(token):
 
 
 @pytest.mark.parametrize("isolation", ["auto"], indirect=True)
-def test_no_rights_come_back_even_to_root_where_benchexec_finds_no_library_for_filters(order, monkeypatch, isolation):
+def test_root_regains_no_rights_if_benchexec_finds_no_library_for_filters(order, monkeypatch, isolation):
     monkeypatch.setenv("SHARDMARK_ENVIRONMENT", "LIBSECCOMP")
     monkeypatch.setenv("LIBSECCOMP", "missing")
     with Supervisor("benchexec", isolation) as supervisor:
@@ -273,7 +273,7 @@ def test_no_rights_come_back_even_to_root_where_benchexec_finds_no_library_for_f
     assert re.findall(r"^Cap(?:Prm|Eff|Inh|Amb):\s+(\w+)", outcome.log, re.MULTILINE) == ["0" * 16] * 4
 
 
-def test_what_benchexec_refuses_is_told(supervisor, order):
+def test_a_refusal_by_benchexec_is_reported(supervisor, order):
     outcome = supervisor.run(order("true", memory_mib=0.0))
     assert (outcome.stop, outcome.reason) == ("error", "BenchExec: Invalid memory limit 0")
     assert supervisor.run(order("true")).stop == "exit"

@@ -91,7 +91,7 @@ def test_without_isolation_control_groups_are_better_than_none(working):
     assert choose("posix").warning == f"{NOT_ISOLATED} (isolation: the system does not let us)"
 
 
-def test_who_wants_no_isolation_is_not_warned(working):
+def test_without_a_wish_for_isolation_there_is_no_warning(working):
     working(("posix", "none"))
     assert (choose("auto", "none").name, choose("auto", "none").warning) == ("posix", "")
 
@@ -105,7 +105,7 @@ def test_a_backend_that_is_asked_for_is_taken_or_refused(working, limits):
         choose(limits, "none")
 
 
-def test_a_backend_that_cannot_measure_what_it_holds_is_none(monkeypatch):
+def test_a_backend_that_cannot_measure_memory_is_not_chosen(monkeypatch):
     monkeypatch.setattr(choice, "trial", lambda supervisor: Outcome("exit", peak_mib=0.0, enforced=HARD))
     with pytest.raises(InputError, match="do not report the peak memory of a run"):
         choose()
@@ -156,12 +156,12 @@ def test_an_isolated_run_maps_kept_arrays_and_cannot_change_them(name, tmp_path,
     assert list(place.parent.iterdir()) == [place]
 
 
-def test_without_any_environment_runs_are_held_as_ever(monkeypatch):
+def test_without_any_environment_limits_are_enforced_as_usual(monkeypatch):
     monkeypatch.delenv("PATH")
     assert choose().why == ""
 
 
-def test_how_limits_are_held_is_one_line():
+def test_enforcement_is_described_in_one_line():
     assert described("posix", HARD) == f"posix ({', '.join(MEASURES)} hard)"
     ways = HARD | {"cpu": "polled", "network": "none", "files": "none"}
     held = "wall, memory, cores, processes, output hard; cpu polled; network, files not held"
@@ -169,7 +169,7 @@ def test_how_limits_are_held_is_one_line():
 
 
 @pytest.mark.gate
-def test_without_benchexec_runs_are_held_by_the_other_backend(tmp_path, monkeypatch):
+def test_without_benchexec_the_other_backend_is_used(tmp_path, monkeypatch):
     package = tmp_path / "benchexec"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('BenchExec was made for another system')")
@@ -196,7 +196,7 @@ print(backend.name, backend.isolation, outcome.enforced["files"], outcome.stop, 
 
 @pytest.mark.gate
 @pytest.mark.parametrize("limits", ["benchexec", "posix"])
-def test_runs_are_isolated_whatever_is_mounted_among_temporary_files(limits, chain, tmp_path):
+def test_runs_are_isolated_despite_mounts_among_temporary_files(limits, chain, tmp_path):
     if backend_here(limits).isolation == "none":
         pytest.skip(backend_here(limits).why)
     if os.geteuid() and limits == "benchexec":
@@ -214,7 +214,7 @@ def test_runs_are_isolated_whatever_is_mounted_among_temporary_files(limits, cha
 
 @pytest.mark.gate
 @pytest.mark.parametrize("command", ["run", "submit"])
-def test_who_expects_isolation_is_warned(monkeypatch, capsys, chain, zoo, tmp_path, command):
+def test_missing_isolation_is_warned_about(monkeypatch, capsys, chain, zoo, tmp_path, command):
     bare = backend_here("posix", "none")
     backend = Backend(bare.name, bare.isolation, bare.enforced, "no reason", f"{NOT_ISOLATED} (no reason)")
     monkeypatch.setattr(matrix, "choose", lambda *_: backend)
@@ -226,14 +226,14 @@ def test_who_expects_isolation_is_warned(monkeypatch, capsys, chain, zoo, tmp_pa
     assert capsys.readouterr().err.count(f"warning: {NOT_ISOLATED} (no reason)\n") == 1
 
 
-def test_one_run_says_how_it_was_held(chain, capsys):
+def test_a_run_says_how_its_limits_were_enforced(chain, capsys):
     command = ["bound", str(chain.path), "--method", "simple", "--limits", "posix", "--isolation", "none", "--json"]
     assert main(command) == 0
     assert json.loads(capsys.readouterr().out)["limits"].startswith("posix (wall")
 
 
 @pytest.mark.gate
-def test_a_campaign_says_once_how_its_runs_are_held(chain, capsys, tmp_path):
+def test_a_campaign_says_once_how_limits_are_enforced(chain, capsys, tmp_path):
     command = ["run", "--instance", str(chain.path), "--solver", "simple", "--solver", "bottleneck"]
     assert main([*command, "--limits", "posix", "--results", str(tmp_path)]) == 0
     assert capsys.readouterr().err.count("limits: posix (") == 1
@@ -247,7 +247,7 @@ def test_a_campaign_says_once_how_its_runs_are_held(chain, capsys, tmp_path):
         ("--output-limit", "much", "expected a positive number below 1e9, found 'much'"),
     ],
 )
-def test_limits_that_are_none_are_refused(chain, capsys, option, value, expected):
+def test_invalid_limits_are_refused(chain, capsys, option, value, expected):
     with pytest.raises(SystemExit, match="2"):
         main(["solve", str(chain.path), "--solver", "simple", option, value])
     assert f"argument {option}: {expected}" in capsys.readouterr().err

@@ -77,7 +77,7 @@ def test_the_living_count_and_this_process_does_not(clock: TreeClock) -> None:
     assert 0.09 <= alive <= clock.read() < 0.5
 
 
-def test_children_of_children_count_whoever_their_parent_was(clock: TreeClock) -> None:
+def test_grandchildren_count_after_their_parent_has_ended(clock: TreeClock) -> None:
     reader, writer = os.pipe()
     if os.fork() == 0:
         child(0.1)

@@ -62,7 +62,7 @@ TELL_LIMITS = "print(resource.getrlimit(resource.RLIMIT_CORE), resource.getrlimi
     ],
     ids=["files", "threads", "priority", "limits", "lines", "a line"],
 )
-def test_it_finds_and_prints(run, body, log):
+def test_a_run_prints_its_environment(run, body, log):
     assert run(body).log == log
 
 
@@ -107,7 +107,7 @@ def test_a_program_finds_no_signal_ignored(run):
     assert (blocked, ignored & ~own) == (0, 0)
 
 
-def test_it_stays_on_its_cores_whatever_it_asks_for(run):
+def test_a_run_cannot_leave_its_cores(run):
     cpu = min(os.sched_getaffinity(0))
     outcome = run(
         """
@@ -148,7 +148,7 @@ def test_it_stays_on_its_cores_whatever_it_asks_for(run):
         ("os.kill(os.getpid(), signal.SIGSTOP)", "timeout", "killed at the time limit of 0.5 s"),
     ],
 )
-def test_its_end_is_told_exactly(run, body, stop, reason):
+def test_the_end_of_a_run_is_reported_exactly(run, body, stop, reason):
     limits = Limits(0.5, 512.0) if stop == "timeout" else AMPLE
     outcome = run(body, limits=limits)
     assert (outcome.stop, outcome.reason) == (stop, reason), outcome.log
@@ -189,7 +189,7 @@ def test_memory_taken_in_one_step_is_seen_in_time(run, limit):
 
 
 @pytest.mark.gate
-def test_memory_of_children_is_summed_but_what_they_share_counts_once(run):
+def test_memory_of_children_is_summed_and_shared_pages_count_once(run):
     body = """
         shared = mmap.mmap(-1, 60 << 20)
         shared.write(b"x" * (60 << 20))
@@ -258,7 +258,7 @@ def test_a_file_in_memory_that_is_mapped_counts_once(run):
     assert 300 < outcome.peak_mib < 590  # counted twice, it would take 600; it grows during a look
 
 
-def test_a_spike_between_two_looks_counts(run):
+def test_a_spike_between_two_measurements_counts(run):
     outcome = run("x = bytearray(b'x') * (400 << 20)\ndel x", limits=Limits(20.0, 390.0))
     assert outcome.stop == "memory"
     assert 390 < outcome.peak_mib < 500
@@ -305,7 +305,7 @@ def test_a_storm_of_processes_is_ended(run, body):
     assert outcome.reason.endswith("the limit is 100")
 
 
-def test_threads_are_no_processes(run):
+def test_threads_do_not_count_as_processes(run):
     body = """
         threads = [threading.Thread(target=time.sleep, args=(0.3,)) for _ in range(200)]
         for thread in threads: thread.start()
@@ -332,7 +332,7 @@ def test_far_more_threads_than_processes_are_ended(run):
     ],
     ids=["files in memory", "open files", "deep folders", "folders"],
 )
-def test_what_is_slow_to_look_at_does_not_stop_the_clock(run, body):
+def test_slow_measurements_do_not_stop_the_clock(run, body):
     limits = Limits(0.5, 512.0, processes=100)
     body = f"try:\n{textwrap.indent(body, '    ')}\nexcept OSError:\n    time.sleep(60)"
     outcome = run(body, limits=limits)
@@ -396,7 +396,7 @@ WORK = {
 
 @pytest.mark.gate
 @pytest.mark.parametrize("how", WORK)
-def test_what_a_program_uses_is_told_as_the_system_tells_it(run, how):
+def test_usage_of_a_program_agrees_with_the_system(run, how):
     filled_mib, code = WORK[how]
     outcome = run(command=(sys.executable, "-I", "-S", "-c", code, "{instance}"))
     assert outcome.stop == "exit", outcome.log
@@ -445,7 +445,7 @@ def test_cpu_time_of_orphans_and_of_children_whose_end_is_ignored_counts(run, bo
 
 
 @needs_isolation
-def test_a_look_is_taken_just_before_a_kill(tmp_path):
+def test_usage_is_measured_just_before_a_kill(tmp_path):
     pid = os.fork()
     if pid == 0:
         time.sleep(60)

@@ -102,7 +102,7 @@ def test_a_file_in_its_folder_that_is_mapped_counts_once(run_forked):
     assert 12 < outcome.peak_mib - without.peak_mib < 20
 
 
-def test_what_is_written_to_tmp_is_seen_by_the_run_and_forgotten(sh, tmp_path):
+def test_files_in_tmp_are_seen_by_their_run_only(sh, tmp_path):
     name = f"/tmp/shardmark-test-{os.getpid()}"
     told = sh(f"echo x > {name} && cat {name}")
     assert told == "x\n"
@@ -110,7 +110,7 @@ def test_what_is_written_to_tmp_is_seen_by_the_run_and_forgotten(sh, tmp_path):
     assert sh(f"ls {name}") != f"{name}\n"
 
 
-def test_the_folder_for_temporary_files_holds_nothing_but_what_the_run_needs(sh, run, tmp_path):
+def test_the_temporary_folder_holds_only_what_the_run_needs(sh, run, tmp_path):
     assert "tmp" in str(tmp_path)
     assert run("print(instance.nodes)").log == "2\n"
     (tmp_path.parent / "results.csv").write_text("12")
@@ -187,7 +187,7 @@ def test_it_has_no_network(run):
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_sockets_elsewhere_cannot_be_called(run, tmp_path, shown):
+def test_sockets_outside_cannot_be_reached(run, tmp_path, shown):
     path = f"{tmp_path if shown else '/var/tmp'}/shardmark-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX) as named:
         try:
@@ -212,7 +212,7 @@ def test_sockets_elsewhere_cannot_be_called(run, tmp_path, shown):
     assert outcome.log == ("Connection refused\n" if shown else "No such file or directory\n")
 
 
-def test_there_are_no_namespaces_in_which_it_has_rights(run):
+def test_a_run_gains_no_rights_in_namespaces(run):
     limit = Path("/proc/sys/user/max_user_namespaces")
     before = limit.read_text()
     outcome = run("print(ctypes.CDLL(None, use_errno=True).unshare(0x10000000), ctypes.get_errno())")
@@ -220,7 +220,7 @@ def test_there_are_no_namespaces_in_which_it_has_rights(run):
     assert limit.read_text() == before
 
 
-def test_there_is_no_memory_that_nobody_holds(run):
+def test_a_run_has_no_memory_that_outlives_its_processes(run):
     outcome = run(
         """
         libc = ctypes.CDLL(None, use_errno=True)
@@ -230,7 +230,7 @@ def test_there_is_no_memory_that_nobody_holds(run):
     assert outcome.log == "-1 -1\n"
 
 
-def test_what_earlier_runs_have_reported_is_not_in_its_memory(supervisor, tmp_path):
+def test_reports_of_earlier_runs_are_not_in_its_memory(supervisor, tmp_path):
     tell = order_of(tmp_path, "for _ in range(3): run.report(list(range(71_000, 76_000)))", limits=LIMITS)
     outcome = supervisor.run(tell)
     assert len(outcome.messages) == 4
@@ -260,7 +260,7 @@ def test_devices_are_few(sh):
     assert sh("echo x > /dev/null; head -c 3 /dev/zero | wc -c; head -c 2 /dev/urandom | wc -c").split() == ["3", "2"]
 
 
-def test_services_are_hidden_and_the_system_cannot_be_told_anything(sh):
+def test_services_are_hidden_and_system_settings_are_read_only(sh):
     assert sh("ls -A /run").strip() == ""
     for name in ("sys/kernel/core_pattern", "self/oom_score_adj", "self/clear_refs"):
         assert "Read-only" in sh(f"echo 0 > /proc/{name}")
@@ -286,7 +286,7 @@ def test_shared_memory_that_nobody_maps_counts(run):
     assert outcome.stop == "memory"
 
 
-def test_a_folder_that_is_full_of_bytes_or_of_files_is_told(run_forked):
+def test_a_folder_full_of_bytes_or_files_breaks_the_output_limit(run_forked):
     fill = "while True: file.write(b'x' * (1 << 20))"
     outcome = run_forked(f"file = open('large', 'wb')\n{fill}")
     assert (outcome.stop, outcome.reason) == ("output", "wrote more than 16 MiB to its pipes and its folder")
@@ -310,12 +310,12 @@ def test_folders_that_are_hidden_but_needed_can_be_read(tmp_path):
         subprocess.run(["rm", "-r", hidden], check=True)
 
 
-def test_mounts_become_read_only_one_by_one_where_the_system_is_older(monkeypatch, tmp_path):
+def test_mounts_become_read_only_one_by_one_on_older_systems(monkeypatch, tmp_path):
     monkeypatch.setattr(mounts, "MOUNT_SETATTR", 100_000)
     assert one_thread(namespaces.isolation_error) == ""
 
 
-def test_why_there_is_no_isolation_is_told(monkeypatch):
+def test_the_reason_for_missing_isolation_is_reported(monkeypatch):
     def refuse(*_):
         raise PermissionError(1, "the system does not let us")
 
@@ -327,7 +327,7 @@ def test_why_there_is_no_isolation_is_told(monkeypatch):
         namespaces.start(namespaces.Sandbox(Path(), 1, 1), lambda: None)
 
 
-def test_process_1_ends_a_run_that_nobody_has_ended(tmp_path):
+def test_process_1_ends_a_run_that_the_supervisor_did_not(tmp_path):
     def told():
         sandbox = namespaces.Sandbox(tmp_path, namespaces.SMALL, namespaces.SMALL, until=time.monotonic() + 0.2)
         run = namespaces.start(sandbox, lambda: time.sleep(60))
@@ -337,7 +337,7 @@ def test_process_1_ends_a_run_that_nobody_has_ended(tmp_path):
     assert one_thread(told) == "1 -9 1"
 
 
-def test_another_processor_is_told(monkeypatch):
+def test_another_processor_is_refused(monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "vax")
     assert namespaces.isolation_error() == "isolation: expected a processor x86_64, found vax"
 
@@ -386,7 +386,7 @@ def test_a_trial_leaves_no_folder_even_if_it_is_killed(monkeypatch, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-def test_sockets_are_known_whatever_their_names_hold():
+def test_sockets_are_found_whatever_their_names():
     path = f"/var/tmp/shardmark-test-{os.getpid()} \x85\u2028\r\t."
     with socket.socket(socket.AF_UNIX) as named:
         try:

@@ -71,7 +71,7 @@ def test_a_state_agrees_with_what_psutil_finds(proc, child):
     assert proc.proportional(pid) == pytest.approx(other.memory_full_info().pss, rel=0.05)
 
 
-def test_what_has_gone_reads_as_nothing(proc):
+def test_ended_processes_read_as_empty(proc):
     gone = 2**30
     assert (proc.state(gone), proc.children(gone), proc.peak(gone), proc.proportional(gone)) == (None, [], 0, None)
     assert (list(proc.memory_files(gone)), proc.proportional_without(gone, bool)) == ([], 0)
@@ -156,7 +156,7 @@ def is_left_in_late(proc, files, size):
     return late == pytest.approx(whole, abs=MIB / 2) and late - rest == pytest.approx(size, abs=MIB / 2)
 
 
-def test_a_look_at_many_open_files_is_continued_by_the_next(proc, monkeypatch):
+def test_a_search_through_many_open_files_is_continued_by_the_next(proc, monkeypatch):
     monkeypatch.setattr("harness.sandbox.backends.process_tree.FILES_S", -1.0)
     files = [os.memfd_create(str(size)) for size in range(1, 4)]
     for size, file in enumerate(files, 1):
@@ -196,7 +196,7 @@ sys.stdin.read()
         parent.stdin.close()
 
 
-def test_without_time_for_all_processes_they_are_looked_at_in_turn(proc, sharing, monkeypatch):
+def test_without_time_for_all_processes_they_are_measured_in_turn(proc, sharing, monkeypatch):
     monkeypatch.setattr("harness.sandbox.backends.process_tree.EXACT_S", -1.0)
     meter = ProcMeter(proc, lambda: iter(sharing))
     sums = [meter.read(10.0 * MIB, 100).memory for _ in range(8)]
@@ -213,7 +213,7 @@ def test_shared_memory_counts_once(monkeypatch, proc, sharing):
     assert used.memory == meter.peak
 
 
-def test_a_sum_that_decides_nothing_is_not_measured(proc, child, monkeypatch):
+def test_an_irrelevant_exact_sum_is_not_measured(proc, child, monkeypatch):
     pids = [child(), child()]
     meter = ProcMeter(proc, lambda: iter(pids))
     used = meter.read(1e12, 100)
@@ -243,7 +243,7 @@ def test_a_sum_beyond_a_limit_is_measured_each_time(played, monkeypatch):
     assert meter.read(70.0 * MIB, 10).memory == 75 * MIB
 
 
-def test_what_passes_from_one_to_another_during_a_look_counts_once(played, monkeypatch):
+def test_memory_handed_over_during_a_measurement_counts_once(played, monkeypatch):
     meter, resident = played
 
     def passing(pid):
@@ -255,12 +255,12 @@ def test_what_passes_from_one_to_another_during_a_look_counts_once(played, monke
     assert meter.read(70.0 * MIB, 10).memory == 80 * MIB
 
 
-def test_more_processes_than_there_may_be_are_told_as_such(proc):
+def test_more_processes_than_the_limit_are_only_counted(proc):
     meter = ProcMeter(proc, lambda: iter(range(10**9)))
     assert meter.read(1.0, 50).processes == 51
 
 
-def test_cpu_time_of_those_that_nobody_waits_for_is_added_up(proc, monkeypatch):
+def test_cpu_time_of_unwaited_processes_is_added_up(proc, monkeypatch):
     states = {1: State(True, 1.0, 0.0, 1, 0), 2: State(True, 2.0, 0.0, 1, 0)}
     monkeypatch.setattr(proc, "state", states.get)
     meter = ProcMeter(proc, lambda: iter(list(states)), waited=lambda: 0.5)
@@ -303,7 +303,7 @@ def test_folders_are_entries_and_may_lie_deep(tmp_path, monkeypatch):
     assert max(len(path.relative_to(tmp_path).parts) for path in tmp_path.rglob("*")) == 2
 
 
-def test_own_memory_is_told():
+def test_own_memory_is_measured():
     before = resident_bytes()
     hoard = bytearray(b"x") * (50 * MIB)
     assert resident_bytes() >= before + 45 * MIB
@@ -331,7 +331,7 @@ class Sharing:
         return []
 
 
-def test_processes_that_are_forked_during_a_look_do_not_multiply_what_all_share():
+def test_forks_during_a_measurement_do_not_multiply_shared_memory():
     pids = [1, 2]
     meter = ProcMeter(Sharing(pids, lambda: pids.append(len(pids) + 1)), lambda: iter(pids))
     sums = [meter.read(1000.0 * MIB, 10_000).memory for _ in range(6)]
@@ -339,7 +339,7 @@ def test_processes_that_are_forked_during_a_look_do_not_multiply_what_all_share(
     assert 0 < max(sums) <= 1000 * MIB
 
 
-def test_processes_that_there_is_no_time_to_look_at_are_not_held_against_a_run(monkeypatch):
+def test_processes_without_a_measurement_do_not_count_against_a_run(monkeypatch):
     monkeypatch.setattr("harness.sandbox.backends.process_tree.EXACT_S", -1.0)  # one look each time
     meter = ProcMeter(Sharing(list(range(100)), lambda: None), lambda: iter(range(100)))
     sums = [meter.read(1000.0 * MIB, 1000).memory for _ in range(120)]
@@ -347,7 +347,7 @@ def test_processes_that_there_is_no_time_to_look_at_are_not_held_against_a_run(m
     assert sums[-1] == pytest.approx(800 * MIB, rel=0.01)
 
 
-def test_cpu_time_of_one_that_ends_during_a_look_counts_once():
+def test_cpu_time_of_a_process_that_ends_during_a_measurement_counts_once():
     ended = []
     proc = Sharing([7], lambda: None)
     proc.peak = lambda pid: ended.append(pid) or 0  # process 1 has waited for it before the look is over

@@ -27,7 +27,7 @@ def test_there_is_no_clone3():
     assert filtered(f"print(os.system('exit 3') >> 8)\nif os.fork() == 0: print({call})\nelse: os.wait()") == "3\n-1\n"
 
 
-def test_processes_and_threads_start_as_ever():
+def test_processes_and_threads_start_as_usual():
     code = """
 import multiprocessing, subprocess, sys, threading
 import numpy as np
@@ -41,7 +41,7 @@ with multiprocessing.get_context("fork").Pool(2) as pool: print(pool.map(abs, [-
     assert filtered(code) == "thread\nthread\nprogram\n500.0\n[1, 2]\n"
 
 
-def test_what_is_not_to_be_had_is_an_error(monkeypatch):
+def test_a_refused_filter_is_an_error(monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "vax")
     for hide in (seccomp.hide_clone3, lambda: seccomp.hide_kernel_memory(memfds=True)):
         with pytest.raises(OSError, match="seccomp: Function not implemented"):

@@ -42,7 +42,7 @@ def connection() -> tuple[socket.socket, socket.socket]:
         return ours, server.accept()[0]
 
 
-def test_bytes_that_nobody_has_read_are_held(of_this_network):
+def test_unread_bytes_count(of_this_network):
     ends = pairs(50)
     before = socket_bytes(of_this_network)
     sent = sum(fill(ours) for ours, _ in ends)
@@ -56,7 +56,7 @@ def test_bytes_that_nobody_has_read_are_held(of_this_network):
     assert socket_bytes(of_this_network) < before + sent // 10
 
 
-def test_bytes_on_their_way_through_tcp_are_held(of_this_network):
+def test_bytes_in_transit_through_tcp_count(of_this_network):
     ours, theirs = connection()
     before = socket_bytes(of_this_network)
     sent = fill(ours)
@@ -65,7 +65,7 @@ def test_bytes_on_their_way_through_tcp_are_held(of_this_network):
         end.close()
 
 
-def test_answers_of_netlink_that_nobody_has_read_are_held(of_this_network):
+def test_unread_netlink_replies_count(of_this_network):
     """The one kind of netlink socket that a run may have; control groups do not count what waits in it."""
     before = socket_bytes(of_this_network)
     ends = [socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) for _ in range(20)]

@@ -100,7 +100,7 @@ def test_a_solver_among_results_is_shown_with_the_python_files_beside_it_and_not
     assert looked_at(isolated, order_of(folder), *places) == ["", "", "12"]
 
 
-def test_a_folder_is_looked_through_as_far_as_time_permits(tmp_path, monkeypatch):
+def test_a_folder_is_searched_up_to_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(view, "MAX_FOLDERS", 4)
     for folder in ("a/b/results", "c", "d"):
         (tmp_path / folder).mkdir(parents=True)
@@ -110,7 +110,7 @@ def test_a_folder_is_looked_through_as_far_as_time_permits(tmp_path, monkeypatch
 
 
 @pytest.mark.gate
-def test_the_results_of_its_campaign_are_empty_also_where_they_have_another_name(isolated, tmp_path):
+def test_results_of_its_campaign_are_empty_under_any_name(isolated, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "old.sqlite").write_text("12")
     order = order_of(tmp_path)
@@ -119,7 +119,7 @@ def test_the_results_of_its_campaign_are_empty_also_where_they_have_another_name
     assert looked_at(isolated, replace(order, hidden=str(tmp_path / "none")), tmp_path / "none") == [""]
 
 
-def test_of_its_instance_s_folder_it_sees_the_instance_alone(isolated, tmp_path):
+def test_in_the_folder_of_its_instance_a_run_sees_the_instance_only(isolated, tmp_path):
     (tmp_path / "solvers").mkdir()
     order = order_of(tmp_path / "solvers")
     instance = Path(shutil.copy(order.instance, tmp_path / "two.json"))
@@ -138,7 +138,7 @@ def test_a_solver_in_a_home_is_shown_with_the_python_files_beside_it_and_nothing
     assert found == ["HELP = 1", "", ""]
 
 
-def test_a_program_finds_what_lies_beside_it_also_behind_links(isolated, tmp_path):
+def test_a_program_finds_the_files_beside_it_through_links(isolated, tmp_path):
     real, links = tmp_path / "real", tmp_path / "links"
     for folder in (real, links):
         folder.mkdir()
@@ -181,7 +181,7 @@ def test_results_beside_programs_and_packages_cannot_be_read(isolated, tmp_path,
 
 
 @pytest.mark.gate
-def test_what_the_environment_names_is_shown(isolated, tmp_path, monkeypatch):
+def test_paths_named_by_the_environment_are_shown(isolated, tmp_path, monkeypatch):
     licence = tmp_path / "licences" / "gurobi.lic"
     licence.parent.mkdir()
     licence.write_text("a key")
