@@ -1,4 +1,4 @@
-"""The frame of the fuzz tests finds what it is for."""
+"""The frame of the fuzz tests finds each kind of failure."""
 
 from __future__ import annotations
 

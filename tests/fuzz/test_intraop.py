@@ -24,7 +24,7 @@ ATTACK = Attack(
 
 @blocks
 def test_every_claim_holds(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    size = seeds.start // len(seeds) % 3  # what is small goes to CP-SAT at once, else bounds come first, then HiGHS
+    size = seeds.start // len(seeds) % 3  # small instances go to CP-SAT at once; others to bounds first, then HiGHS
     if size > 0:
         monkeypatch.setattr(portfolio, "SMALL", 0)
     if size > 1:

@@ -1,4 +1,4 @@
-"""The oracles against what was solved by hand, and against enumeration in the plain."""
+"""The oracles against instances solved by hand, and against plain enumeration."""
 
 from __future__ import annotations
 

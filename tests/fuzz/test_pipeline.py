@@ -19,7 +19,7 @@ from solvers.pipeline.programs.blocks import Blocks
 from solvers.pipeline.programs.mip import capped
 from solvers.registry import LocalRun
 
-#: More than any set costs, in the units of `Blocks`.
+#: A cost above that of any set, in the units of `Blocks`.
 LIMIT = 2**52
 
 ATTACK = Attack(
@@ -41,7 +41,7 @@ def test_every_claim_holds(seeds: range) -> None:
 
 @blocks
 def test_no_set_is_cheaper_than_proven(seeds: range) -> None:
-    """The terms of bounds, block by block: the cheapest convex set that holds a node, or that weighs enough."""
+    """Terms of the bounds: the cheapest convex set that holds a node, or that weighs enough."""
     for seed in seeds:
         rng = random.Random(f"sets {seed}")
         instance = capped(replace(ATTACK.instance(seed), memory=None))
@@ -61,7 +61,7 @@ def test_no_set_is_cheaper_than_proven(seeds: range) -> None:
 
 @blocks
 def test_searches_know_costs_up_to_the_rounding_of_the_largest_sum(seeds: range) -> None:
-    """Of segments, slicings and annealed partitions, whose sums tensors join and leave; no bound rests on them."""
+    """Costs of segments, slicings and annealed partitions, from running sums; no bound depends on them."""
     for seed in seeds:
         instance = ATTACK.instance(seed)
         order = kahn(instance.graph, np.random.default_rng(seed).random(instance.nodes))

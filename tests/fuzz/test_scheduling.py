@@ -19,7 +19,7 @@ PARTITIONERS = ("hash", "batch-split", "critical-path", "mite", "dfs", "heft")
 
 
 def says_falsely_that_none_fits(instance: Instance, optimum: Fraction | None, reason: str) -> bool:
-    """Tell if a solver declines because no schedule fits, though one does."""
+    """Return True if a solver declines because no schedule fits, though one does."""
     return reason.startswith("no schedule fits") and optimum is not None
 
 
@@ -43,7 +43,7 @@ def test_every_claim_holds(seeds: range) -> None:
 
 @blocks
 def test_the_simulation_in_c_finds_what_the_verifier_finds(seeds: range) -> None:
-    """When all ends, and whether the memory suffices; by successors, too, which no solution can ask for."""
+    """The makespan and whether the memory suffices; also for the successor rule, which no solution can name."""
     for seed in seeds:
         rng = random.Random(f"simulation {seed}")
         instance = draw(rng, 6)

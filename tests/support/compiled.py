@@ -15,7 +15,7 @@ SANITIZE = ("-g1", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover
 
 
 def compiled(target: Path, sources: list[Path], *flags: str) -> Path:
-    """The program made of these sources; an error if the compiler complains."""
+    """Return the program compiled from these sources; fail if the compiler complains."""
     command = [COMPILER, *flags, f"-I{CORE}", *map(str, sources), "-lm", "-o", str(target)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -23,10 +23,10 @@ def compiled(target: Path, sources: list[Path], *flags: str) -> Path:
 
 
 def require(folder: Path, *flags: str) -> None:
-    """Skip where programs under these sanitizers do not run.
+    """Skip if programs under these sanitizers do not run here.
 
-    Their libraries are packages that a compiler comes without, and they refuse to start where the system places memory
-    at addresses that they do not expect.
+    Their libraries are separate packages, and they refuse to start if the system places memory at unexpected
+    addresses.
     """
     trivial = folder / "trivial.c"
     trivial.write_text("int main(void) { return 0; }\n")

@@ -10,18 +10,18 @@ from typing import Any
 
 
 def node(identity: int, **more: Any) -> dict[str, Any]:
-    """A node of a file of the placement paper."""
+    """Return a node of a file of the placement paper."""
     usual = {"supportedOnFpga": 1, "cpuLatency": 8.0, "fpgaLatency": 2.0, "isBackwardNode": False, "size": 3}
     return {"id": identity, **usual, **more}
 
 
 def edge(tail: int, head: int, cost: float = 0.5, **more: Any) -> dict[str, Any]:
-    """An edge of such a file."""
+    """Return an edge of such a file."""
     return {"sourceId": tail, "destId": head, "cost": cost, **more}
 
 
 def changed(document: Any, changes: dict[str, Any]) -> Any:
-    """A copy with the values at some paths replaced."""
+    """Return a copy with the values at some paths replaced."""
     document = copy.deepcopy(document)
     for path, value in changes.items():
         place, key = _place(document, path)
@@ -30,7 +30,7 @@ def changed(document: Any, changes: dict[str, Any]) -> Any:
 
 
 def removed(document: Any, path: str) -> Any:
-    """A copy without the value at a path."""
+    """Return a copy without the value at a path."""
     document = copy.deepcopy(document)
     place, key = _place(document, path)
     del place[key]

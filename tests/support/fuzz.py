@@ -37,7 +37,7 @@ from harness.verify import verify
 from instances import track_module
 from solvers.registry import Declined, LocalRun, Solver, load_file, solver_files
 
-#: Instances a track.
+#: Instances per track.
 DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(25, 8)
 #: Seeds in a block, which is one test.
 BLOCK = 50
@@ -52,17 +52,17 @@ _of_seeds = pytest.mark.parametrize(
     [range(first, min(first + BLOCK, DRAWS)) for first in range(0, DRAWS, BLOCK)],
     ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}",
 )
-_patient = pytest.mark.timeout(3600)  # seconds, which no machine is too busy for
+_patient = pytest.mark.timeout(3600)  # seconds, enough for any busy machine
 
 
 def blocks(test: Callable[..., None]) -> Callable[..., None]:
-    """Decorates a test of ``seeds``, which is called once a block."""
+    """Decorates a test of ``seeds``, which is called once per block."""
     decorated: Callable[..., None] = _patient(_of_seeds(test))
     return decorated
 
 
 def numbers(rng: random.Random) -> Callable[[], float]:
-    """A source of numbers that are at least 0: whole, decimal, tied up to an ulp, tiny, huge, or all of that."""
+    """Return a source of numbers from 0 up: integers, decimals, ties up to an ulp, tiny, huge, or a mix."""
     scale = 10 ** rng.uniform(-300, 300)
 
     def neighbour() -> float:
@@ -85,13 +85,13 @@ def numbers(rng: random.Random) -> Callable[[], float]:
 
 
 def methods(track: str) -> dict[str, Solver]:
-    """All solvers and bound methods of a track, by name."""
+    """Return all solvers and bound methods of a track, by name."""
     files = [file for file in solver_files() if track in file.parts[-3:-1]]
     return {method.name: method for file in files for method in load_file(file)}
 
 
 def attempt(method: Callable[..., Any], instance: Any, **limits: Any) -> tuple[LocalRun, str | None]:
-    """The run of a method, and why it declined the instance, if it did."""
+    """Return the run of a method, and why it declined the instance, None if it did not."""
     run, reason = LocalRun(**{"seconds": 60.0, **limits}), None
     try:
         method(instance, run)
@@ -102,16 +102,16 @@ def attempt(method: Callable[..., Any], instance: Any, **limits: Any) -> tuple[L
 
 @dataclass(frozen=True)
 class Attack:
-    """A track, as the frame needs to know it.
+    """A track as the frame needs it.
 
     ``draw(rng)``                     an instance
-    ``draw_solution(rng, instance)``  a well-formed solution, feasible or not; the verifier is held against it
-    ``judge(instance, solution)``     whether a solution is feasible, and its exact cost; None if it has no cost
+    ``draw_solution(rng, instance)``  a well-formed solution, feasible or not, to test the verifier
+    ``judge(instance, solution)``     (feasible, exact cost) of a solution; None if it has no cost
     ``optimum(instance)``             the exact optimum; None if no solution is feasible
-    ``every``                         a solver named here runs on one seed in so many; all others on every seed
-    ``settings``                      parameters of solvers that are not to be their defaults
+    ``every``                         a solver named here runs on one seed in this number; all others on every seed
+    ``settings``                      solver parameters other than the defaults
     ``seconds``                       time limit of a run
-    ``false_reason``                  ``(instance, optimum, reason)``: whether a solver that declined said what is false
+    ``false_reason``                  ``(instance, optimum, reason)``: True if a solver declined with a false reason
     """
 
     track: str
@@ -125,11 +125,11 @@ class Attack:
     false_reason: Callable[[Any, Exact | None, str], bool] = lambda instance, optimum, reason: False
 
     def instance(self, seed: int) -> Any:
-        """The instance of a seed."""
+        """Return the instance of a seed."""
         return self.draw(random.Random(f"{self.track} {seed}"))
 
     def on(self, seeds: range) -> None:
-        """Fail with all that goes wrong on the instances of some seeds, the first failure of each solver."""
+        """Fail with the first failure of each solver on the instances of some seeds."""
         solvers, found = list(methods(self.track).values()), dict[str, str]()
         for seed in seeds:
             instance = self.instance(seed)
@@ -140,7 +140,7 @@ class Attack:
             pytest.fail("\n\n".join(found.values()), pytrace=False)
 
     def _on(self, instance: Any, seed: int, solvers: list[Solver]) -> Iterator[tuple[str, str]]:
-        """Failures on an instance, each with the name of the solver, or of the verifier."""
+        """Yield failures on an instance, each with the name of the solver or the verifier."""
         optimum = self.optimum(instance)
         solution = self.draw_solution(random.Random(f"{self.track} solution {seed}"), instance)
         if failure := self._misjudged(instance, solution, optimum):
@@ -151,7 +151,7 @@ class Attack:
                 yield solver.name, failure
 
     def _run(self, solver: Solver, instance: Any, seed: int, optimum: Exact | None) -> str:
-        """Run a solver on an instance and return what went wrong; empty if nothing did."""
+        """Run a solver on an instance and return its failure, "" if there is none."""
         run = LocalRun(seed=seed, seconds=self.seconds)
         try:
             answer = solver.function(instance, run, **{**solver.params, **self.settings.get(solver.name, {})})
@@ -170,7 +170,7 @@ class Attack:
         return next(filter(None, (self._misjudged(instance, s, optimum) for s in solutions)), "")
 
     def _misjudged(self, instance: Any, solution: Any, optimum: Exact | None) -> str:
-        """Return how the verifier's verdict on a solution differs from the oracle's; empty if it does not."""
+        """Return how the verifier's verdict on a solution differs from the oracle's, "" if it does not."""
         solution = json.loads(json.dumps(solution, default=lambda value: value.tolist()))  # as it reaches the referee
         feasible, cost = self.judge(instance, solution)
         try:
@@ -186,12 +186,12 @@ class Attack:
 
 
 def _same(found: float | None, exact: Exact | None) -> bool:
-    """Return whether a verified cost is the exact one: a float may differ by the tolerance or half an ulp."""
+    """Return True if a verified cost is the exact one: a float may differ by the tolerance or half an ulp."""
     if found is None or exact is None or isinstance(exact, int):
         return found == exact
     return math.isfinite(found) and abs(Fraction(found) - exact) <= max(TOLERANCE * exact, LEAST / 2)
 
 
 def shown(value: Exact | None) -> str:
-    """An exact number for people: an integer as it is, a fraction to 25 digits."""
+    """Return an exact number as text: an integer as it is, a fraction to 25 digits."""
     return f"{Decimal(value.numerator) / value.denominator:.25g}" if isinstance(value, Fraction) else str(value)

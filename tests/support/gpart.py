@@ -1,4 +1,4 @@
-"""A program that stands for Scotch's gpart where that is not installed: it checks what it reads."""
+"""A substitute for Scotch's gpart on machines without it: it checks its input."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ for v in reversed(range(vertices)):
 
 
 def install(path: Path, name: str = "gpart", part: str = "v * int(sys.argv[1]) // vertices") -> None:
-    """A program that reads and writes as Scotch's does."""
+    """Install a program with the input and output formats of Scotch's."""
     write(path / name, GPART.format(python=sys.executable, part=part))
 
 

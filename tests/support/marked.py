@@ -1,4 +1,4 @@
-"""Processes that a test starts, and all that these start: found by a mark in their environment, whoever owns them."""
+"""Processes that a test starts, and all their descendants: found by a mark in their environment."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import psutil
 
 Found = TypeVar("Found")
 MARK = "SHARDMARK_TEST"
-LONGEST_S = 240.0
+LONGEST_S = 240.0  # seconds after which a process is killed
 
 
 class Marked:
-    """Python programs with a temporary folder of their own."""
+    """Python programs with their own temporary folder."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.scratch = folder / "scratch"
@@ -34,17 +34,17 @@ class Marked:
         """Start ``python COMMAND``; ``given`` as for Popen."""
         process = subprocess.Popen([sys.executable, *command], env=self.environment, text=True, **given)
         self.started.append(process)
-        self.watchdogs.append(threading.Timer(longest_s, process.kill))  # whoever reads from it must not wait for ever
+        self.watchdogs.append(threading.Timer(longest_s, process.kill))  # its reader must not wait forever
         self.watchdogs[-1].start()
         return process
 
     def alive(self) -> list[psutil.Process]:
-        """Return the processes still alive of all that were started."""
+        """Return the processes that are still alive."""
         mark = f"{MARK}={self.mark}"
         return [process for process in psutil.process_iter() if mark in _environment(process.pid)]
 
     def end(self) -> None:
-        """Wait until all has ended by itself; what has not is killed, and an error."""
+        """Wait until all processes have ended; kill those that do not, and fail."""
         try:
             for process in self.started:
                 ended(process)
@@ -64,7 +64,7 @@ def _environment(pid: int) -> list[str]:
 
 
 def until(true: Callable[[], Found], seconds: float = 120.0) -> Found:
-    """Wait for something to become true; what it is then."""
+    """Wait for a value to become true, and return it."""
     end = time.monotonic() + seconds
     while not (found := true()):
         assert time.monotonic() < end, f"not true within {seconds:g} s"
@@ -73,7 +73,7 @@ def until(true: Callable[[], Found], seconds: float = 120.0) -> Found:
 
 
 def ended(process: subprocess.Popen[str], seconds: float = 60.0) -> tuple[int, str, str]:
-    """Wait for a process; its exit status, its output and its errors."""
+    """Wait for a process; return its exit status, output and errors."""
     if any(pipe and not pipe.closed for pipe in (process.stdout, process.stderr)):
         output, errors = process.communicate(timeout=seconds)
     else:

@@ -73,7 +73,7 @@ def _least(instance: Instance) -> tuple[int | None, int]:
 
 
 def false_reason(instance: Instance, optimum: int | None, reason: str) -> bool:
-    """Tell if a declined run gave a false reason: that nothing fits, or nothing without an entry of 10^17 or more."""
+    """Return True if a reason to decline is false: nothing fits, or nothing without an entry of 10^17 or more."""
     if reason.startswith("time step "):
         return optimum is not None
     return _least(instance)[1] < IMPOSSIBLE

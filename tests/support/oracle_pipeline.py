@@ -1,4 +1,4 @@
-"""``pipeline`` by its definition, in exact fractions: what a solution costs, and the optimum of small instances.
+"""``pipeline`` by its definition, in exact fractions: the cost of a solution, and the optimum of small instances.
 
 Archer et al., "Practical Performance Guarantees for Pipelined DNN Inference", Section 2.2. Shares no code with the
 verifier or the solvers.
@@ -37,7 +37,7 @@ class Oracle:
         self.memory = None if instance.memory is None else Fraction(instance.memory)
 
     def block_cost(self, block: Iterable[int], peak: Callable[[frozenset[int]], Fraction]) -> Fraction:
-        """Equation (3): work, tensors that cross, each once for the block, and what of the memory overflows."""
+        """Equation (3): work, tensors that cross, each once per block, and the overflow of the memory."""
         nodes = frozenset(block)
         read = {u for v in nodes for u in self.before[v]} - nodes
         sent = {v for v in nodes if self.after[v] - nodes}
@@ -57,12 +57,12 @@ class Oracle:
         return sum((self.size[u] for u in {v} | waiting | leaving), Fraction())
 
     def peak_of(self, order: Sequence[int]) -> Fraction:
-        """The greatest memory of tensors of a block whose nodes run in this order."""
+        """Return the peak memory of tensors of a block whose nodes run in this order."""
         block = frozenset(order)
         return max(self.held(block, frozenset(order[:at]), v) for at, v in enumerate(order))
 
     def least_peak(self, block: frozenset[int]) -> Fraction:
-        """The least such memory over all orders."""
+        """Return the least such peak over all orders."""
 
         @cache
         def rest(done: frozenset[int]) -> Fraction:
@@ -72,14 +72,14 @@ class Oracle:
         return rest(frozenset())
 
     def usual_order(self, block: frozenset[int]) -> list[int]:
-        """The order of a block in a solution that names none: of the nodes that are ready, the first."""
+        """Return the default order of a block: always the first of the nodes that are ready."""
         order: list[int] = []
         while left := block - set(order):
             order.append(min(v for v in left if not self.before[v] & left))
         return order
 
     def acyclic(self, block: Sequence[int]) -> bool:
-        """Tell if the quotient graph of a partition has no cycle."""
+        """Return True if the quotient graph of a partition has no cycle."""
         left = set(block)
         while left:
             last = {b for b in left if not any(block[u] == b != block[v] in left for u, v in self.edges)}
@@ -90,7 +90,7 @@ class Oracle:
 
 
 def judge(instance: Instance, solution: Any) -> tuple[bool, Fraction | None]:
-    """Judge a solution with valid numbers: if it is feasible, and its cost, Equation (4); None if its order is none."""
+    """Return whether a solution with valid numbers is feasible, and its cost; None if its order is invalid."""
     oracle = Oracle(instance)
     block, order = (solution["block"], solution.get("order")) if isinstance(solution, dict) else (solution, None)
     if order is not None:
@@ -106,10 +106,10 @@ def judge(instance: Instance, solution: Any) -> tuple[bool, Fraction | None]:
 
 
 def optimum(instance: Instance) -> Fraction:
-    """The least cost of any acyclic partition into at most k blocks, each in its best order.
+    """Return the least cost of any acyclic partition into at most k blocks, each in its best order.
 
-    The blocks of such a partition have an order in which edges lead to later ones, so the first so many of them are
-    closed under predecessors: all chains of such sets are tried.
+    The blocks of such a partition have an order in which edges lead to later ones, so every prefix of them is closed
+    under predecessors: all chains of such sets are tried.
     """
     oracle = Oracle(instance)
     whole = frozenset(oracle.nodes)
@@ -128,7 +128,7 @@ def optimum(instance: Instance) -> Fraction:
 
 
 def _openings(oracle: Oracle, left: frozenset[int]) -> Iterator[frozenset[int]]:
-    """All sets of nodes but the empty one that nothing else of ``left`` leads to."""
+    """Yield all nonempty sets of nodes to which nothing else of ``left`` leads."""
     for count in range(1, len(left) + 1):
         for some in itertools.combinations(sorted(left), count):
             if not any(oracle.before[v] & left - set(some) for v in some):
@@ -136,7 +136,7 @@ def _openings(oracle: Oracle, left: frozenset[int]) -> Iterator[frozenset[int]]:
 
 
 def draw(rng: random.Random, most_nodes: int = 6) -> Instance:
-    """A small instance with numbers of one extreme kind, or of mixed ones, and often a memory that just suffices."""
+    """Return a small instance with numbers of one extreme kind or of several, and often a memory that just suffices."""
     while True:
         with suppress(InputError):  # numbers whose sums are beyond float64
             return _fitted(rng, parse(_document(rng, most_nodes), "drawn"))
@@ -146,7 +146,7 @@ def _document(rng: random.Random, most_nodes: int) -> dict[str, Any]:
     n, number, density = rng.randint(0, most_nodes), numbers(rng), rng.choice([0.2, 0.5, 0.8])
     rank = rng.sample(range(n), n)
     pairs = [[u, v] for u in range(n) for v in range(n) if rank[u] < rank[v] and rng.random() < density]
-    bulk = rng.choice([1, 1, 1, 10 ** rng.uniform(2, 7)])  # sizes beside which the work is little
+    bulk = rng.choice([1, 1, 1, 10 ** rng.uniform(2, 7)])  # sizes that dwarf the work
     scales = {"work": 1, "output_size": bulk, "param_size": bulk}
     return {
         "format": FORMAT,
@@ -159,7 +159,7 @@ def _document(rng: random.Random, most_nodes: int) -> dict[str, Any]:
 
 
 def _fitted(rng: random.Random, instance: Instance) -> Instance:
-    """The instance, mostly with a memory: 0, what some block needs, or an ulp or some work beside that, or any."""
+    """Return the instance, mostly with a memory: 0, near the need of a block, or arbitrary."""
     need = float(instance.param_size.sum() + instance.output_size.sum())
     if instance.nodes and rng.random() < 0.5:
         oracle = Oracle(instance)
@@ -179,7 +179,7 @@ def _fitted(rng: random.Random, instance: Instance) -> Instance:
 
 
 def draw_solution(rng: random.Random, instance: Instance) -> Any:
-    """Block numbers, mostly ascending along the edges, with or without an order of execution."""
+    """Return block numbers, mostly ascending along the edges, with or without an order of execution."""
     n, highest = instance.nodes, min(instance.stages, instance.nodes + 1) - 1
     block = [rng.randint(0, highest) for _ in range(n)]
     order = instance.graph.topological_order.tolist()

@@ -1,8 +1,8 @@
-"""``placement`` by its definition, in exact fractions: what a placement costs, and the optimum of small instances.
+"""``placement`` by its definition, in exact fractions: the cost of a placement, and the optimum of small instances.
 
 Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph Operators", Section 3 (devices, transfers,
-Definition 3.1), Section 5 (loads), Appendix A (schedules), Appendix H (overlap, replicas, clusters); what the options
-mean is said in ``instances/placement.py``. Shares no code with the verifier or the solvers.
+Definition 3.1), Section 5 (loads), Appendix A (schedules), Appendix H (overlap, replicas, clusters); the options are
+documented in ``instances/placement.py``. Shares no code with the verifier or the solvers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Oracle:
         self.contiguous, self.allowed, self.load = cache(self._contiguous), cache(self._allowed), cache(self._load)
 
     def _contiguous(self, nodes: Nodes) -> bool:
-        """Definition 3.1, for forward and backward nodes apart: no path leaves the set and comes back to it."""
+        """Definition 3.1, separately for forward and backward nodes: no path leaves the set and comes back."""
         for part in (False, True):
             inside = {v for v in nodes if self.back[v] == part}
             outside = {v for v in self.nodes if self.back[v] == part} - inside
@@ -56,7 +56,7 @@ class Oracle:
         return True
 
     def acyclic(self, sets: Sequence[Nodes]) -> bool:
-        """Tell if the sets have an order that edges respect, backward ones reversed or as they are."""
+        """Return True if the sets have an order that edges respect, backward ones reversed or as they are."""
         return self._ordered(sets, True) or self._ordered(sets, False)
 
     def _ordered(self, sets: Sequence[Nodes], reverse: bool) -> bool:
@@ -72,18 +72,18 @@ class Oracle:
         return True
 
     def _allowed(self, nodes: Nodes) -> bool:
-        """Tell if an accelerator supports and holds the nodes: sizes may exceed its memory by a relative 1e-9."""
+        """Return True if an accelerator supports and holds the nodes, with a relative tolerance of 1e-9 on memory."""
         size = sum((self.size[v] for v in nodes), Fraction())
         return all(self.instance.supported[v] for v in nodes) and float(size) <= self.instance.memory * (1 + 1e-9)
 
     def together(self, sets: Sequence[Nodes]) -> bool:
-        """Tell if every colour class lies on one device."""
+        """Return True if every colour class lies on one device."""
         return all(any(unit <= nodes for nodes in sets) for unit in self.units)
 
     # ------------------------------------------------------------ throughput
 
     def throughput(self, groups: Sequence[Group]) -> Fraction:
-        """The greatest load of a group of devices, or with the schedule gpipe the sum of those of both passes."""
+        """Return the greatest load of a group; with the schedule gpipe the sum of those of both passes."""
         passes = [(False,), (True,)] if self.instance.schedule == "gpipe" else [(False, True)]
         return sum((max(self._of(group, groups, kinds) for group in groups) for kinds in passes), Fraction())
 
@@ -93,12 +93,12 @@ class Oracle:
         return self.load(nodes, len(devices), devices[0] < self.instance.accelerators, kinds, far)
 
     def _is_far(self, device: int, other: int) -> bool:
-        """Tell if two devices are accelerators of different clusters."""
+        """Return True if two devices are accelerators of different clusters."""
         cluster, k = self.instance.cluster, self.instance.accelerators
         return cluster is not None and max(device, other) < k and device // cluster != other // cluster
 
     def _load(self, nodes: Nodes, count: int, fast: bool, kinds: tuple[bool, ...], far: Nodes) -> Fraction:
-        """Load of some devices for nodes, and for what they produce, of some passes; others that are ``far`` away."""
+        """Return the load of some devices for nodes and their tensors, of some passes; ``far`` nodes are far away."""
         work = sum(((self.fast if fast else self.slow)[v] for v in nodes if self.back[v] in kinds), Fraction())
         ends = [(u, v) for u, v in self.tensors if self.back[u] in kinds and fast]
         read = self._moved([(u, u in far) for u, v in ends if v in nodes and u not in nodes])
@@ -112,13 +112,13 @@ class Oracle:
         return share + synchronising if overlap == "none" else max(share, synchronising)
 
     def _moved(self, tensors: Sequence[tuple[int, bool]]) -> Fraction:
-        """Each tensor once, slowly if anything far away is at the other end."""
+        """Sum each tensor once, slowly if any other end is far away."""
         slow = {u for u, far in tensors if far}
         rate = {u: Fraction(self.instance.slowdown) if u in slow else 1 for u, _ in tensors}
         return sum((self.cost[u] * rate[u] for u in rate), Fraction())
 
     def splits(self) -> Iterator[list[Group]]:
-        """Every feasible placement for throughput, up to devices that are equal."""
+        """Yield every feasible placement for throughput, up to equal devices."""
         for sets in self._partitions(
             frozenset(range(len(self.units))), self.instance.accelerators + self.instance.cpus
         ):
@@ -126,14 +126,14 @@ class Oracle:
                 yield from self._on_devices(sets)
 
     def shaped(self, sets: Sequence[Nodes]) -> bool:
-        """Tell if devices may hold these sets."""
+        """Return True if devices may hold these sets."""
         contiguity = self.instance.contiguity
         return contiguity == "free" or (
             self.acyclic(sets) if contiguity == "acyclic" else all(map(self.contiguous, sets))
         )
 
     def _partitions(self, units: Nodes, most: int) -> Iterator[list[Nodes]]:
-        """Units as at most so many sets of nodes."""
+        """Yield partitions of units into at most ``most`` sets of nodes."""
         if not units:
             yield []
         if not units or not most:
@@ -146,7 +146,7 @@ class Oracle:
                     yield [nodes, *rest]
 
     def _on_devices(self, sets: Sequence[Nodes]) -> Iterator[list[Group]]:
-        """The ways to give each set a device of a kind, or several if stages have replicas."""
+        """Yield the ways to give each set a device of a kind, or several if stages have replicas."""
         k, cpus, size = (
             self.instance.accelerators,
             self.instance.cpus,
@@ -173,7 +173,7 @@ class Oracle:
     # ------------------------------------------------------------ latency
 
     def latency(self, queues: Sequence[Sequence[Nodes]]) -> Fraction | None:
-        """When all ends if accelerators have these subgraphs, in this order, and CPUs the rest; None: all wait.
+        """Return the end if accelerators run these subgraphs in this order and CPUs the rest; None for a deadlock.
 
         What can start does. A subgraph moves in what it reads, computes, and moves out what others read.
         """
@@ -184,7 +184,7 @@ class Oracle:
         def end(nodes: Nodes) -> Fraction | None:
             if nodes in ends:
                 return ends[nodes]
-            ends[nodes] = None  # whoever asks for it before it is known waits for itself
+            ends[nodes] = None  # if it is needed before it is known, it waits for itself
             waits = {task.get(u, frozenset([u])) for u, v in self.edges if v in nodes and u not in nodes}
             ready = [end(other) for other in waits | ({previous[nodes]} if nodes in previous else set())]
             if None not in ready:
@@ -199,7 +199,7 @@ class Oracle:
         return self.load(nodes, 1, fast, (False, True), frozenset())
 
     def schedules(self) -> Iterator[list[list[Nodes]]]:
-        """Every feasible placement for latency, up to the numbers of accelerators, as the subgraphs of each."""
+        """Yield every feasible placement for latency, up to the numbers of accelerators, as the subgraphs of each."""
         units = frozenset(range(len(self.units)))
         for count in range(len(units) + 1):
             for some in itertools.combinations(units, count):
@@ -210,7 +210,7 @@ class Oracle:
                         yield from map(list, itertools.product(*map(self.queues, sets)))
 
     def queues(self, nodes: Nodes) -> list[list[Nodes]]:
-        """The subgraphs, in order, that an accelerator may have of some nodes."""
+        """Return the ordered subgraphs into which an accelerator may split some nodes."""
         if self.instance.contiguity == "free":
             return list(_ordered_partitions(nodes))
         forward = frozenset(v for v in nodes if not self.back[v])
@@ -228,7 +228,7 @@ def _ordered_partitions(nodes: Nodes) -> Iterator[list[Nodes]]:
 
 
 def judge(instance: Instance, solution: Any) -> tuple[bool, Fraction | None]:
-    """Judge a well-formed solution: if it is feasible, and its cost; None if it has no schedule."""
+    """Return whether a well-formed solution is feasible, and its cost; None if it has no schedule."""
     oracle, k = Oracle(instance), instance.accelerators
     if instance.objective == "latency":
         return _judge_latency(oracle, solution)
@@ -258,7 +258,7 @@ def _judge_latency(oracle: Oracle, solution: Any) -> tuple[bool, Fraction | None
 
 
 def optimum(instance: Instance) -> Fraction | None:
-    """The least cost of any placement; None if none is feasible."""
+    """Return the least cost of any placement; None if none is feasible."""
     oracle = Oracle(instance)
     if instance.objective == "throughput":
         return min(map(oracle.throughput, oracle.splits()), default=None)
@@ -267,9 +267,9 @@ def optimum(instance: Instance) -> Fraction | None:
 
 
 def draw(rng: random.Random) -> Instance:
-    """A small instance with numbers of one extreme kind or of several, and often a memory that just suffices."""
+    """Return a small instance with numbers of one extreme kind or of several, and often a memory that just suffices."""
     while True:
-        with suppress(InputError):  # sums beyond float64, or what no accelerators hold where there are no CPUs
+        with suppress(InputError):  # sums beyond float64, or nodes that only absent CPUs could hold
             instance = parse(_document(rng), "drawn", **_options(rng))
             return instance if rng.random() < 0.4 else _filled(rng, instance)
 
@@ -314,7 +314,7 @@ def _options(rng: random.Random) -> dict[str, Any]:
 
 
 def _filled(rng: random.Random, instance: Instance) -> Instance:
-    """The instance with a memory that some units fill, up to an ulp."""
+    """Return the instance with a memory that some units fill, up to an ulp."""
     units = int(instance.unit.max()) + 1
     some = np.isin(instance.unit, rng.sample(range(units), rng.randint(1, units)))
     held = math.fsum(instance.size[some].tolist()) / rng.choice([1, 1 + 1e-9])
@@ -322,7 +322,7 @@ def _filled(rng: random.Random, instance: Instance) -> Instance:
 
 
 def draw_solution(rng: random.Random, instance: Instance) -> Any:
-    """A placement in any form, mostly one that keeps colours together."""
+    """Return a placement in any form, mostly one that keeps colours together."""
     n, devices = instance.nodes, list(range(instance.accelerators + instance.cpus))
     of_unit = [rng.choice(devices) for _ in range(n)]
     place = [of_unit[instance.unit[v]] if rng.random() < 0.98 else rng.choice(devices) for v in range(n)]
@@ -338,7 +338,7 @@ def draw_solution(rng: random.Random, instance: Instance) -> Any:
 
 
 def _parts(rng: random.Random, devices: list[int]) -> list[list[int]]:
-    """Devices in groups of one or more."""
+    """Return devices in groups of one or more."""
     parts: list[list[int]] = []
     for device in rng.sample(devices, len(devices)):
         if parts and rng.random() < 0.5:
@@ -349,7 +349,7 @@ def _parts(rng: random.Random, devices: list[int]) -> list[list[int]]:
 
 
 def false_reason(instance: Instance, best: Fraction | None, reason: str) -> bool:
-    """Tell if a solver declines as nothing fits, though something does."""
+    """Return True if a solver declines because nothing fits, though something does."""
     if reason.startswith("no acyclic placement is known to fit"):  # also said if rounding decides what fits
         try:
             less = instance.memory * (1 - 1e-8)

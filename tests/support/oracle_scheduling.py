@@ -1,8 +1,8 @@
-"""``scheduling`` by its definition, in exact integers: what a schedule costs, whether it fits, and the optimum.
+"""``scheduling`` by its definition, in exact integers: the cost of a schedule, whether it fits, and the optimum.
 
 Mayer et al., "The TensorFlow Partitioning and Scheduling Problem: It's the Critical Path!", Sections 2 and 4, with the
 options and the tolerance of the README. Shares no code with the verifier or the solvers. Times and sizes are multiples
-of units that are fine enough for all that can happen, so that nothing is ever rounded.
+of units fine enough for every event, so that nothing is ever rounded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fuzz import numbers
 from instances import InputError
 from instances.scheduling import FORMAT, Instance, parse
 
-#: Two times, or two sizes, are equal if they differ by no more than one part in so many.
+#: Two times, or two sizes, are equal if they differ by no more than one part in this number.
 EQUAL = 10**9
 
 Devices = Sequence[int]
@@ -31,9 +31,9 @@ Orders = Sequence[Sequence[int]]
 
 
 class Oracle:
-    """An instance in plain lists and whole numbers.
+    """An instance in plain lists and integers.
 
-    ``edges``     (maker, reader) of each tensor
+    ``edges``     (producer, consumer) of each tensor
     ``time``      of each vertex on each device
     ``transfer``  of each tensor from each device to each other one, None without a link
     ``size``      of each tensor, and ``memory`` of each device, None without a limit
@@ -67,7 +67,7 @@ class Oracle:
 
         moves = [[[pass_link(x, a, b) for b in every] for a in every] for x in instance.size.tolist()]
         flat = [*itertools.chain(*time), *(x for table in moves for row in table for x in row if x is not None)]
-        m = len(self.edges)  # each tensor that sets out on a shared link divides a span of time among m at most
+        m = len(self.edges)  # each departure on a shared link divides a span of time by m at most
         parts = math.lcm(*range(1, m + 1)) ** m if instance.links == "share" else 1
         self.unit = Fraction(1, math.lcm(*(x.denominator for x in flat)) * parts)
         self.time = [[int(x / self.unit) for x in row] for row in time]
@@ -75,22 +75,22 @@ class Oracle:
 
     @cached_property
     def groups(self) -> list[list[int]]:
-        """Vertices that must share a device."""
+        """The groups of vertices that must share a device."""
         colour = self.instance.colocation.tolist()
         numbered = [[v for v in self.nodes if colour[v] == c] for c in sorted(set(colour) - {-1})]
         return numbered + [[v] for v in self.nodes if colour[v] < 0]
 
     def allowed(self, v: int) -> set[int]:
-        """Devices that a vertex is restricted to."""
+        """Return the devices that a vertex may use."""
         number = int(self.instance.choice[v])
         return set(self.devices if number < 0 else self.instance.choices[number].tolist())
 
     def linked(self, device: Devices) -> bool:
-        """Tell if every tensor has a link to travel on."""
+        """Return True if every tensor has a link to travel on."""
         return all(self.transfer[e][device[u]][device[v]] is not None for e, (u, v) in enumerate(self.edges))
 
     def fits(self, device: Devices, run: Run) -> bool:
-        """Equation (2): what is held on each device stays below its memory, both but for one part in `EQUAL`."""
+        """Equation (2): memory in use stays below the limit of each device, up to one part in `EQUAL`."""
         waits = self.instance.holding == "waiting"
         for d, memory in enumerate(self.memory):
             spans = []
@@ -108,7 +108,7 @@ class Oracle:
 
 
 class Run:
-    """Devices that run their vertices, by an order or, if ``priority`` is given, by that.
+    """A simulation in which devices run their vertices by an order or, if given, by ``priority``.
 
     ``start``, ``finish``  of each vertex, ``arrival`` of each tensor; None if that never happens
     ``order``              the vertices of each device as they started
@@ -123,24 +123,26 @@ class Run:
         self.finish: list[int | None] = [None] * n
         self.arrival: list[int | None] = [None] * len(oracle.edges)
         self.order: list[list[int]] = [[] for _ in oracle.devices]
-        self._since: dict[int, int] = {}  # moments at which vertices became executable that have not started
+        self._since: dict[int, int] = {}  # when each waiting vertex became executable
         self._missing = [len(edges) for edges in oracle.read]
-        self._running: dict[int, tuple[int, int]] = {}  # of a device: when it is free, and of which vertex
-        self._flying: dict[int, int] = {}  # of a tensor: when it arrives
-        self._free: dict[tuple[int, int], int] = {}  # of a link on which tensors queue: when it is
-        self._shared: dict[tuple[int, int], tuple[int, dict[int, int]]] = {}  # since when which tensors need so long
+        self._running: dict[int, tuple[int, int]] = {}  # per device: when its vertex ends, and the vertex
+        self._flying: dict[int, int] = {}  # per tensor: when it arrives
+        self._free: dict[tuple[int, int], int] = {}  # per queueing link: when it is free
+        self._shared: dict[
+            tuple[int, int], tuple[int, dict[int, int]]
+        ] = {}  # per shared link: a time, and the transfer time left of each tensor then
         self._run()
 
     @property
     def makespan(self) -> int | None:
-        """When the last vertex has finished; None if not all ever run."""
+        """The end of the last vertex; None if not all ever run."""
         finish = [x for x in self.finish if x is not None]
         return max(finish, default=0) if len(finish) == len(self.finish) else None
 
     def _run(self) -> None:
-        """Moment by moment, in rounds: what ends in a moment does so, then idle devices start what they can.
+        """Simulate moment by moment, in rounds: first all that ends in a moment, then idle devices start vertices.
 
-        For devices that choose by priority a moment lasts for one part in `EQUAL` of the time.
+        If devices choose by priority, a moment lasts for one part in `EQUAL` of the time.
         """
         moment = limit = 0
         for v, missing in enumerate(self._missing):
@@ -181,7 +183,7 @@ class Run:
                 self._send(e, time, moment)
 
     def _serve(self, link: tuple[int, int], until: int) -> None:
-        """Tensors on a link have had equal parts of it until a time."""
+        """Transfer tensors on a link at equal shares until a time."""
         since, left = self._shared[link]
         if left:
             span, rest = divmod(until - since, len(left))
@@ -234,9 +236,9 @@ class Run:
 
 
 def judge(instance: Instance, solution: Any) -> tuple[bool, Fraction | None]:
-    """Judge a well-formed solution: if it is feasible, and its makespan; None if not all of it can run.
+    """Return whether a well-formed solution is feasible, and its makespan; None if not all of it can run.
 
-    Priorities stand for the order in which devices run their vertices by them.
+    Priorities stand for the order in which devices run vertices by them.
     """
     oracle, device = Oracle(instance), solution["device"]
     if not oracle.linked(device):
@@ -251,7 +253,7 @@ def judge(instance: Instance, solution: Any) -> tuple[bool, Fraction | None]:
 
 
 def optimum(instance: Instance) -> Fraction | None:
-    """The least makespan of all partitions and orders that fit the memory; None if there is none."""
+    """Return the least makespan of all partitions and orders that fit the memory; None if there is none."""
     oracle, best = Oracle(instance), None
     for least, device in sorted((_least(oracle, device), device) for device in partitions(oracle)):
         if best is not None and least >= best:
@@ -264,7 +266,7 @@ def optimum(instance: Instance) -> Fraction | None:
 
 
 def partitions(oracle: Oracle) -> Iterator[list[int]]:
-    """Every partition that restrictions, colocation and links allow."""
+    """Yield every partition that restrictions, colocation and links allow."""
     sets = [sorted(set.intersection(*map(oracle.allowed, group))) for group in oracle.groups]
     for chosen in itertools.product(*sets):
         device = [0] * len(oracle.nodes)
@@ -276,7 +278,7 @@ def partitions(oracle: Oracle) -> Iterator[list[int]]:
 
 
 def _least(oracle: Oracle, device: Devices) -> int:
-    """No schedule of a partition is shorter: its longest path with transfers, and what each device computes."""
+    """Return a lower bound for a partition: its longest path with transfers, or the greatest load of a device."""
     finish, load = [0] * len(device), [0] * len(oracle.devices)
     for v in oracle.instance.graph.topological_order.tolist():
         for e in oracle.read[v]:
@@ -288,7 +290,7 @@ def _least(oracle: Oracle, device: Devices) -> int:
 
 
 def _orders(oracle: Oracle, device: Devices) -> Iterator[list[list[int]]]:
-    """Every order on each device that does not contradict the graph there; orders together may."""
+    """Yield orders that contradict the graph on no single device; together they may."""
     before: list[set[int]] = [set() for _ in oracle.nodes]
     for v in oracle.instance.graph.topological_order.tolist():
         for e in oracle.read[v]:
@@ -307,7 +309,7 @@ def _orders(oracle: Oracle, device: Devices) -> Iterator[list[list[int]]]:
 
 
 def draw(rng: random.Random, most_nodes: int = 5) -> Instance:
-    """A small instance with numbers of one extreme kind, or of mixed ones, and often memory that just suffices."""
+    """Return a small instance with numbers of one extreme kind or of several, and often memory that just suffices."""
     while True:
         with suppress(InputError):  # a contradiction, or times beyond float64
             return _fitted(rng, parse(_document(rng, most_nodes), "drawn"))

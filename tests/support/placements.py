@@ -1,4 +1,4 @@
-"""Small instances of ``placement``, given or drawn, all placements of one, and what reported solutions cost."""
+"""Small instances of ``placement``, given or drawn, all placements of one, and costs of reported solutions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from harness.verify.placement import verify
 from instances import InputError
 from instances.placement import Instance, parse
 
-#: Instances for each engine and mode, where so many are to be drawn, else a few.
+#: Instances to draw for each engine and mode; 0 for a few.
 DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0"))
 
 
-#: Name in `built`, and key in the file, of each column of nodes; and the values of nodes that are given none.
+#: Name in `built`, and key in the file, of each column of nodes; and default values.
 KEYS = {
     "cpu": "cpuLatency",
     "supported": "supportedOnFpga",
@@ -40,8 +40,8 @@ def built(
 ) -> Instance:
     """Parse a graph of nodes that take these times on accelerators.
 
-    ``edges`` are a maker, a reader and a cost, by default 0; ``devices`` the numbers of accelerators and of CPUs, and
-    by default a memory of 9. ``more`` has columns of nodes, see `KEYS`, one value for all or one per node, and options.
+    ``edges`` are (producer, consumer, cost), by default 0; ``devices`` the numbers of accelerators and of CPUs, and by
+    default a memory of 9. ``more`` has columns of nodes, see `KEYS`, one value for all or one per node, and options.
     """
     columns: dict[str, Any] = {"id": range(len(times)), "fpgaLatency": times}
     for name, key in KEYS.items():
@@ -64,12 +64,12 @@ def crossing(time: float, contiguity: str = "contiguous") -> Instance:
 
 
 def plain(solutions: Any) -> Any:
-    """Reported solutions as JSON has them."""
+    """Return reported solutions as plain JSON."""
     return json.loads(json.dumps(solutions, default=lambda array: np.asarray(array).tolist()))
 
 
 def cost_of(instance: Instance, solution: Any) -> float:
-    """The cost of a reported solution by the verifier, which finds it feasible."""
+    """Return the verified cost of a reported solution, which must be feasible."""
     verdict = verify(instance, plain(solution))
     assert verdict.feasible, verdict.violations
     assert verdict.cost is not None
@@ -77,7 +77,7 @@ def cost_of(instance: Instance, solution: Any) -> float:
 
 
 def judged(instance: Instance, solution: Any) -> Fraction:
-    """The cost of a reported solution by the oracle, which finds it feasible."""
+    """Return the oracle's cost of a reported solution, which must be feasible."""
     feasible, cost = judge(instance, plain(solution))
     assert feasible
     assert cost is not None
@@ -85,7 +85,7 @@ def judged(instance: Instance, solution: Any) -> Fraction:
 
 
 def draw_document(draw: random.Random, most_nodes: int = 7) -> dict[str, Any]:
-    """A document of the paper's format; edges lead to greater positions, backward nodes come last."""
+    """Return a random document of the paper's format; edges lead to greater positions, backward nodes come last."""
     n = draw.randint(1, most_nodes)
     first_backward = draw.choice([n, n, draw.randint(0, n)])
     ids = draw.sample(range(-20, 20), n)
@@ -114,7 +114,7 @@ def draw_document(draw: random.Random, most_nodes: int = 7) -> dict[str, Any]:
 
 
 def draw_options(draw: random.Random) -> dict[str, Any]:
-    """Options that go together."""
+    """Return random compatible options."""
     if draw.random() < 0.4:
         return {"objective": "latency", "contiguity": draw.choice(["contiguous", "free"])}
     options = {
@@ -127,7 +127,7 @@ def draw_options(draw: random.Random) -> dict[str, Any]:
 
 
 def draw_instance(draw: random.Random, most_nodes: int = 7, **options: Any) -> Instance:
-    """An instance that devices can hold at all; options are drawn, too, if none are given."""
+    """Return a random instance that fits its devices; options are drawn, too, if none are given."""
     while True:
         try:
             return parse(draw_document(draw, most_nodes), "drawn", **(options or draw_options(draw)))
@@ -136,7 +136,7 @@ def draw_instance(draw: random.Random, most_nodes: int = 7, **options: Any) -> I
 
 
 def placements(instance: Instance) -> Iterator[list[int]]:
-    """Every list of devices that keeps colours together."""
+    """Yield every list of devices that keeps colours together."""
     units = int(instance.unit.max()) + 1
     for choice in product(range(instance.accelerators + instance.cpus), repeat=units):
         yield [choice[u] for u in instance.unit.tolist()]

@@ -34,7 +34,7 @@ ISOLATION = [pytest.param("auto", marks=needs_isolation, id="isolated"), pytest.
 
 
 def backend_here(name: str, isolation: str = "auto") -> Backend:
-    """A backend that works here; skips with the reason if it does not."""
+    """Return a backend; skip with the reason if it does not work here."""
     found = try_backend(name, isolation)
     if isinstance(found, InputError):
         pytest.skip(str(found))
@@ -43,7 +43,7 @@ def backend_here(name: str, isolation: str = "auto") -> Backend:
 
 @cache
 def try_backend(name: str, isolation: str) -> Backend | InputError:
-    """A backend, or why it does not work here."""
+    """Return a backend, or why it does not work here."""
     try:
         return choose(name, isolation)
     except InputError as error:
@@ -59,7 +59,7 @@ class Result(NamedTuple):
 
 
 def shardmark(*arguments: object, cwd: Path | None = None) -> Result:
-    """Run a command in this process: an exception that gets out of it fails the test."""
+    """Run a command in this process: an uncaught exception fails the test."""
     stdout, stderr = io.StringIO(), io.StringIO()
     with redirect_stdout(stdout), redirect_stderr(stderr), chdir(cwd or "."):
         try:

@@ -1,4 +1,4 @@
-"""Partitioners and local schedulers of ``scheduling``, read off the paper one vertex at a time, slowly."""
+"""Partitioners and local schedulers of ``scheduling``, straight from the paper, one vertex at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from instances.scheduling import Instance
 from solvers.scheduling._kernels import Execution
 
-#: The least that a factor of a product counts; of traffic as a share of what a tensor takes in the mean.
+#: The least value of a factor of a product; for traffic in units of the mean transfer time.
 LEAST = 0.01
 
 Devices = list[int]
@@ -29,7 +29,7 @@ def readers(instance: Instance, v: int) -> list[tuple[int, float]]:
 
 
 def paths(instance: Instance) -> Iterator[list[int]]:
-    """Every path from a source to a sink."""
+    """Yield every path from a source to a sink."""
 
     def further(path: list[int]) -> Iterator[list[int]]:
         then = readers(instance, path[-1])
@@ -44,43 +44,43 @@ def paths(instance: Instance) -> Iterator[list[int]]:
 
 
 def upward(instance: Instance, v: int) -> float:
-    """Equation (5), with what a sink takes itself."""
+    """Equation (5), with a sink's own complexity."""
     return max((upward(instance, w) for w, _ in readers(instance, v)), default=0.0) + float(instance.complexity[v])
 
 
 def downward(instance: Instance, v: int) -> float:
-    """Equation (6), of predecessors as the text says: nothing for a source."""
+    """Equation (6), over predecessors as the text says: 0 for a source."""
     before = [u for u, _ in makers(instance, v)]
     return max((downward(instance, u) + float(instance.complexity[u]) for u in before), default=0.0)
 
 
 def total(instance: Instance) -> list[float]:
-    """The sum of both, of every vertex."""
+    """Return the sum of both per vertex."""
     return [upward(instance, v) + downward(instance, v) for v in range(instance.nodes)]
 
 
 class Assignment:
-    """Devices of vertices, and what they hold; ``device`` is -1 where a vertex has none yet."""
+    """Devices of vertices and their memory; ``device`` is -1 for a vertex without one."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self.device: Devices = [-1] * instance.nodes
 
     def group(self, v: int) -> list[int]:
-        """Return the vertices that must share a vertex's device, itself among them."""
+        """Return the vertices that must share a vertex's device, including itself."""
         number = self.instance.colocation[v]
         return [v] if number < 0 else np.flatnonzero(self.instance.colocation == number).tolist()
 
     def read(self, members: Sequence[int]) -> float:
-        """The sizes of all that some vertices read."""
+        """Return the total size of the tensors that some vertices read."""
         return sum(size for v in members for _, size in makers(self.instance, v))
 
     def used(self, d: int) -> float:
-        """The sizes of all that is read on a device."""
+        """Return the total size of the tensors read on a device."""
         return self.read([v for v, at in enumerate(self.device) if at == d])
 
     def allowed(self, v: int) -> set[int]:
-        """Devices that the whole group may use."""
+        """Return the devices that the whole group may use."""
         devices = set(range(self.instance.devices))
         for w in self.group(v):
             if self.instance.choice[w] >= 0:
@@ -88,7 +88,7 @@ class Assignment:
         return devices
 
     def feasible(self, v: int) -> Devices:
-        """Devices that the whole group may use and that have room for all it reads, or else the most."""
+        """Return the allowed devices with room for all that the group reads, else those with the most room."""
         spare = {d: float(self.instance.capacity[d]) - self.used(d) for d in sorted(self.allowed(v))}
         fitting = [d for d in spare if spare[d] > self.read(self.group(v))]
         return fitting or [d for d in spare if spare[d] == max(spare.values())]
@@ -106,17 +106,17 @@ class Assignment:
         return self.device
 
     def work(self, d: int) -> float:
-        """Operations of all that is on a device."""
+        """Return the operations of all vertices on a device."""
         return sum(float(self.instance.complexity[v]) for v, at in enumerate(self.device) if at == d)
 
 
 def descending(values: Sequence[float]) -> list[int]:
-    """Places of values, the greatest first, of equal ones the first."""
+    """Return the indices of values in descending order, ties by index."""
     return sorted(range(len(values)), key=lambda v: -values[v])
 
 
 def batch_split(instance: Instance) -> Devices:
-    """Section 3.2.1: the k-th part of all vertices with the greatest total rank to the fastest device, and so on."""
+    """Section 3.2.1: the 1/k of the vertices with the greatest total rank on the fastest device, and so on."""
     assignment, order = Assignment(instance), descending(total(instance))
     fastest = descending(instance.speed.tolist())
 
@@ -143,7 +143,7 @@ def critical_path(instance: Instance, path: Sequence[int]) -> Devices:
 
 
 def traffic(instance: Instance, device: Devices, v: int, d: int) -> float:
-    """Equation (10), over makers that have a device."""
+    """Equation (10), over producers that have a device."""
     time = 0.0
     for u, size in makers(instance, v):
         if device[u] >= 0 and device[u] != d and size:
@@ -165,7 +165,7 @@ def between(instance: Instance, size: float) -> float:
 
 
 def execution_time(instance: Instance, d: int) -> float:
-    """Of any vertex, beside the longest."""
+    """Return the execution time of any vertex relative to the slowest device."""
     return float(instance.speed.min() / instance.speed[d])
 
 
@@ -186,7 +186,7 @@ def mite(instance: Instance) -> Devices:
 
 
 def dfs(instance: Instance) -> Devices:
-    """Section 3.3.2: Equation (11), from the source of greatest total rank on; of equal ones from the last."""
+    """Section 3.3.2: Equation (11), from the source of greatest total rank, ties to the last."""
     assignment, rank, order = Assignment(instance), total(instance), list[int]()
 
     def visit(v: int) -> None:
@@ -208,14 +208,14 @@ def dfs(instance: Instance) -> Devices:
 
 
 def upward_rank(instance: Instance, v: int) -> float:
-    """HEFT's, of times that are means over devices and over links."""
+    """HEFT's upward rank, with mean times over devices and links."""
     behind = [between(instance, size) + upward_rank(instance, w) for w, size in readers(instance, v)]
     own = np.mean([float(instance.complexity[v]) / speed for speed in instance.speed.tolist()])
     return float(own) + max(behind, default=0.0)
 
 
 def heft(instance: Instance, rank: Sequence[float]) -> Devices:
-    """Section 5.1: earliest finish, in a gap between what is planned already; members of a group in their turn."""
+    """Section 5.1: earliest finish, with insertion into gaps; members of a group in their own turn."""
     assignment, end = Assignment(instance), dict[int, float]()
     plan: list[list[tuple[float, float]]] = [[] for _ in range(instance.devices)]
 
@@ -255,7 +255,7 @@ def successor_score(
 ) -> float:
     """Equation (13) when the vertex at a place of the sequence starts, ``weights`` alpha to delta.
 
-    What has not finished then is a predecessor.
+    Predecessors are those that have not finished then.
     """
     score, started = 0.0, execution.sequence.tolist()
     now = execution.start[started[at]]
@@ -269,5 +269,5 @@ def successor_score(
 
 
 def executable_since(instance: Instance, execution: Execution, v: int) -> float:
-    """When a vertex has all that it reads."""
+    """Return the time at which a vertex has all its inputs."""
     return max(execution.arrival[instance.graph.head == v].tolist(), default=0.0)

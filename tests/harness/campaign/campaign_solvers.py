@@ -1,4 +1,4 @@
-"""Solvers for campaigns that are disturbed: what each finds depends on the seed and on nothing else."""
+"""Solvers for campaigns that are disturbed: their results depend on the seed only."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ def quick(instance, run):
 
 @solver(track="pipeline")
 def naps(instance, run):
-    """Report, and sleep a second before something better is reported."""
+    """Report, sleep a second, and report something better."""
     run.report([0] * instance.nodes)
     time.sleep(1.0)
     run.report([0] * (1 + run.seed % 2) + [1] * (instance.nodes - 1 - run.seed % 2))
@@ -54,7 +54,7 @@ def sleeps(instance, run):
 
 @solver(track="pipeline")
 def fells(instance, run):
-    """Kill the referee's process above its supervisor, where it is not isolated."""
+    """Kill the worker above its supervisor, which it can reach only without isolation."""
     worker = next(process for process in psutil.Process().parents() if "worker" in process.cmdline())
     os.kill(worker.pid, signal.SIGKILL)
     time.sleep(60)

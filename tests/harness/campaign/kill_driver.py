@@ -1,7 +1,7 @@
-"""Carries out a campaign in a fork of itself, kills it at a random moment, and so on until the kills are used up.
+"""Carries out a campaign in forks of itself, each killed at a random moment, KILLS times.
 
-``python kill_driver.py RESULTS INSTANCE SEEDS KILLS``; a last fork is left to end by itself. A fork has everything
-imported already: what is disturbed is the campaign, not the start of Python.
+``python kill_driver.py RESULTS INSTANCE SEEDS KILLS``; the last fork ends by itself. A fork has everything
+imported already, so the kills hit the campaign, not the start of Python.
 """
 
 import os
@@ -22,12 +22,12 @@ from harness.sandbox.contract import Limits
 
 SOLVERS = ("quick", "fails", "limit")
 LIMITS = Limits(20.0, 512.0)
-LONGEST_S = 0.6  # until a kill; a supervisor starts in about a third of it
-STATEMENTS = 180  # of SQL, until a kill
+LONGEST_S = 0.6  # most seconds until a kill; a supervisor starts in about a third of that
+STATEMENTS = 180  # most SQL statements until a kill
 
 
 def main(results: str, instance: str, seeds: str, kills: str) -> int:
-    """Kill and go on; the exit status of the fork that was left alone."""
+    """Kill and resume; return the exit status of the fork that was left alone."""
     chance = random.Random(0)
     infos = [info for info in declared_in(Path(__file__).with_name("campaign_solvers.py")) if info.name in SOLVERS]
     problem = Problem("chain", Path(instance), "pipeline")
@@ -43,7 +43,7 @@ def main(results: str, instance: str, seeds: str, kills: str) -> int:
 
 
 def fork(results: str, jobs: list[Job], seconds: float = 0.0, statements: int = 0) -> int:
-    """Carry the campaign out in a fork, killed after so many seconds, or when it begins that statement of SQL."""
+    """Carry out the campaign in a fork, killed after ``seconds`` or at its ``statements``-th SQL statement."""
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -74,7 +74,7 @@ def resume(results: str, jobs: list[Job], statements: int) -> int:
 
 
 class Countdown:
-    """Called so many times, it kills its process."""
+    """Kills its process when called for the last of ``calls`` times."""
 
     def __init__(self, calls: int) -> None:
         self.left = calls

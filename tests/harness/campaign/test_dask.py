@@ -42,7 +42,7 @@ class Cluster(Marked):
     """A scheduler and workers."""
 
     def __init__(self, folder: Path) -> None:
-        # a task that takes down two workers is given up
+        # a task that takes down two workers is abandoned
         super().__init__(folder, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="1")
         file = folder / "scheduler.json"
         options = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)]
@@ -68,7 +68,7 @@ class Cluster(Marked):
 
 
 def campaign_of(results, *options):
-    """The arguments of a campaign of the solvers that are here."""
+    """Return the arguments of a campaign of `SOLVERS`."""
     return ["run", "--solver-path", str(SOLVERS), "--results", str(results), *map(str, options)]
 
 
@@ -218,7 +218,7 @@ def test_a_campaign_that_cannot_begin_is_refused_in_one_sentence(cluster, chain,
     campaign += ["--executor", "dask"]
     assert "expected at least one worker, start some with `shardmark worker --scheduler" in refused(*campaign)
     cluster.worker("small")
-    error = refused(*campaign, "--cores", "64", lines=2)  # it has told of the worker
+    error = refused(*campaign, "--cores", "64", lines=2)  # the first line names the worker
     assert "expected at most 1, no worker has more" in error
     error = refused("worker", *there, "--cores", str(len(usable_cpus())))
     assert "CPUs that no other worker of this scheduler has" in error
@@ -274,7 +274,7 @@ def test_a_worker_is_sent_an_instance_that_only_the_campaign_can_read(cluster, c
     assert list(cluster.scratch.rglob("library")) == []
 
 
-# ---------------------------------------------------------------- without any cluster
+# ---------------------------------------------------------------- without a cluster
 
 
 @pytest.fixture

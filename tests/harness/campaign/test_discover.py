@@ -1,4 +1,4 @@
-"""Discovery asks a child process, and a file that fails is a finding."""
+"""Discovery imports files in child processes and lists files that fail with the error."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_hash_follows_the_source_and_its_helpers(tmp_path):
 def test_files_that_fail_are_listed_under_their_own_name(zoo):
     assert "ModuleNotFoundError: No module named 'a_package_that_nobody_has'" in zoo["broken-import"].error
     assert zoo["exits-at-import"].error == "ended the process while it was imported (exit status 7)"
-    assert zoo["good"].error == ""  # comes after them in the alphabet
+    assert zoo["good"].error == ""  # its file comes later in the alphabet
 
 
 IMPORT = "from solvers.registry import solver\n"
@@ -123,7 +123,7 @@ def test_a_path_that_does_not_exist_or_of_another_kind_is_a_sentence(tmp_path):
 
 @pytest.fixture
 def surveys(tmp_path, monkeypatch) -> list[bool]:
-    """A cache of its own; the processes that are asked of the project's own files since, each True."""
+    """Use a separate cache; return whether each import since was a survey of the project's own files."""
     monkeypatch.setenv("SHARDMARK_CACHE", str(tmp_path / "cache"))
     asked: list[bool] = []
     ask = discovery._imported
@@ -193,7 +193,7 @@ METADATA = "Metadata-Version: 2.1\nName: acme-solvers\nVersion: 1.2\n"
 
 @pytest.fixture
 def package(tmp_path, monkeypatch) -> Path:
-    """A package as pip installs it, on the path of every Python started from here."""
+    """A package as pip installs it, on the path of every Python process started from here."""
     folder = tmp_path / "site"
     (folder / "acme_solvers").mkdir(parents=True)
     (folder / "acme_solvers-1.2.dist-info").mkdir()
@@ -387,7 +387,7 @@ def test_an_import_that_takes_too_long_is_the_error_of_its_file(tmp_path, monkey
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill"])
 def test_imports_end_with_their_client(tmp_path, number):
-    """SIGINT as the command line has it: an exception in the main thread."""
+    """SIGINT is an exception in the main thread, as on the command line."""
     files = [write(tmp_path, f"sleeps_{i}.py", "import time; time.sleep(3600)") for i in range(4)]
     places = dict.fromkeys(map(str, files), "")
     program = f"from harness.campaign.discover import _import_separately; _import_separately({places})"

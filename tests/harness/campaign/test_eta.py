@@ -1,4 +1,4 @@
-"""The estimate of what is left: from what solvers took, not from what they may take."""
+"""The estimate of the time left: from the time that solvers took, not from their limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_each_solver_has_a_pace_of_its_own(job):
     quick, slow = ([job(name, seed) for seed in range(3)] for name in ("good", "hangs"))
     pace = Eta([*quick, *slow])
     pace.ended(quick[0], 0.5)
-    assert pace.seconds_left([], 1) == pytest.approx(2 * 0.5 + 3 * 0.5)  # all that is known
+    assert pace.seconds_left([], 1) == pytest.approx(2 * 0.5 + 3 * 0.5)  # the only known ratio
     pace.ended(slow[0], 60.0)
     assert pace.seconds_left([], 1) == pytest.approx(2 * 0.5 + 2 * 60)
     pace.ended(slow[1], 60.0)

@@ -15,7 +15,7 @@ from referee import needs_isolation
 
 from harness.campaign import import_check
 
-#: The program, with limits that are soon reached; it cannot isolate if there is a third argument.
+#: The program with low limits; it cannot isolate if there is a third argument.
 PROGRAM = """
 import os, sys
 from harness.campaign import import_check
@@ -43,7 +43,7 @@ WITH_AND_WITHOUT = [pytest.param((), marks=needs_isolation, id="isolated"), pyte
 
 
 def listed(folder: Path, body: str, said: str, *more: str) -> tuple[int, list[dict]]:
-    """Exit status and answers of a listing of a file that does something, and says something."""
+    """Import a file that runs ``body`` and declares ``said`` as its source; return exit status and answers."""
     file, scratch = folder / "f.py", folder / "scratch"
     file.write_text(SOLVER.format(body, said))
     command = [sys.executable, "-P", "-c", PROGRAM, str(file), str(scratch), *more]
@@ -86,10 +86,10 @@ def test_an_import_ends_itself_at_its_time_limit(tmp_path, monkeypatch):
 
 
 def begun(folder: Path, *more: str) -> subprocess.Popen[bytes]:
-    """A shell that waits for a listing of a file that sleeps, once the listing has begun."""
+    """Return a shell that waits for the import of a file that sleeps, once the import has begun."""
     file, scratch = folder / "f.py", folder / "scratch"
     file.write_text("import time; time.sleep(60)")
-    # Of two commands, a shell replaces itself by neither.
+    # With a second command the shell does not replace itself by the first.
     command = [sys.executable, "-P", "-c", PROGRAM, str(file), str(scratch), *more]
     shell = subprocess.Popen(["sh", "-c", '"$@"; exit $?', "sh", *command])
     until(lambda: scratch.exists() or shell.poll() is not None)

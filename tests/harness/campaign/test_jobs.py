@@ -1,4 +1,4 @@
-"""One run under limits: what it reports in time counts, what it used is measured. How runs end: see test_zoo."""
+"""One run under limits: reports in time count, and usage is measured. For the ends of runs see test_zoo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kill -9 of the harness, anywhere: what was stored is whole, what was not is done again, nothing is left behind."""
+"""Kill -9 of the harness, anywhere: stored runs are complete, others are repeated, nothing is left behind."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ask(results, query):
 
 
 def check_same(disturbed, undisturbed):
-    """Every run is there once, whole, as if nothing had happened."""
+    """Check that every run is there once and complete, as if nothing had happened."""
     assert ask(disturbed, "PRAGMA integrity_check") == [("ok",)]
     assert ask(disturbed, "PRAGMA foreign_key_check") == []
     assert ask(disturbed, TABLE) == ask(undisturbed, TABLE)
@@ -56,7 +56,7 @@ def test_a_campaign_killed_repeatedly_ends_like_an_undisturbed_one(marked, chain
     assert len(ask(tmp_path / "disturbed", TABLE)) == 3 * SEEDS
     query = "SELECT ended IS NOT NULL, (SELECT count(*) FROM runs WHERE campaign = c.id) FROM campaigns c"
     began = ask(tmp_path / "disturbed", query)
-    assert len(began) > KILLS / 10  # others were killed before they had begun
+    assert len(began) > KILLS / 10  # others were killed before they began
     assert began[-1][0] == 1
     assert sum(done > 0 for _, done in began) >= 2
 

@@ -1,4 +1,4 @@
-"""The matrix: resumes, survives everything, stops cleanly."""
+"""The queue resumes, survives everything and stops cleanly."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def jobs_of(zoo, chain, *names, seeds=1, timeout=60.0):
     return [Job(zoo[name], chain, seed, Limits(timeout, 1024.0)) for name in names for seed in range(seeds)]
 
 
-class Told:
+class ProgressLog:
     """Records the progress of a campaign."""
 
     def __init__(self, then=lambda: None):
@@ -56,14 +56,14 @@ class Told:
 @pytest.mark.gate
 def test_bad_solvers_are_rows_and_the_campaign_goes_on(store, zoo, chain):
     jobs = jobs_of(zoo, chain, "raises", "leaves", "broken-import", "nonsense", "good")
-    told = Told()
-    assert not campaign(store, 1, jobs, LocalExecutor(2, 1), told)
+    log = ProgressLog()
+    assert not campaign(store, 1, jobs, LocalExecutor(2, 1), log)
     assert [store.finished()[job.id] for job in jobs] == ["error", "crash", "import", "infeasible", "ok"]
-    assert [progress.done for progress in told.seen] == [1, 2, 3, 4, 5]
-    assert all(progress.total == 5 and progress.capacity == 2 for progress in told.seen)
-    assert [progress.running for progress in told.seen] == [2, 2, 2, 1, 0]
-    assert all(progress.left_s > 0 for progress in told.seen[:-1])
-    assert told.seen[-1].left_s == 0
+    assert [progress.done for progress in log.seen] == [1, 2, 3, 4, 5]
+    assert all(progress.total == 5 and progress.capacity == 2 for progress in log.seen)
+    assert [progress.running for progress in log.seen] == [2, 2, 2, 1, 0]
+    assert all(progress.left_s > 0 for progress in log.seen[:-1])
+    assert log.seen[-1].left_s == 0
     assert len(store.rows("instances")[1]) == 1
     assert len(store.rows("solvers")[1]) == 5
 
@@ -103,12 +103,12 @@ def test_a_signal_ends_a_campaign_kills_its_runs_and_keeps_finished_ones(store, 
     me = psutil.Process()
 
     def interrupt():
-        for _ in range(3):  # whoever is impatient leaves nothing behind either
+        for _ in range(3):  # repeated signals leave nothing behind either
             os.kill(me.pid, number)
 
     began = time.monotonic()
-    told = Told(lambda: threading.Timer(0.5, interrupt).start())
-    assert campaign(store, 1, jobs, LocalExecutor(1, 1), told) == number
+    log = ProgressLog(lambda: threading.Timer(0.5, interrupt).start())
+    assert campaign(store, 1, jobs, LocalExecutor(1, 1), log) == number
     assert time.monotonic() - began < 30
     assert store.finished() == {jobs[0].id: "ok"}
     assert signal.getsignal(number) is before
@@ -121,7 +121,9 @@ def test_an_ignored_signal_stays_ignored(store, zoo, chain):
     jobs = jobs_of(zoo, chain, "good", "silent")
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     try:
-        assert not campaign(store, 1, jobs, LocalExecutor(1, 1), Told(lambda: os.kill(os.getpid(), signal.SIGHUP)))
+        assert not campaign(
+            store, 1, jobs, LocalExecutor(1, 1), ProgressLog(lambda: os.kill(os.getpid(), signal.SIGHUP))
+        )
     finally:
         signal.signal(signal.SIGHUP, before)
     assert len(store.finished()) == 2

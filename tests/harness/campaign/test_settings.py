@@ -1,4 +1,4 @@
-"""Parameters set on the command line: what makes a variant, what does not, and that runs get them everywhere."""
+"""Parameters set on the command line: which make a variant, and that every run gets them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLAIN = SolverInfo("s", "pipeline", "solver", "s.py", "0", params={"a": 1, "b": 
 
 @pytest.fixture(scope="module")
 def cuts():
-    """A solver whose parameter decides what it reports."""
+    """A solver whose parameter decides its report."""
     return next(info for info in declared_in(SOLVERS) if info.name == "cuts")
 
 

@@ -1,4 +1,4 @@
-"""Bounds against costs, at the very edge."""
+"""Bounds against costs at the limits of exactness and tolerance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HUGE = 10**30
 @pytest.mark.parametrize(
     ("bound", "cost", "integral", "expected"),
     [
-        (HUGE + 1, HUGE, True, True),  # one too many, far beyond what a float can tell
+        (HUGE + 1, HUGE, True, True),  # one too many, far below the resolution of a float
         (HUGE, HUGE, True, False),
         (10.0 * (1 + 2e-9), 10.0, False, True),
         (10.0 * (1 + 5e-10), 10.0, False, False),

@@ -1,4 +1,4 @@
-"""The database keeps exact numbers, whole runs or none, refuses what is not its own."""
+"""The database keeps exact numbers and complete runs, and refuses other files."""
 
 from __future__ import annotations
 
@@ -168,9 +168,9 @@ def test_nothing_is_searched_row_by_row_to_store_a_run(store):
         store.add_run(1, a_run())
     store.connection.set_trace_callback(None)
     changes = [statement for statement in said if statement.split()[0] in ("INSERT", "UPDATE", "DELETE")]
-    assert len(changes) == 8  # an instance, a solver, what an earlier run of the id reported, the run, three reports
+    assert len(changes) == 8  # an instance, a solver, reports of an earlier run of the id, the run, three reports
     for statement in changes:
-        assert "REPLACE" not in statement  # which would look for all rows that refer to the one replaced
+        assert "REPLACE" not in statement  # it would search all rows that refer to the replaced one
         plan = store.connection.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
         assert not any("SCAN" in step[-1] for step in plan), statement
 

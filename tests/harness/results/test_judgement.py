@@ -1,4 +1,4 @@
-"""Whatever a run sent is a row: why it ended, what it claimed and what is true are told apart, then merged."""
+"""Any messages of a run become a row: its end, its claims and its verified results are kept apart, then merged."""
 
 from __future__ import annotations
 
@@ -129,7 +129,9 @@ def test_integer_claims_on_integer_costs_are_exact(integral):
     large = 10**18
     assert judged(integral, text("solution", [0, 0], large), DONE).status == "ok"
     assert judged(integral, text("solution", [1, 0], large), DONE).status == "misclaim"
-    assert judged(integral, text("solution", [1, 0], float(large)), DONE).status == "ok"  # all that a float can tell
+    assert (
+        judged(integral, text("solution", [1, 0], float(large)), DONE).status == "ok"
+    )  # equal within the resolution of a float
     assert judged(integral, text("solution", [1, 0], large * (1 - 1e-8)), DONE).status == "misclaim"
 
 
@@ -248,7 +250,7 @@ def test_any_messages_become_a_true_row(chain, integral, payloads, stop, kind):
 
 
 def tells_the_truth(where: Problem, payloads: list[bytes], stop: str, kind: str) -> None:
-    """Check what must hold of the row of any run."""
+    """Check the invariants of the row of any run."""
     row = judged(where, *payloads, kind=kind, stop=stop, reason="" if stop == "exit" else "why")
     assert (row.status == "ok") == (row.reason == "")
     assert row.reason.isprintable()

@@ -1,4 +1,4 @@
-"""Published results: that the figures agree with the catalog, with each other, and with what was printed of them."""
+"""Published results: the figures agree with the catalog, with each other, and with the printed tables."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_every_instance_of_the_placement_paper_has_its_methods_and_the_catalog_a
     for entry in entries:
         found = [result for kind, result in published.results(entry.id) if kind == "cost"]
         costs = [Fraction(result.value) for result in found if result.value is not None]
-        if not entry.id.endswith("-latency-free"):  # whose best one is found with fewer subgraphs
+        if not entry.id.endswith("-latency-free"):  # the best of these is found with fewer subgraphs
             assert min(costs) == Fraction(entry.published["best_cost"]), entry.id
     names = {
         tuple(result.author.name for _, result in published.results(f"gnmt-layers-{end}"))

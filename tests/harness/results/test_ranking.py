@@ -25,7 +25,7 @@ HOST = {"cpu": "Example 3000", "cores": 4, "memory_mib": 8192}
 
 
 class Book:
-    """A results database that is filled with few words; one campaign unless `campaign` is called again."""
+    """A results database filled by short calls; one campaign unless `campaign` is called again."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store.open(folder, create=True)
@@ -41,7 +41,7 @@ class Book:
     def instance(
         self, name: str, track: str = "intraop", *, checksum: str = "", options: Any = None, **published: Any
     ) -> None:
-        """Record an instance whose checksum is its name unless told otherwise."""
+        """Record an instance whose checksum is its name by default."""
         checksum = checksum or f"{track}/{name}"
         self.known.add((checksum,))
         self.store.add_instance(checksum, name, track, {"nodes": 3} | (options or {}), published)
@@ -93,7 +93,7 @@ class Book:
         return name
 
     def tables(self) -> Tables:
-        """Score what is in the book."""
+        """Score the runs in the book."""
         return tables(self.store)
 
 
@@ -105,12 +105,12 @@ def book(tmp_path: Path) -> Iterator[Book]:
 
 
 def row(frame: pl.DataFrame, **where: Any) -> dict[str, Any]:
-    """The one row of a frame that has these values."""
+    """Return the only row of a frame with these values."""
     return frame.row(by_predicate=pl.all_horizontal(pl.col(k) == v for k, v in where.items()), named=True)
 
 
 def notes(scored: Tables) -> list[tuple[str | None, str]]:
-    """Instance and sentence of every note."""
+    """Return instance and sentence of every note."""
     return scored.notes.select("instance", "note").rows()
 
 
@@ -128,7 +128,7 @@ def test_contest_example(book: Book) -> None:
     assert ranking["best"].to_list() == [1, 1, 1]
     assert ranking["certified_sum"].to_list() == [0, 0, 0]
     assert ranking["certified_geomean"].to_list() == [None, None, None]
-    assert ranking["first_share"].to_list() == [None, None, None]  # three instances are too few to draw anew
+    assert ranking["first_share"].to_list() == [None, None, None]  # three instances are too few to resample
 
 
 def test_certified_scores_and_proofs(book: Book) -> None:
@@ -154,7 +154,7 @@ def test_certified_scores_and_proofs(book: Book) -> None:
 
 
 def test_only_a_proof_certifies_the_whole_optimum(book: Book) -> None:
-    """Bounds of decimal costs prove up to a millionth; of integers those less than 1 below, and none further below."""
+    """A bound proves a decimal cost within a relative 1e-5, and an integer cost less than 1 above it."""
     book.run("a", "decimal", 10.0, track="pipeline", bound=10.0 * (1 - 1e-7))
     book.run("b", "decimal", 10.0 * (1 + 1e-7), track="pipeline")
     book.run("a", "integer", 4, bound=3.25)
@@ -251,7 +251,7 @@ FREE, LATENCY = {"contiguity": "free"}, {"objective": "latency"}
 
 
 def test_instances_of_different_modes_are_ranked_apart(book: Book) -> None:
-    """Two solvers: each is best in one mode; a third declines one mode, and in the other an instance."""
+    """Two solvers are each best in one mode; a third declines one mode, and an instance of the other."""
     for name, options in (("a", {}), ("b", {"memory": 8.0}), ("c", FREE), ("d", FREE), ("e", LATENCY)):
         book.instance(name, "placement", options=options)
     for name, dp, search in (("a", 10.5, 21.0), ("b", 10.5, 21.0), ("c", 42.0, 10.5), ("d", 42.0, 10.5)):
@@ -290,7 +290,7 @@ def test_instances_of_different_modes_are_ranked_apart(book: Book) -> None:
 
 
 def test_a_method_that_declines_everything_has_no_rank(book: Book) -> None:
-    """With a solution it has one; and in a track without modes as well."""
+    """One solution gives it a rank, also in a track without modes."""
     book.run("greedy", "x", 10)
     book.run("picky", "x", status="declined", reason="no")
     book.run("torn", "x", 20, status="declined", reason="no, but have this")
@@ -301,7 +301,7 @@ def test_a_method_that_declines_everything_has_no_rank(book: Book) -> None:
 
 
 def test_a_division_is_scored_as_if_there_were_no_other(book: Book) -> None:
-    """All tables of a database of many modes hold what those of each mode's instances alone do."""
+    """The tables of a database of many modes equal those of the instances of each mode alone."""
     rng = random.Random(6)
     modes = [{}, FREE, LATENCY, {"overlap": "half"}, {"schedule": "gpipe"}, {"allreduce": 2.5}, {"cluster": 2}]
     with book.store.transaction():
@@ -526,7 +526,7 @@ def test_limits_enforced_in_different_ways_are_noted(book: Book) -> None:
 
 def test_a_limit_on_cpu_time_is_unequal_only_if_it_binds(book: Book) -> None:
     book.run("a", "x", 50)
-    book.run("b", "x", 50, cpu_limit_s=3.0)  # 1 core, 2 s and what is added for the end
+    book.run("b", "x", 50, cpu_limit_s=3.0)  # 1 core, 2 s and the second added for the end
     book.run("c", "x", 50, cpu_limit_s=100.0)
     assert notes(book.tables()) == []
     book.run("d", "x", 50, cpu_limit_s=1.0)

@@ -1,4 +1,4 @@
-"""The answer among the lines of a program: however its bytes arrive, the last list or object in time counts."""
+"""The answer of a program: however its bytes arrive, the last line in time that is a list or object counts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 
 
 def told(*pieces: tuple[bytes, float]) -> tuple[AnswerParser, object, bytes]:
-    """The reader after these pieces, what it takes for the answer, and what it passes on as log."""
+    """Feed pieces to a parser; return it, the answer it found, and the log it passed on."""
     log = bytearray()
     answer = AnswerParser(10.0, log.extend)
     for piece, arrival in pieces:
@@ -62,7 +62,7 @@ def test_a_line_that_is_too_long_is_log_and_a_fault_if_it_looks_like_an_answer()
 
 
 def test_a_line_of_too_many_lists_is_log_and_a_fault(monkeypatch):
-    """A line of 4 MiB with a million lists kept the watcher from its clock for seconds."""
+    """A line of 4 MiB with a million lists kept the monitor from its clock for seconds."""
     line = b"[" + b"[]," * LINE_LISTS + b"0]"
     monkeypatch.setattr(answering, "decode", lambda message: Message("solution", 0) if line not in message else 1 / 0)
     answer, message, log = told((b"[1]\n" + line + b"\n", 1.0))

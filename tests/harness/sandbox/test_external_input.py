@@ -1,4 +1,4 @@
-"""Programs in any language, started as in the contest: real ones, and what comes out of them."""
+"""External programs in any language, started as in the contest, and their rows."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_a_script_that_names_no_interpreter_is_a_crash_with_a_reason(tmp_path, c
     assert "Exec format error" in row.log + row.reason
 
 
-# ---------------------------------------------------------------- how it ends
+# ---------------------------------------------------------------- its end
 
 
 def test_output_before_a_failure_counts(run):

@@ -1,4 +1,4 @@
-"""The clock and the limits, on runs that are played: what is stamped, what is kept, when a run is stopped."""
+"""The monitor on simulated runs: time stamps, kept messages and output, and the enforcement of limits."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ LIMITS = Limits(timeout_s=5.0, memory_mib=100.0, processes=10, output_mib=1.0)
 MIB = 1 << 20
 
 
-class Played:
-    """A run that ends with ``status`` at its ``last`` look; ``looks`` are what it uses at each."""
+class SimulatedRun:
+    """A simulated run that ends with ``status`` at its ``last`` check; ``usages`` are its usage at each."""
 
-    def __init__(self, looks=(), status=0, last=3, at_end=None, exit_fd=None):
-        self.looks, self.status, self.left, self.killed = list(looks), status, last, 0
+    def __init__(self, usages=(), status=0, last=3, at_end=None, exit_fd=None):
+        self.usages, self.status, self.left, self.killed = list(usages), status, last, 0
         self.at_end, self.exit_fd, self.exited_at = at_end or Usage(), exit_fd, None
         self.killed_all = threading.Event()
 
@@ -33,7 +33,7 @@ class Played:
         return self.status if self.left < 0 else None
 
     def usage(self):
-        return self.looks.pop(0) if self.looks else Usage()
+        return self.usages.pop(0) if self.usages else Usage()
 
     def kill_all(self):
         self.killed_all.set()
@@ -60,7 +60,7 @@ def control():
 
 @pytest.fixture
 def watch(pipes, control):
-    """Monitor a played run to its end."""
+    """Monitor a simulated run to its end."""
 
     def watch(run, limits=LIMITS):
         with Monitor(pipes, limits, time.monotonic(), control[1].fileno(), external=False) as one:
@@ -72,7 +72,7 @@ def watch(pipes, control):
 
 
 def test_a_long_measurement_does_not_delay_the_end(watch):
-    class Slow(Played):
+    class Slow(SimulatedRun):
         def usage(self):
             self.left = 0 if self.killed_all.wait(60) else 1000
             return Usage()
@@ -94,7 +94,7 @@ def test_the_next_usage_comes_before_growth_reaches_the_limit(pipes, control):
 @pytest.mark.parametrize(("last", "before"), [(1000, "killed at the time limit of 0.5 s"), (3, "")])
 def test_reports_survive_a_run_that_cannot_be_ended(watch, pipes, last, before):
     os.write(pipes.channel, encode("bound", 1.0))
-    outcome = watch(Played(last=last, at_end=Usage(unended=True)), Limits(0.5, 100.0))
+    outcome = watch(SimulatedRun(last=last, at_end=Usage(unended=True)), Limits(0.5, 100.0))
     assert outcome.stop == "error"
     said = "the system could not end its processes"
     assert outcome.reason == (f"{said}; before that it was {before}" if before else said)
@@ -103,7 +103,7 @@ def test_reports_survive_a_run_that_cannot_be_ended(watch, pipes, last, before):
 
 @pytest.mark.gate
 def test_a_run_that_ends_in_time_is_not_killed(watch):
-    run = Played()
+    run = SimulatedRun()
     assert watch(run, Limits(0.5, 100.0)).stop == "exit"
     assert not run.killed_all.wait(0.5 + 3 * LATE_S)
 
@@ -123,7 +123,7 @@ def test_a_run_that_ends_in_time_is_not_killed(watch):
 )
 @pytest.mark.parametrize("at_end", [False, True], ids=["meanwhile", "at its end"])
 def test_every_limit_is_enforced(watch, used, stop, reason, at_end):
-    run = Played(at_end=used) if at_end else Played([used], last=1000 if stop != "exit" else 3)
+    run = SimulatedRun(at_end=used) if at_end else SimulatedRun([used], last=1000 if stop != "exit" else 3)
     outcome = watch(run)
     assert (outcome.stop, outcome.reason) == (stop, reason)
 
@@ -131,11 +131,15 @@ def test_every_limit_is_enforced(watch, used, stop, reason, at_end):
 @pytest.mark.parametrize(
     ("run", "stop", "reason"),
     [
-        (Played(status=0), "exit", ""),
-        (Played(status=7), "crash", "ended with exit status 7"),
-        (Played(status=-signal.SIGSEGV), "crash", "killed by SIGSEGV"),
-        (Played(status=-40), "crash", "killed by signal 40"),
-        (Played([Usage(), Usage(memory=200 * MIB)], status=-9, last=1), "memory", "used 200 MiB, the limit is 100 MiB"),
+        (SimulatedRun(status=0), "exit", ""),
+        (SimulatedRun(status=7), "crash", "ended with exit status 7"),
+        (SimulatedRun(status=-signal.SIGSEGV), "crash", "killed by SIGSEGV"),
+        (SimulatedRun(status=-40), "crash", "killed by signal 40"),
+        (
+            SimulatedRun([Usage(), Usage(memory=200 * MIB)], status=-9, last=1),
+            "memory",
+            "used 200 MiB, the limit is 100 MiB",
+        ),
     ],
 )
 def test_its_end_is_named(watch, run, stop, reason):
@@ -144,19 +148,19 @@ def test_its_end_is_named(watch, run, stop, reason):
 
 
 def test_peaks_and_times_never_fall(watch):
-    looks = [Usage(memory=30 * MIB, cpu_s=0.5), Usage(memory=10 * MIB, peak=40 * MIB, cpu_s=0.7)]
-    outcome = watch(Played(looks, last=50, at_end=Usage(peak=20 * MIB, cpu_s=0.6)))
+    usages = [Usage(memory=30 * MIB, cpu_s=0.5), Usage(memory=10 * MIB, peak=40 * MIB, cpu_s=0.7)]
+    outcome = watch(SimulatedRun(usages, last=50, at_end=Usage(peak=20 * MIB, cpu_s=0.6)))
     assert (outcome.peak_mib, outcome.cpu_s) == (40, 0.7)
 
 
 def test_a_run_is_stopped_at_its_time_limit(watch):
-    outcome = watch(Played(last=10**9), Limits(0.2, 100.0))
+    outcome = watch(SimulatedRun(last=10**9), Limits(0.2, 100.0))
     assert (outcome.stop, outcome.reason) == ("timeout", "killed at the time limit of 0.2 s")
     assert 0.2 <= outcome.wall_s < 20
 
 
 def test_a_run_that_ended_after_its_time_limit_timed_out(watch):
-    class Late(Played):
+    class Late(SimulatedRun):
         def ended(self):
             time.sleep(0.3)
             return 0
@@ -168,7 +172,7 @@ def test_exit_fd_wakes_the_monitor_at_once(watch):
     reader, writer = os.pipe()
     os.write(writer, b"x")
     began = time.monotonic()
-    outcome = watch(Played(last=1, exit_fd=reader), Limits(20.0, 10**6))
+    outcome = watch(SimulatedRun(last=1, exit_fd=reader), Limits(20.0, 10**6))
     assert outcome.stop == "exit"
     assert time.monotonic() - began < 5
     os.close(reader)
@@ -176,7 +180,7 @@ def test_exit_fd_wakes_the_monitor_at_once(watch):
 
 
 def test_cancelling_ends_the_run(watch, control):
-    run = Played(last=10**9)
+    run = SimulatedRun(last=10**9)
     control[0].close()
     with pytest.raises(Cancelled):
         watch(run)
@@ -186,14 +190,14 @@ def test_cancelling_ends_the_run(watch, control):
 def test_the_first_and_the_last_messages_are_kept(watch, pipes):
     kept = KEPT_MESSAGES
     os.write(pipes.channel, b"".join(encode("bound", i) for i in range(3 * kept)))
-    outcome = watch(Played())
+    outcome = watch(SimulatedRun())
     assert [json.loads(payload)[1] for _, payload in outcome.messages] == [*range(kept), *range(2 * kept, 3 * kept)]
     assert outcome.log == f"\n(the referee kept the first and the last {kept} messages, it dropped {kept} between)\n"
 
 
 def test_messages_are_stamped_when_they_arrive_and_half_a_message_is_a_fault(watch, pipes):
     os.write(pipes.channel, encode("solution", [1]) + encode("bound", 2)[:-1])
-    outcome = watch(Played())
+    outcome = watch(SimulatedRun())
     ((arrival, payload),) = outcome.messages
     assert json.loads(payload) == ["solution", [1]]
     assert 0 < arrival <= outcome.wall_s
@@ -202,7 +206,7 @@ def test_messages_are_stamped_when_they_arrive_and_half_a_message_is_a_fault(wat
 
 def test_the_end_of_the_output_is_kept(watch, pipes):
     os.write(pipes.stdout, b"a" * 40_000 + b"\xffend")
-    outcome = watch(Played(last=20))
+    outcome = watch(SimulatedRun(last=20))
     assert outcome.log.endswith("a\ufffdend")
     assert len(outcome.log) < 20_000
 

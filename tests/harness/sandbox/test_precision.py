@@ -1,4 +1,4 @@
-"""Limits are held and use is measured on every backend; how precisely, `precision/measure_precision.py` measures."""
+"""Every backend enforces limits and measures usage; `precision/measure_precision.py` measures how precisely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FrameDecoder survive any cutting of the stream; anything else is a fault with a sentence."""
+"""Frames survive any cutting of the stream; malformed input is a fault with a sentence."""
 
 from __future__ import annotations
 

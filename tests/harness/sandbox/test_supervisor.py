@@ -1,4 +1,4 @@
-"""The supervisor process and its client: whoever of them ends, however, nothing is left and the next run is fine."""
+"""The supervisor and its client: however either ends, nothing is left behind and the next run works."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def cancel():
 
 
 def under_way(supervisor: Supervisor, order, cancel=None, wanted=2) -> tuple[threading.Thread, list]:
-    """Begin a run in a thread and wait for its processes; the thread and what the run comes to.
+    """Begin a run in a thread and wait for its processes; return the thread and a list for the outcome.
 
-    None ``wanted``: the run begins with the start of its supervisor, which is not waited for.
+    With ``wanted`` 0, do not wait: the run begins by starting its supervisor.
     """
     found: list = []
     if wanted:
@@ -87,7 +87,7 @@ def test_a_supervisor_that_is_killed_takes_its_run_with_it(supervisor, tmp_path)
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Give up a supervisor as soon as the limit of its run is over; it has already been started."""
+    """Give up a started supervisor as soon as the time limit of its run is over."""
 
     def impatient(supervisor: Supervisor) -> Limits:
         supervisor._connect(1, None)
@@ -186,7 +186,7 @@ def test_a_supervisor_that_cannot_be_started_loses_its_run(supervisor, tmp_path,
     assert supervisor.run(order_of(tmp_path, "run.report([0, 1])")).stop == "exit"
 
 
-#: A supervisor that says it waits for orders, takes one, and says what is given as its second argument.
+#: A supervisor that reports ready, takes one order, and runs the code in its second argument.
 FAKE = """
 import json, socket, struct, sys, time
 def say(text):
@@ -202,7 +202,7 @@ ANSWER = json.dumps({"stop": "exit", "reason": "by the fake", "retire": False, "
 
 @pytest.fixture
 def instead(monkeypatch):
-    """Let other programs be started for the first supervisors; returns all that were started."""
+    """Start other programs instead of the first supervisors; return all that were started."""
     popen, started = subprocess.Popen, []
 
     def replace(*programs: tuple[str, ...]) -> list[subprocess.Popen]:
@@ -222,7 +222,7 @@ def instead(monkeypatch):
 
 
 def fake(deed: str) -> tuple[str, ...]:
-    """The program of a supervisor that does so with its first order."""
+    """Return the command of a supervisor that does ``deed`` with its first order."""
     return (f"import sys\nsys.argv.append({deed!r})\n{FAKE}",)
 
 

@@ -1,6 +1,6 @@
-"""The zoo: whatever a solver does, its run comes to the right row, and the next in the same supervisor is as ever.
+"""The zoo: whatever a solver does, its run gets the right row, and the next one in the supervisor is unaffected.
 
-Each solver is a few lines in ``zoo/``; a `Case` says what becomes of it. Four referees hold them: backends ``posix``
+Each solver is a few lines in ``zoo/``; a `Case` has its expected row. Four referees run them: backends ``posix``
 and ``benchexec``, each with isolation and without.
 """
 
@@ -48,14 +48,14 @@ BENCHEXEC, BARE_GROUPS = ("benchexec", "auto"), ("benchexec", "none")
 
 
 def briefly(seconds: float = 1.0, **limits: float) -> Limits:
-    """Limits for a solver that would never end."""
+    """Return limits for a solver that would never end."""
     return replace(AMPLE, timeout_s=seconds, **limits)
 
 
 BRIEF = briefly()
 
 
-# ---------------------------------------------------------------- what a run can harm, and who holds it
+# ---------------------------------------------------------------- things a run can harm, and referees
 
 
 class Place:
@@ -79,13 +79,13 @@ class Place:
         self.calls: list[bytes] = []
 
     def restore(self) -> None:
-        """Make everything as it was."""
+        """Restore everything."""
         self.calls.clear()
         shutil.rmtree(self.folder)
         shutil.copytree(self.copy, self.folder)
 
     def harm(self) -> list[str]:
-        """Return what is no longer as it was."""
+        """Return the changes since `restore`."""
         now, before = (files_in(folder) for folder in (self.folder, self.copy))
         changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
         return [*changed, *(f"called with {call!r}" for call in self.calls)]
@@ -94,13 +94,13 @@ class Place:
         """Files that supervisors and their runs have not cleared up, and processes with the token."""
         found = {str(path) for path in self.scratch.rglob("*")}
         for path in Path("/proc").glob("[0-9]*/environ"):
-            with contextlib.suppress(OSError):  # it has ended, or is nobody's business
+            with contextlib.suppress(OSError):  # it has ended, or belongs to another user
                 if self.token.encode() in path.read_bytes():
                     found.add(f"process {path.parent.name}")
         return found
 
     def answer(self, server: socket.socket) -> None:
-        """Take every call and keep what it says, until the server is closed."""
+        """Accept and record every connection until the server is closed."""
         while True:
             try:
                 link, _ = server.accept()
@@ -111,13 +111,13 @@ class Place:
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, and what is in it."""
+    """Return every file below a folder with its content."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """The place, of which solvers know by their environment."""
+    """The place, whose paths solvers find in their environment."""
     place = Place(tmp_path_factory.mktemp("place"))
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -149,14 +149,14 @@ class Referee:
         self.zoo = zoo
         self.place = place
         self.supervisor = Supervisor(*kind)
-        self.first = self.run("witness")  # reads the modules that a run needs: the second is like those that follow
+        self.first = self.run("witness")  # loads the modules that runs need, so the second one is typical
         self.first = self.run("witness")
 
     def run(self, name: str, limits: Limits = AMPLE) -> Record:
-        """One run; BenchExec is given more time, of which it needs some to start."""
+        """Carry out a run; BenchExec gets more time, as it needs some to start."""
         time_s = limits.timeout_s * (2 if self.supervisor.backend == "benchexec" else 1)
         job = Job(self.zoo[name], self.place.problem, 0, replace(limits, timeout_s=time_s), self.place.results)
-        return perform(job, self.supervisor, usable_cpus()[-1:])  # most other tests use the first
+        return perform(job, self.supervisor, usable_cpus()[-1:])  # most other tests use the first CPU
 
     def control_groups(self) -> list[str]:
         """Return what is left of the control groups of the last run, which the supervisor has recorded."""
@@ -164,7 +164,7 @@ class Referee:
         return [group for group in record.read_text().splitlines() if Path(group).exists()] if record.exists() else []
 
     def check_next(self) -> None:
-        """A run now is as it was at first, whatever ran before it."""
+        """Check that a run now equals the first one, whatever ran before it."""
         row, first = self.run("witness"), self.first
         for name in ("reason", "stop", "status", "log", "cost", "solution", "verified", "claimed", "enforced"):
             assert getattr(row, name) == getattr(first, name), f"{name} of a run that came to {row.stop} ({row.reason})"
@@ -175,7 +175,7 @@ class Referee:
 
 @pytest.fixture(scope="module")
 def referees(zoo: dict[str, SolverInfo], place: Place) -> Iterator[Callable[[tuple[str, str]], Referee]]:
-    """A referee of each kind, made when it is first asked for; skips where the machine does not permit it."""
+    """A referee of each kind, made on first use; skips if the machine does not permit it."""
     made: dict[tuple[str, str], Referee] = {}
     refused: dict[tuple[str, str], str] = {}
 
@@ -195,15 +195,15 @@ def referees(zoo: dict[str, SolverInfo], place: Place) -> Iterator[Callable[[tup
         each.supervisor.close()
 
 
-# ---------------------------------------------------------------- what becomes of whom
+# ---------------------------------------------------------------- expected rows
 
 
 @dataclass(frozen=True)
 class Case:
-    """A solver of the zoo and the row it must come to.
+    """A solver of the zoo and the row it must get.
 
-    ``reason`` and ``log`` are regular expressions, for all of the one and some of the other. ``verified`` follows from
-    a ``cost``. ``harm`` is what the run did to its `Place`.
+    ``reason`` and ``log`` are regular expressions; the first must match fully, the second somewhere. ``verified``
+    follows from a ``cost``. ``harm`` lists the changes that the run made to its `Place`.
     """
 
     solver: str
@@ -217,17 +217,17 @@ class Case:
     harm: tuple[str, ...] = ()
 
     def may_be(self, row: Record) -> bool:
-        """Tell if a run had enough time to reach its expected end."""
+        """Return True if a run had enough time to reach its expected end."""
         return row.stop != "timeout" or (self.stop == "timeout" and (self.cost is None or bool(row.incumbents)))
 
     def check(self, row: Record) -> None:
-        """Hold a row against what it must be."""
+        """Compare a row with the expected one."""
         found = (row.stop, row.status, row.cost, row.verified)
         verified = self.verified or ("nothing" if self.cost is None else "feasible")
         assert found == (self.stop, self.status, self.cost, verified), (row.reason, row.log)
         assert re.fullmatch(self.reason, row.reason), row.reason
         assert re.search(self.log, row.log), row.log
-        assert row.cpu_s < 1.2 * row.cores * row.wall_s + 1.5  # its processes may go on until each is killed
+        assert row.cpu_s < 1.2 * row.cores * row.wall_s + 1.5  # its processes may run on until each is killed
 
 
 def well(*solvers: str, **more: Any) -> tuple[Case, ...]:
@@ -414,7 +414,7 @@ PROCESSES = (
     Case("thread-horde", "processes", "processes", r"had \d+ threads at once, the limit is 400", 10.0),
 )
 
-#: What reaches for control groups, as a process may that has rights in namespaces of its own.
+#: Solvers that try to change control groups, as a process with rights in its own namespaces could.
 CONTROL_GROUPS = (
     *late("freezes-process-1", "freezes-itself"),
     *crowded("hides-its-children"),
@@ -436,9 +436,9 @@ FOLDERS = (
     Case("one-large-file", "output", "output", "wrote more than 64 MiB to its pipes and its folder", 10.0),
 )
 
-#: Unix, TCP, UDP and netlink sockets, whose numbers of protocols may be the same, and no way round that.
+#: Only Unix, TCP, UDP and netlink sockets with their protocols, and no io_uring.
 ODD_SOCKETS = r"^\[\(1, 0\), \(1, 1\)(, \((2|10), (0|6|17)\))*(, \(16, (0|6)\))*\]\n-1 Function not implemented\n$"
-#: What only isolation holds.
+#: Solvers that only isolation contains.
 GUARDED = (
     *well("looks-answers-up", log=r"^looked everywhere\n$"),
     *well("opens-a-socket", log="(refused|unreachable)\n.*refused\n.*refused"),
@@ -452,21 +452,21 @@ GUARDED = (
     *well("opens-odd-sockets", log=ODD_SOCKETS),
 )
 
-#: Without isolation a file that has no name is out of sight.
+#: Without isolation a file without a name is not measured.
 OUT_OF_SIGHT = late("one-large-file")
-#: With BenchExec the scratch folder lies in the memory that the run may use.
+#: With BenchExec the scratch folder counts as memory.
 IN_MEMORY = (Case("one-large-file", "memory", "memory", FULL, 10.0, replace(TIGHT, memory_mib=100.0)),)
-#: And what it sends counts, also on its way.
+#: With BenchExec files in transit through a socket count.
 ON_ITS_WAY = full("sends-files-to-itself")
-#: With `posix` and isolation there are no files in memory but those in folders.
+#: With `posix` and isolation a run cannot make memfd files.
 NO_FILES = well("sends-files-to-itself", "memory-files", limits=TIGHT, log="Function not implemented")
-#: And a run is in control groups, which it cannot leave.
+#: With BenchExec a run is in control groups, which it cannot leave.
 GROUPED = well("leaves-its-group", log=r"^(Function not implemented\n)+$")
 
 LOST = r"its supervisor ended \(.*\)"
 
 DATABASE = tuple(f"results/{FILE_NAME}{suffix}" for suffix in ("", "-shm", "-wal"))
-#: What becomes of it without. The other four would harm more than what this test owns.
+#: The same without isolation, except four solvers that would harm more than this test owns.
 UNGUARDED = (
     *well("looks-answers-up", log=r"found catalog.toml\n(found .*\n){4,}looked everywhere"),
     *well("opens-a-socket", harm=("called with b'the answer, please'",) * 3),
@@ -481,7 +481,7 @@ UNGUARDED = (
 )
 
 
-#: What is tried without isolation and with BenchExec too.
+#: Solvers that also run without isolation and with BenchExec.
 ELSEWHERE = (
     *("segfaults", "sleeps-through-sigterm", "prints-a-gigabyte", "uses-its-folder", "fills-its-folder"),
     *("swaps-its-folder", "one-large-file", "allocates-at-once", "child-allocates", "orphan-allocates"),
@@ -489,12 +489,12 @@ ELSEWHERE = (
     *("lists-what-is-open", "process-storm", "doubling-storm", "children-burn", "takes-all-cores", "thread-horde"),
     "unwaited-children-burn",
 )
-#: What control groups hold without isolation too; with `posix` a run is in none of its own.
+#: Solvers that control groups contain even without isolation; with `posix` a run has none of its own.
 IN_GROUPS = ("freezes-process-1", "freezes-itself", "hides-its-children", "thread-horde")
 
 
 def need_counter() -> None:
-    """Skip where the system grants no performance counter."""
+    """Skip if the system grants no performance counter."""
     clock = TreeClock.begin()
     if not clock.files:
         pytest.skip("the system grants no performance counter")
@@ -502,13 +502,13 @@ def need_counter() -> None:
 
 
 def need_isolation(referee: Referee) -> None:
-    """Skip where this machine does not permit it."""
+    """Skip if this machine does not permit isolation."""
     if "none" in (referee.first.enforced["network"], referee.first.enforced["files"]):
         pytest.skip(OBSTACLE or "isolation could not be had")
 
 
 def cases() -> Iterator[object]:
-    """Every case with each referee that is to hold it; what a solver only says is the same to all of them."""
+    """Yield every case with each referee that must handle it; cases about messages alone run with one."""
     everything = (*ENDS, *HANGS, *MESSAGES, *VALUES, *MEMORY, *PROCESSES, *FOLDERS, *ATTACKS)
     telling = tuple(case for case in everything if case.solver in ELSEWHERE)
     for kind, rows in (
@@ -518,7 +518,7 @@ def cases() -> Iterator[object]:
         (BARE_GROUPS, tuple(case for case in (*everything, *CONTROL_GROUPS) if case.solver in IN_GROUPS)),
     ):
         for case in {case.solver: case for case in rows}.values():
-            later = pytest.mark.gate if kind in (BARE, BARE_GROUPS) else ()  # nothing is left out, but to the gate
+            later = pytest.mark.gate if kind in (BARE, BARE_GROUPS) else ()  # these run in the gate only
             yield pytest.param(kind, case, id="-".join((*kind, case.solver)), marks=later)
 
 
@@ -536,7 +536,7 @@ def test_each_run_gets_its_row_and_leaves_the_next_unaffected(
     if case.solver == "unwaited-children-burn" and kind[0] == "posix":
         need_counter()
     before = place.remains()
-    with monkeypatch.context() as patch:  # the next supervisor gets all its time to start
+    with monkeypatch.context() as patch:  # the next supervisor gets its full time to start
         if case.stop == "lost":
             patch.setattr(module, "GRACE_S", 2.0)
         row = given_time(
@@ -548,9 +548,9 @@ def test_each_run_gets_its_row_and_leaves_the_next_unaffected(
     place.restore()
     case.check(row)
     assert referee.control_groups() == []
-    if kind in (POSIX, BARE) or case in GUARDED:  # elsewhere each run has a Python of its own
+    if kind in (POSIX, BARE) or case in GUARDED:  # elsewhere each run starts its own Python
         referee.check_next()
-    if case.stop != "lost":  # then nobody was left to clear up
+    if case.stop != "lost":  # a lost supervisor cannot clear up
         assert harm == list(case.harm)
         assert not left
 

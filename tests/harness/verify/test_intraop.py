@@ -17,7 +17,7 @@ from instances.files.jsonfile import read_json
 from instances.intraop import Instance, parse
 
 ATTACK = Path(__file__).parents[2] / "data" / "attack"
-PUBLISHED = {  # cost and greatest memory in use of the vectors, by the contest's reference evaluator
+PUBLISHED = {  # cost and peak memory of the vectors, by the contest's reference evaluator
     "A": (6550261230, 444904572),
     "B": (532843, 14161040),
     "D": (309396217429, 26554095832),
@@ -48,7 +48,7 @@ def diamond(limit=50):
 
 
 def test_a_file_without_a_limit_takes_any_amount_of_memory(tmp_path):
-    """At d88b055 such a file had a limit of 2^63 - 1, which these two strategies exceed by one."""
+    """A limit of 2^63 - 1, which such a file once had, would be exceeded by one."""
     instance = load(ATTACK / "no_limit.json")
     assert instance.usage_limit is None
     assert verify(instance, read_json(ATTACK / "no_limit.sol")).feasible
@@ -59,7 +59,7 @@ def test_a_file_without_a_limit_takes_any_amount_of_memory(tmp_path):
 
 
 def slow_verdict(instance: Instance, solution: list[int]) -> tuple[int, dict[int, int]]:
-    """Cost and memory at every time step, straight from Equations (1) and (2)."""
+    """Return cost and memory at every time step, straight from Equations (1) and (2)."""
     row = [int(instance.strategy_start[v]) + s for v, s in enumerate(solution)]
     cost = sum(int(instance.node_cost[r]) for r in row)
     for e in range(instance.edges):

@@ -45,7 +45,7 @@ def slow_peak(instance: Instance, block: list[int], order: list[int], number: in
 
 
 def slow_cost(instance: Instance, block: list[int], order: list[int]) -> Fraction:
-    """Equations (1) to (4) in fractions, a block at a time."""
+    """Equations (1) to (4) in fractions, one block at a time."""
     edges = list(zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True))
     worst = Fraction(0)
     for number in set(block):
@@ -64,7 +64,7 @@ def slow_cost(instance: Instance, block: list[int], order: list[int]) -> Fractio
 
 
 def is_acyclic(instance: Instance, block: list[int]) -> bool:
-    """Return whether some order of the blocks has no edge that leads back."""
+    """Return True if some order of the blocks has no edge that leads back."""
     pairs = {(block[u], block[v]) for u, v in zip(instance.graph.tail, instance.graph.head, strict=True)}
     orders = itertools.permutations(sorted(set(block)))
     return any(all(order.index(a) <= order.index(b) for a, b in pairs) for order in orders)

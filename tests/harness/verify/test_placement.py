@@ -16,7 +16,7 @@ from instances.placement import Instance, parse, to_document
 
 
 def make(times, edges, *, accelerators=2, cpus=1, memory=100, costs=None, cpu=10, backward=(), colours=None, **options):
-    """An instance of a few lines; every node has size 1."""
+    """Return an instance given in a few words; every node has size 1."""
     costs, colours = costs or [1] * len(times), colours or {}
     nodes = [
         {
@@ -39,7 +39,7 @@ CHAIN = [(0, 1), (1, 2), (2, 3)]
 
 
 def is_acyclic(instance, solution, cost):
-    """Return whether the devices can follow one another; for latency, whether nothing waits for itself."""
+    """Return True if the devices have an order; for latency, if nothing waits for itself."""
     if instance.objective == "latency":
         return cost is not None
     where = solution["stage"] if isinstance(solution, dict) else solution
@@ -94,7 +94,7 @@ def test_published_values_of_hand_solved_instances_are_the_optima(name):
 
 
 def test_contiguous_sets_that_need_each_other_may_be_large():
-    """Two chains of four, each half with the other half of the other chain; a backward node reads what has left."""
+    """Two chains of four; each device has a half of both, and a backward node reads across devices."""
     edges = [*CHAIN, *[(u + 4, v + 4) for u, v in CHAIN], (3, 8)]
     verdict = verify(make([1] * 9, edges, backward=(8,)), [0, 0, 1, 1, 1, 1, 0, 0, 0])
     assert (verdict.feasible, verdict.facts) == (True, {"acyclic": False})
@@ -102,7 +102,7 @@ def test_contiguous_sets_that_need_each_other_may_be_large():
 
 @pytest.mark.parametrize("backward", [[(4, 3)], [(3, 4)]])
 def test_backward_edges_may_run_either_way_but_not_both(backward):
-    """Either pass has its way through the devices: the same, or the opposite one."""
+    """Both passes go through the devices in the same direction, or in opposite ones."""
     chosen = {"backward": (3, 4, 5), "colours": {0: 0, 3: 0, 1: 1, 4: 1}, "contiguity": "acyclic"}
     alike = make([1] * 6, [(0, 1), *backward], **chosen)
     assert verify(alike, [0, 1, 1, 0, 1, 1]).feasible
@@ -116,16 +116,16 @@ def test_a_tensor_is_paid_once_per_side():
     assert verify(instance, [0, 1, 1, 1]).cost == 1  # sent once, received once
     assert verify(instance, [0, 1, 2, 2]).cost == 11  # 1 receives tensor 0 and sends tensor 1
     assert verify(instance, [3, 0, 0, 1]).cost == 11
-    assert verify(instance, [0, 3, 3, 3]).cost == 1  # CPUs read for nothing
+    assert verify(instance, [0, 3, 3, 3]).cost == 1  # CPUs read at no cost
 
 
 @pytest.mark.parametrize(("overlap", "working", "sending"), [("none", 11, 16), ("half", 9, 13), ("full", 9, 9)])
 def test_overlap(overlap, working, sending):
-    """Device 0 holds the nodes 0, 2 and 3, sends tensor 0 and receives tensor 1; device 1 the other way round."""
+    """Device 0 holds the nodes 0, 2 and 3, sends tensor 0 and receives tensor 1; device 1 vice versa."""
     options = {"contiguity": "free", "overlap": overlap}
-    assert verify(make([1, 9, 3, 2], CHAIN, **options), [0, 1, 0, 0]).cost == working  # of device 1: 1 in, 9, 1 out
+    assert verify(make([1, 9, 3, 2], CHAIN, **options), [0, 1, 0, 0]).cost == working  # device 1: 1 in, 9, 1 out
     moving = make([1, 1, 1, 1], CHAIN, costs=[9, 4, 0, 0], **options)
-    assert verify(moving, [0, 1, 0, 0]).cost == sending  # of device 0: 4 in, 3, 9 out
+    assert verify(moving, [0, 1, 0, 0]).cost == sending  # device 0: 4 in, 3, 9 out
 
 
 def test_gpipe_adds_the_largest_loads_of_both_passes():
@@ -189,7 +189,7 @@ def test_sizes_that_fill_the_memory_fit():
 
 
 def test_a_long_chain_over_many_devices_is_judged():
-    """More groups than are tested in one pass, every one left and entered again."""
+    """More groups than one pass tests, each left and entered again."""
     n = 2600
     instance = make([1] * n, [(v, v + 1) for v in range(n - 1)], accelerators=1300, cpus=0)
     torn = verify(instance, [v % 1300 for v in range(n)])
@@ -198,20 +198,20 @@ def test_a_long_chain_over_many_devices_is_judged():
 
 
 def test_transfers_between_clusters_take_longer():
-    """Node 0 is read by 1 and 2: by one nearby, by one in the other cluster, by one on the CPU."""
+    """Nodes 1 and 2 read node 0: in its cluster, in the other cluster, or on the CPU."""
     options = {"accelerators": 4, "cluster": 2, "slowdown": 5.0, "contiguity": "free", "costs": [1, 0, 0]}
     instance = make([0] * 3, [(0, 1), (0, 2)], **options)
     for place, cost in (([0, 1, 1], 1), ([0, 1, 2], 5), ([1, 2, 3], 5), ([4, 0, 3], 1), ([0, 4, 1], 1)):
         assert verify(instance, place).cost == cost
     apart = make([0, 10, 0], [(0, 1), (0, 2)], **options)
-    assert verify(apart, [0, 1, 2]).cost == 10 + 1  # who reads nearby pays little though the sender pays more
+    assert verify(apart, [0, 1, 2]).cost == 10 + 1  # a reader nearby pays little though the sender pays more
 
 
 def test_the_schedule_of_a_sample():
     instance = make([3, 4, 5], [(0, 1), (0, 2)], objective="latency", cpu=2)
     assert verify(instance, [0, 0, 0]).cost == 12
-    assert verify(instance, [2, 0, 1]).cost == 6 + 1 + 5  # both read what the CPU has made, at once
-    assert verify(instance, [2, 2, 2]).cost == 6 + 10  # CPUs are as many as are needed
+    assert verify(instance, [2, 0, 1]).cost == 6 + 1 + 5  # both read the CPU's output at the same time
+    assert verify(instance, [2, 2, 2]).cost == 6 + 10  # there are as many CPUs as needed
     assert verify(instance, [0, 1, 2]).cost == 3 + 1 + 10
 
 
@@ -344,7 +344,9 @@ SINGLE = [
 def test_one_accelerator_has_the_published_throughput(name, optimum, ratio, mirror):
     instance: Instance = load(catalog.locate(mirrored(name, mirror), mirror))
     verdict = verify(instance, [0] * instance.nodes)
-    assert optimum / verdict.cost == pytest.approx(ratio, abs=0.0051)  # memory, which some exceed, did not count
+    assert optimum / verdict.cost == pytest.approx(
+        ratio, abs=0.0051
+    )  # the paper ignores memory here, which some exceed
 
 
 def test_the_greedy_split_of_the_published_table_has_its_latency(mirror):

@@ -67,7 +67,8 @@ def test_a_device_waits_for_the_next_in_its_order_but_priorities_never_let_it_id
 
 def test_of_equal_priorities_the_longest_executable_runs_first_then_the_first():
     instance = scheduling([1, 5, 1, 1, 1], [[0, 2, 1], [2, 4, 1]])
-    # device 1 runs vertex 1 until 5, as 3 is executable with it but comes later; then 3, before 2 that came at 2
+    # device 1 runs vertex 1 until 5, as 3 is executable at the same time but comes later; then 3, before 2, which
+    # became executable at 2
     assert verify(instance, {"device": [0, 1, 1, 1, 0], "priority": [0.5] * 5}).cost == 5 + 1 + 1 + 1 + 1
 
 
@@ -89,7 +90,7 @@ def test_waiting_tensors_must_stay_below_the_memory(holding, limit, feasible):
     [
         ((1, 2), 3, False),
         ((0.1, 0.2), 0.3, False),  # their sum is 0.3000000000000000167, and 0.3 is 0.2999999999999999889
-        ((0.1, 0.2), 0.30000000000000004, False),  # to which the sum would be rounded
+        ((0.1, 0.2), 0.30000000000000004, False),  # the rounded sum
         ((0.1, 0.7), 0.8, False),  # their sum is 0.7999999999999999611
         ((1, 7), 8, False),
         ((1e16, 1e-270), 1e16, False),
@@ -107,7 +108,7 @@ def test_sums_of_waiting_tensors_equal_the_memory_up_to_a_relative_1e_9(sizes, l
 
 
 def test_an_input_that_is_there_is_named_when_others_leave_at_that_moment():
-    """At 2 vertex 3 starts, for which a tensor waited on its device, and a greater one begins to wait for vertex 4."""
+    """At 2 vertex 3 starts, which frees a tensor on its device, and a larger one begins to wait for vertex 4."""
     instance = scheduling([1, 1, 2, 1, 2], [[1, 4, 4], [0, 3, 3], [1, 2, 3]], memory=[4, None], bandwidth=1e9)
     verdict = verify(instance, order([0, 0, 1, 0, 0], [0, 1, 3, 4], [2]))
     assert verdict.violations == (
@@ -148,7 +149,7 @@ def test_tensors_held_for_more_than_a_relative_1e_9_take_memory():
 
 
 def rescaled(document, times, sizes):
-    """The same in other units of time and of size."""
+    """Return the document in other units of time and size."""
     nodes, devices = document["nodes"], document["devices"]
     rows = document["bandwidth"]
     return {
@@ -163,7 +164,7 @@ def rescaled(document, times, sizes):
 @pytest.mark.gate(cases=2)
 @pytest.mark.parametrize(("times", "sizes"), [(10, 1), (1, 10), (1 / 3, 7), (1e-200, 1e-80), (1e150, 1e100)])
 def test_verdicts_do_not_depend_on_the_units(times, sizes):
-    """Instances in which much happens at the same time, or as much is held as fits."""
+    """Instances with many simultaneous events, or with exactly as much held as fits."""
     draw, seen = random.Random(8), set()
     for _ in range(400):
         document = draw_document(draw, 6)
@@ -189,7 +190,7 @@ def test_verdicts_do_not_depend_on_the_units(times, sizes):
 
 @pytest.mark.parametrize("parts", [10, 1])
 def test_vertices_ready_at_times_equal_up_to_rounding_are_chosen_by_priority(parts):
-    """Vertex 3 comes at 0.1 + 0.2, vertex 1 at 0.3; with vertex 3 first, vertex 5 begins sooner."""
+    """Vertex 3 is executable at 0.1 + 0.2, vertex 1 at 0.3; with vertex 3 first, vertex 5 begins sooner."""
     work = [time / parts for time in (3, 10, 1, 10, 2, 50)]
     edges = [[0, 1, 0], [2, 4, 0], [4, 3, 0], [3, 5, 0]]
     instance = scheduling(work, edges)

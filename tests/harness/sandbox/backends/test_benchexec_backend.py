@@ -1,4 +1,4 @@
-"""Backend ``benchexec``: what it adds to what `test_precision` and the zoo expect of every backend."""
+"""Backend ``benchexec``, beyond the requirements on every backend in `test_precision` and the zoo."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HELD = dict.fromkeys(MEASURES, "hard") | dict.fromkeys(("cpu", "processes", "out
 
 @pytest.fixture(params=["auto", "none"])
 def isolation(request):
-    """Both kinds of isolation; skips where this machine does not permit BenchExec with it."""
+    """Both kinds of isolation; skips if this machine does not permit BenchExec with it."""
     backend = backend_here("benchexec", request.param)
     if backend.isolation != request.param:
         pytest.skip(backend.why)
@@ -48,7 +48,7 @@ def supervisor(isolation):
 
 @contextlib.contextmanager
 def under_way(supervisor, order, cancel=None):
-    """A run of three processes in a thread: they, once they have begun, and its outcome to come."""
+    """Start a run of three processes in a thread; return these once they have begun, and its future outcome."""
     token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
     with ThreadPoolExecutor(1) as pool:
         outcome = pool.submit(supervisor.run, order("sh", "-c", f"sleep 60 & sleep 60; : {token}"), cancel)
@@ -119,7 +119,7 @@ def test_one_supervisor_carries_out_many_short_runs_and_mixes_none_up(supervisor
 
 @pytest.mark.gate
 def test_time_that_clearing_up_takes_is_not_the_run_s(supervisor, order):
-    """BenchExec waits half a second for a process that was left behind."""
+    """BenchExec waits half a second for a process left behind."""
     began = time.monotonic()
     outcome = supervisor.run(order("sh", "-c", "sleep 30 & exit 0"))
     assert (outcome.stop, outcome.reason) == ("exit", "")
@@ -136,7 +136,7 @@ def test_a_run_without_memory_to_start_breaks_its_memory_limit(supervisor, order
 
 @pytest.mark.gate
 def test_libraries_loaded_by_others_break_no_limit(supervisor, order, zoo):
-    """They are in the resident memory of a run, but not in its control group, which holds what is its own."""
+    """They are in the resident memory of a run, but not charged to its control group."""
     run = order(solver="good", file=zoo["good"].file, memory_mib=512.0)
     supervisor.run(run)  # loads them
     free = supervisor.run(run).peak_mib
@@ -147,14 +147,14 @@ def test_libraries_loaded_by_others_break_no_limit(supervisor, order, zoo):
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("isolation", ["auto"], indirect=True)  # else its folder is on a disk
+@pytest.mark.parametrize("isolation", ["auto"], indirect=True)  # otherwise its folder is on a disk
 def test_memory_in_files_counts(supervisor, order):
     fill = "open('x', 'wb').write(bytes(400 << 20))"
     outcome = supervisor.run(order(*python(fill), output_mib=1000.0))
     assert outcome.stop == "memory"
 
 
-@pytest.mark.parametrize("isolation", ["auto"], indirect=True)  # without namespaces only its first process does
+@pytest.mark.parametrize("isolation", ["auto"], indirect=True)  # without namespaces only its first process dies
 def test_a_run_dies_with_its_supervisor(supervisor, order, monkeypatch):
     monkeypatch.setattr(Supervisor, "_kill", lambda _: None)  # as if the referee were killed with it
     with under_way(supervisor, order) as (family, outcome):
@@ -176,7 +176,7 @@ def test_nothing_is_left_of_a_run_whose_supervisor_is_killed(supervisor, order):
 
 
 def test_no_process_of_a_run_holds_the_standard_error_of_the_command(supervisor, order):
-    """Whoever reads it waits for all that hold it, also for a process that no signal ends."""
+    """A reader of it waits for all that hold it, even for a process that no signal ends."""
     ours = os.readlink("/proc/self/fd/2")
     cancel = threading.Event()
     with under_way(supervisor, order, cancel) as (_, outcome):
@@ -190,7 +190,7 @@ def test_no_process_of_a_run_holds_the_standard_error_of_the_command(supervisor,
 
 
 def test_groups_are_found_even_if_the_supervisor_is_killed_while_making_them(tmp_path):
-    """Their names are random: they have to be known by what they begin with, before there is the first one."""
+    """Their names are random: their prefix must be recorded before the first one is made."""
     control_groups.record([str(tmp_path / controller / "a [run]-") for controller in ("cpu", "memory")], tmp_path)
     for name in ("cpu/a [run]-x1/inner", "cpu/of others"):
         (tmp_path / name).mkdir(parents=True)
@@ -211,7 +211,7 @@ def groups_of(process):
 
 @pytest.mark.gate
 def test_a_frozen_run_ends_at_its_limit_and_keeps_its_reports(supervisor, order):
-    """No isolated run can freeze itself, but whoever may write to its groups; in version 1 no signal ends it then."""
+    """No isolated run can freeze itself, but its user can; in version 1 no signal ends a frozen process."""
 
     def run(limit):
         token = f"shardmark-test-{os.getpid()}-{time.monotonic_ns()}"
@@ -234,7 +234,7 @@ def test_a_frozen_run_ends_at_its_limit_and_keeps_its_reports(supervisor, order)
 
 
 def freeze(group):
-    """Freeze the processes of a group, in either version; nothing where it is none that can be frozen."""
+    """Freeze the processes of a group, in either version; do nothing if it cannot be frozen."""
     for name, word in (("freezer.state", "FROZEN"), ("cgroup.freeze", "1")):
         if (group / name).exists():
             (group / name).write_text(word)
@@ -256,7 +256,7 @@ def test_a_run_that_cannot_be_ended_is_an_error_and_blocks_nothing(monkeypatch):
 
 
 def processes_with(token):
-    """The process whose arguments hold the token but for the supervisor, and its descendants."""
+    """Return the process, not the supervisor, whose arguments hold the token, and its descendants."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if process.name() == "sh" and any(token in word for word in process.cmdline()):

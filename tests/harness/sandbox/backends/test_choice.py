@@ -1,4 +1,4 @@
-"""The choice of a backend, and what happens where the better one cannot be had."""
+"""The choice of a backend, and the fallback if the better one does not work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.gate(cases=1)
 HARD = dict.fromkeys(MEASURES, "hard")
 BARE = HARD | {"network": "none", "files": "none"}
 EMBEDDED = Path(instances.__file__).parent / "data"
-#: Prints of what type the memory of the instance is, then tries to spoil, delete and add arrays in the cache.
+#: Prints the type of the instance's memory, then tries to spoil, delete and add arrays in the cache.
 SPOILS_ARRAYS = """
     import contextlib
     from instances import catalog
@@ -41,7 +41,7 @@ SPOILS_ARRAYS = """
         with contextlib.suppress(OSError):
             attempt()
 """
-#: A bound in a file of its own.
+#: A file with one bound method.
 SOLVER = """
 from solvers.registry import bound
 
@@ -54,7 +54,7 @@ def mine(instance, run):
 
 @pytest.fixture
 def working(monkeypatch):
-    """Let only some pairs of backend and isolation work, and some without isolating; all pairs that were tried."""
+    """Let only some pairs of backend and isolation work, and some not isolate; return all pairs that were tried."""
     tried = []
 
     def only(*pairs, bare=()):
@@ -134,7 +134,7 @@ def test_a_run_computes_on_all_its_cores(name, isolation, tmp_path):
 
 @pytest.mark.parametrize("name", ["posix", "benchexec"])
 def test_an_isolated_run_maps_kept_arrays_and_cannot_change_them(name, tmp_path, monkeypatch):
-    """It has a home of its own, so it must be told where the user's cache is."""
+    """A run has its own home, so it must be told where the user's cache is."""
     backend = backend_here(name)
     if backend.isolation != "auto":
         pytest.skip(backend.why)

@@ -15,7 +15,7 @@ from harness.sandbox.backends.cpu_clock import TreeClock, counter
 
 @pytest.fixture
 def clock() -> Iterator[TreeClock]:
-    """The time of children of this process from here on."""
+    """The CPU time of children of this process from here on."""
     clock = TreeClock.begin()
     if not clock.files:
         pytest.skip("the system grants no performance counter")
@@ -24,7 +24,7 @@ def clock() -> Iterator[TreeClock]:
 
 
 def burn(seconds: float) -> None:
-    """Use CPU time; a child that was forked begins with none."""
+    """Use CPU time; a forked child begins at 0."""
     while time.process_time() < seconds:
         pass
 
@@ -39,7 +39,7 @@ def child(seconds: float) -> int:
 
 
 def ended(pid: int) -> bool:
-    """Tell if a child has gone without being waited for."""
+    """Return True if a child has ended without being waited for."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

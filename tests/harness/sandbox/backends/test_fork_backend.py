@@ -1,4 +1,4 @@
-"""Runs of the backend posix, isolated and not: what holds for both."""
+"""Runs of the backend ``posix``: the same tests with and without isolation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def supervisor(request):
 
 @pytest.fixture
 def run(supervisor, tmp_path):
-    """Carry out a body or a command; then, in the same supervisor, a run that does nothing, which has to be as ever."""
+    """Carry out a body or a command; then check that a trivial run in the same supervisor is unaffected."""
 
     def run(body: str = "", command: tuple[str, ...] = (), limits: Limits = AMPLE, **more) -> Outcome:
         return supervisor.run(order_of(tmp_path, body, command, limits, **more))
@@ -44,7 +44,7 @@ def run(supervisor, tmp_path):
     assert outcome.peak_mib < 100
 
 
-# ---------------------------------------------------------------- what a run finds
+# ---------------------------------------------------------------- the environment of a run
 
 
 TELL_LIMITS = "print(resource.getrlimit(resource.RLIMIT_CORE), resource.getrlimit(resource.RLIMIT_FSIZE)[0] >> 20)"
@@ -68,7 +68,7 @@ def test_a_run_prints_its_environment(run, body, log):
 
 def test_a_program_finds_standard_files_only(run):
     outcome = run(command=("sh", "-c", "ls /proc/self/fd >&2; echo '[0]'", "{instance}"))
-    assert outcome.log.split() == ["0", "1", "2", "3"]  # the last is of the listing
+    assert outcome.log.split() == ["0", "1", "2", "3"]  # the last is the listing's own
 
 
 def test_it_has_its_own_folder(run):
@@ -91,7 +91,7 @@ def test_signals_are_as_python_sets_them(run):
     outcome = run("print(*[n.name for n in signal.Signals if signal.getsignal(n) != signal.SIG_DFL])")
     expected = "import signal; print(*[n.name for n in signal.Signals if signal.getsignal(n) != signal.SIG_DFL])"
 
-    def as_at_a_terminal():  # whoever runs the tests in the background has some of them ignored
+    def as_at_a_terminal():  # tests run in the background inherit some of them ignored
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
             signal.signal(number, signal.SIG_DFL)
 
@@ -103,7 +103,7 @@ def test_signals_are_as_python_sets_them(run):
 def test_a_program_finds_no_signal_ignored(run):
     outcome = run(command=("cat", "/proc/self/status", "{instance}"))
     blocked, ignored = (int(mask, 16) for mask in re.findall(r"Sig(?:Blk|Ign):\s+(\w+)", outcome.log))
-    own = 1 << 31 | 1 << 32  # of the C library, which lets nobody set them: numbers 32 and 33
+    own = 1 << 31 | 1 << 32  # 32 and 33, which the C library reserves for itself
     assert (blocked, ignored & ~own) == (0, 0)
 
 
@@ -127,7 +127,7 @@ def test_a_run_cannot_leave_its_cores(run):
         assert outcome.log.split() == [f"[{cpu}]", f"[{cpu}]", "1"]
 
 
-# ---------------------------------------------------------------- how it ends
+# ---------------------------------------------------------------- the end of a run
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_a_file_in_memory_that_is_mapped_counts_once(run):
         """
     )
     assert (outcome.stop, outcome.reason) == ("exit", "")
-    assert 300 < outcome.peak_mib < 590  # counted twice, it would take 600; it grows during a look
+    assert 300 < outcome.peak_mib < 590  # counted twice, it would take 600; it grows during a measurement
 
 
 def test_a_spike_between_two_measurements_counts(run):
@@ -292,7 +292,7 @@ def test_cpu_time_of_the_whole_tree_is_limited(run, body):
         "for _ in range(2000):\n    if os.fork() == 0: time.sleep(60); os._exit(0)\ntime.sleep(60)",
         "for _ in range(11):\n    os.fork()\ntime.sleep(60)",
         "for _ in range(2000):\n    if os.fork() == 0: os.setsid(); time.sleep(60); os._exit(0)\ntime.sleep(60)",
-        # At most 300 at once, each of which puts another in its place for ten seconds.
+        # At most 300 at once, each of which replaces itself by another for ten seconds.
         "end = time.time() + 10\nfor _ in range(300):\n    if os.fork() == 0:\n        break\n"
         "else:\n    time.sleep(60)\n"
         "while time.time() < end:\n    if os.fork(): os._exit(0)\n    os.setsid()",
@@ -379,7 +379,7 @@ def test_the_clock_stops_a_run_in_time(run):
     assert len(outcome.messages) == 1
 
 
-# ---------------------------------------------------------------- what it used
+# ---------------------------------------------------------------- usage
 
 SPIN = "n = 0\nfor i in range(6_000_000): n += i\n"
 TELL = """
@@ -400,9 +400,9 @@ def test_usage_of_a_program_agrees_with_the_system(run, how):
     filled_mib, code = WORK[how]
     outcome = run(command=(sys.executable, "-I", "-S", "-c", code, "{instance}"))
     assert outcome.stop == "exit", outcome.log
-    # It ends after it has told what it used.
+    # It ends after it has printed its usage.
     assert outcome.cpu_s == pytest.approx(float(outcome.log), rel=0.05, abs=0.06)
-    assert filled_mib < outcome.peak_mib < filled_mib * 1.05 + 10  # and that of the interpreter
+    assert filled_mib < outcome.peak_mib < filled_mib * 1.05 + 10  # plus the interpreter
 
 
 def test_a_small_program_is_not_taken_for_the_fork_that_began_it(run):

@@ -1,4 +1,4 @@
-"""Isolation: what a run cannot reach, and what it still can."""
+"""Isolation: an isolated run reaches nothing outside, and has all it needs inside."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def isolating(request):
 
 @pytest.fixture
 def sh(isolating, tmp_path):
-    """Run lines of a shell; what they print."""
+    """Run a shell script and return its output."""
 
     def sh(script: str) -> str:
         command = ("sh", "-c", f"exec 2>&1; {script}", "{instance}")
@@ -62,7 +62,7 @@ def run(isolating, tmp_path):
 
 @pytest.fixture
 def run_forked(supervisor, tmp_path):
-    """The same with backend `posix`, by which the referee counts memory, and signals to process 1 do nothing."""
+    """The same with backend ``posix``, which measures memory itself and has its own process 1."""
     return lambda body: supervisor.run(order_of(tmp_path, body, limits=LIMITS))
 
 
@@ -235,7 +235,7 @@ def test_reports_of_earlier_runs_are_not_in_its_memory(supervisor, tmp_path):
     outcome = supervisor.run(tell)
     assert len(outcome.messages) == 4
     search = """
-        if os.fork() == 0:  # a process of its own knows what to look for
+        if os.fork() == 0:  # only the child knows the pattern to search for
             sought = [", ".join(map(str, range(71_003, 71_006))), ",".join(map(str, range(71_003, 71_006)))]
             found = 0
             with open(f"/proc/{os.getppid()}/maps") as maps, open(f"/proc/{os.getppid()}/mem", "rb", 0) as memory:
@@ -343,7 +343,7 @@ def test_another_processor_is_refused(monkeypatch):
 
 
 def one_thread(ask):
-    """Ask in a process that has one thread, as `isolate.start` needs."""
+    """Call a function in a process that has one thread, as `namespaces.start` needs."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,4 +1,4 @@
-"""The process tree: its members, their memory and CPU time, and the files they leave."""
+"""The process tree: its members, their memory and CPU time, and the files they leave behind."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_children_of_all_threads_are_found(proc, child):
 
 
 def has_mapped(proc, files, size):
-    """Tell if this process has mapped ``size`` bytes of files, as the difference of two measurements.
+    """Return True if this process has mapped ``size`` bytes of files, as the difference of two measurements.
 
     Its other memory may change between them, as a thread runs or a child that shares it ends, so it is tried often.
     """
@@ -150,7 +150,7 @@ def test_a_file_is_left_out_of_many_mappings_as_far_as_there_is_time(proc, numbe
 
 
 def is_left_in_late(proc, files, size):
-    """Tell if ``size`` bytes of files count if there is no time to leave them out; see `has_mapped`."""
+    """Return True if ``size`` bytes of files count when there is no time to leave them out; see `has_mapped`."""
     late = proc.proportional_without(os.getpid(), files.__contains__, until=time.monotonic())
     whole, rest = proc.proportional(os.getpid()), proc.proportional_without(os.getpid(), files.__contains__)
     return late == pytest.approx(whole, abs=MIB / 2) and late - rest == pytest.approx(size, abs=MIB / 2)
@@ -177,7 +177,7 @@ def test_a_search_through_many_open_files_is_continued_by_the_next(proc, monkeyp
 
 @pytest.fixture
 def sharing():
-    """Four processes that share 64 MiB with a parent, and are small besides: forks of the tests would not be."""
+    """Four processes that share 64 MiB with a parent and are small otherwise, unlike forks of the test process."""
     program = """
 import mmap, os, sys
 shared = mmap.mmap(-1, 64 << 20)
@@ -200,12 +200,12 @@ def test_without_time_for_all_processes_they_are_measured_in_turn(proc, sharing,
     monkeypatch.setattr("harness.sandbox.backends.process_tree.EXACT_S", -1.0)
     meter = ProcMeter(proc, lambda: iter(sharing))
     sums = [meter.read(10.0 * MIB, 100).memory for _ in range(8)]
-    assert sums[0] < 50 * MIB  # of one process
+    assert sums[0] < 50 * MIB  # one process
     assert 50 * MIB < sums[-1] < 150 * MIB
 
 
 def test_shared_memory_counts_once(monkeypatch, proc, sharing):
-    monkeypatch.setattr("harness.sandbox.backends.process_tree.EXACT_S", 60.0)  # the sum is tried here, not its haste
+    monkeypatch.setattr("harness.sandbox.backends.process_tree.EXACT_S", 60.0)  # this tests the sum, not its time limit
     meter = ProcMeter(proc, lambda: iter(sharing))
     used = meter.read(10.0 * MIB, 100)
     assert used.processes == 4
@@ -224,7 +224,7 @@ def test_an_irrelevant_exact_sum_is_not_measured(proc, child, monkeypatch):
 
 @pytest.fixture
 def played(proc, monkeypatch):
-    """A meter of two processes, 1 and 2, and what they have resident, all of it their own."""
+    """A meter of two simulated processes, 1 and 2, and their resident memory, which they do not share."""
     resident = {1: 60 * MIB, 2: 20 * MIB}
     monkeypatch.setattr(proc, "state", lambda pid: State(True, 0.0, 0.0, 1, resident[pid]))
     monkeypatch.setattr(proc, "proportional", resident.get)
@@ -267,9 +267,12 @@ def test_cpu_time_of_unwaited_processes_is_added_up(proc, monkeypatch):
     assert meter.cpu_s(10) == 3.5
     del states[2]
     assert meter.cpu_s(10) == 3.0
-    states[1] = State(True, 1.0, 2.25, 1, 0)  # somebody has waited for it after all
+    states[1] = State(True, 1.0, 2.25, 1, 0)  # it was waited for after all
     assert meter.cpu_s(10) == 3.75
-    states[1], states[2] = State(True, 2.0, 0.0, 1, 0), State(True, 0.25, 0.0, 1, 0)  # the number is another's now
+    states[1], states[2] = (
+        State(True, 2.0, 0.0, 1, 0),
+        State(True, 0.25, 0.0, 1, 0),
+    )  # the number belongs to another process now
     assert meter.cpu_s(10) == 4.25
 
 
@@ -312,16 +315,16 @@ def test_own_memory_is_measured():
 
 
 class Sharing:
-    """A proc file system of processes that share 800 MiB with each other and have nothing else."""
+    """A proc file system of processes that share 800 MiB and have no other memory."""
 
-    def __init__(self, pids: list[int], each_look: Callable[[], None]) -> None:
-        self.pids, self.each_look = pids, each_look
+    def __init__(self, pids: list[int], each_measurement: Callable[[], None]) -> None:
+        self.pids, self.each_measurement = pids, each_measurement
 
     def state(self, pid: int) -> State:
         return State(alive=True, cpu_s=0.1, waited_cpu_s=0.0, resident=800 * MIB, threads=1)
 
     def proportional(self, pid: int) -> int:
-        self.each_look()
+        self.each_measurement()
         return 800 * MIB // len(self.pids)
 
     def peak(self, pid: int) -> int:
@@ -340,7 +343,7 @@ def test_forks_during_a_measurement_do_not_multiply_shared_memory():
 
 
 def test_processes_without_a_measurement_do_not_count_against_a_run(monkeypatch):
-    monkeypatch.setattr("harness.sandbox.backends.process_tree.EXACT_S", -1.0)  # one look each time
+    monkeypatch.setattr("harness.sandbox.backends.process_tree.EXACT_S", -1.0)  # one measurement each time
     meter = ProcMeter(Sharing(list(range(100)), lambda: None), lambda: iter(range(100)))
     sums = [meter.read(1000.0 * MIB, 1000).memory for _ in range(120)]
     assert max(sums) <= 1000 * MIB
@@ -350,6 +353,6 @@ def test_processes_without_a_measurement_do_not_count_against_a_run(monkeypatch)
 def test_cpu_time_of_a_process_that_ends_during_a_measurement_counts_once():
     ended = []
     proc = Sharing([7], lambda: None)
-    proc.peak = lambda pid: ended.append(pid) or 0  # process 1 has waited for it before the look is over
+    proc.peak = lambda pid: ended.append(pid) or 0  # process 1 waits for it before the measurement ends
     meter = ProcMeter(proc, lambda: iter([7]), waited=lambda: 0.1 if ended else 0.0)
     assert meter.read(1000.0 * MIB, 10).cpu_s == pytest.approx(0.1)

@@ -1,4 +1,4 @@
-"""Filters of system calls: what they refuse, and that all else is as ever."""
+"""Filters of system calls: the calls they refuse, and that all others work."""
 
 from __future__ import annotations
 

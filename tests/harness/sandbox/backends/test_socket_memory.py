@@ -1,4 +1,4 @@
-"""Memory in socket buffers, as the diagnostics of a network namespace tell it."""
+"""Memory in socket buffers, as the diagnostics of a network namespace report it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def of_this_network() -> Iterator[socket.socket]:
 
 
 def fill(end: socket.socket) -> int:
-    """Send until the socket takes no more; the bytes that it took."""
+    """Send until the socket takes no more; return the bytes that it took."""
     end.setblocking(False)
     sent = 0
     with contextlib.suppress(BlockingIOError):
@@ -50,7 +50,7 @@ def test_unread_bytes_count(of_this_network):
     assert before + sent <= socket_bytes(of_this_network) <= before + 4 * sent
     for ours, _ in ends:
         ours.close()
-    assert socket_bytes(of_this_network) >= before + sent * 9 // 10  # the senders are gone, their bytes are not
+    assert socket_bytes(of_this_network) >= before + sent * 9 // 10  # the senders are closed, their bytes remain
     for _, theirs in ends:
         theirs.close()
     assert socket_bytes(of_this_network) < before + sent // 10
@@ -66,10 +66,10 @@ def test_bytes_in_transit_through_tcp_count(of_this_network):
 
 
 def test_unread_netlink_replies_count(of_this_network):
-    """The one kind of netlink socket that a run may have; control groups do not count what waits in it."""
+    """The only kind of netlink socket that a run may have; control groups do not count its buffers."""
     before = socket_bytes(of_this_network)
     ends = [socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) for _ in range(20)]
-    ask = struct.pack("=IHHIIBxHiII", 32, 18, 1, 0, 0, 0, 0, 1, 0, 0)  # what the first device of the network is
+    ask = struct.pack("=IHHIIBxHiII", 32, 18, 1, 0, 0, 0, 0, 1, 0, 0)  # asks for the first network device
     for end in ends:
         for _ in range(100):
             end.send(ask)

@@ -1,4 +1,4 @@
-"""The files that an isolated run can read: those that it needs, and none that could tell it an answer."""
+"""The files that an isolated run can read: all that it needs, and none that could contain an answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CATALOG = Path(instances.__file__).parent / "catalog.toml"
 
 @pytest.fixture(autouse=True)
 def _forget():
-    """Forget what is cached of this process's environment."""
+    """Clear the caches that depend on this process's environment."""
     view._common_paths.cache_clear()
     view._common_answers.cache_clear()
     yield
@@ -35,14 +35,14 @@ def _forget():
 
 @pytest.fixture(params=["posix", "benchexec"])
 def isolated(request):
-    """A supervisor of each backend that isolates; skips where the machine does not permit it."""
+    """A supervisor of each backend that isolates; skips if the machine does not permit it."""
     backend = backend_here(request.param)
     if "none" in (backend.enforced["network"], backend.enforced["files"]):
         pytest.skip(backend.why or "no isolation")
     return backend
 
 
-def looked_at(isolated, order, *paths):
+def read_in_isolation(isolated, order, *paths):
     """Return what an isolated solver reads per path: a file's first line, the names in a folder, or ""."""
     body = f"""
         from pathlib import Path
@@ -64,7 +64,7 @@ def looked_at(isolated, order, *paths):
 def test_published_costs_cannot_be_read(isolated, tmp_path):
     assert REPRODUCTIONS
     assert CATALOG.read_text()
-    found = looked_at(isolated, order_of(tmp_path), CATALOG, *REPRODUCTIONS, REPRODUCTIONS[0].parent)
+    found = read_in_isolation(isolated, order_of(tmp_path), CATALOG, *REPRODUCTIONS, REPRODUCTIONS[0].parent)
     assert found == [""] * (1 + len(REPRODUCTIONS)) + ["[]"]
 
 
@@ -76,7 +76,7 @@ def test_results_and_sites_cannot_be_read_wherever_they_lie(isolated, tmp_path):
             (folder / name / file).write_text("12")
     order = order_of(solvers)
     places = [path for folder in (solvers, elsewhere) for path in sorted(folder.glob("*/*"))]
-    found = dict(zip(places, looked_at(isolated, order, *places), strict=True))
+    found = dict(zip(places, read_in_isolation(isolated, order, *places), strict=True))
     assert found == {**dict.fromkeys(places, ""), solvers / "data" / "weights": "12"}
 
 
@@ -87,7 +87,7 @@ def test_results_and_sites_deep_in_a_solver_s_folder_cannot_be_read(isolated, tm
     for place in (*places, data):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text("12")
-    assert looked_at(isolated, order_of(tmp_path), *places, data) == ["", "", "", "12"]
+    assert read_in_isolation(isolated, order_of(tmp_path), *places, data) == ["", "", "", "12"]
 
 
 @pytest.mark.parametrize("name", [FILE_NAME, "index.html"])
@@ -97,7 +97,7 @@ def test_a_solver_among_results_is_shown_with_the_python_files_beside_it_and_not
     for file in (name, "runs.csv", "helper.py"):
         (folder / file).write_text("12")
     places = [folder / file for file in (name, "runs.csv", "helper.py")]
-    assert looked_at(isolated, order_of(folder), *places) == ["", "", "12"]
+    assert read_in_isolation(isolated, order_of(folder), *places) == ["", "", "12"]
 
 
 def test_a_folder_is_searched_up_to_a_limit(tmp_path, monkeypatch):
@@ -114,9 +114,9 @@ def test_results_of_its_campaign_are_empty_under_any_name(isolated, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "old.sqlite").write_text("12")
     order = order_of(tmp_path)
-    assert looked_at(isolated, order, tmp_path / "mine") == ["['old.sqlite']"]
-    assert looked_at(isolated, replace(order, hidden=str(tmp_path / "mine")), tmp_path / "mine") == ["[]"]
-    assert looked_at(isolated, replace(order, hidden=str(tmp_path / "none")), tmp_path / "none") == [""]
+    assert read_in_isolation(isolated, order, tmp_path / "mine") == ["['old.sqlite']"]
+    assert read_in_isolation(isolated, replace(order, hidden=str(tmp_path / "mine")), tmp_path / "mine") == ["[]"]
+    assert read_in_isolation(isolated, replace(order, hidden=str(tmp_path / "none")), tmp_path / "none") == [""]
 
 
 def test_in_the_folder_of_its_instance_a_run_sees_the_instance_only(isolated, tmp_path):
@@ -124,7 +124,9 @@ def test_in_the_folder_of_its_instance_a_run_sees_the_instance_only(isolated, tm
     order = order_of(tmp_path / "solvers")
     instance = Path(shutil.copy(order.instance, tmp_path / "two.json"))
     (tmp_path / "solution.json").write_text("[0, 1]")
-    found = looked_at(isolated, replace(order, instance=str(instance)), instance, tmp_path / "solution.json", tmp_path)
+    found = read_in_isolation(
+        isolated, replace(order, instance=str(instance)), instance, tmp_path / "solution.json", tmp_path
+    )
     assert found[0].startswith('{"format"')
     assert found[1:] == ["", "['solvers', 'two.json']"]
 
@@ -134,7 +136,9 @@ def test_a_solver_in_a_home_is_shown_with_the_python_files_beside_it_and_nothing
     (tmp_path / "helper.py").write_text("HELP = 1\n")
     (tmp_path / "costs.csv").write_text("12")
     (tmp_path / "old").mkdir()
-    found = looked_at(isolated, order_of(tmp_path), tmp_path / "helper.py", tmp_path / "costs.csv", tmp_path / "old")
+    found = read_in_isolation(
+        isolated, order_of(tmp_path), tmp_path / "helper.py", tmp_path / "costs.csv", tmp_path / "old"
+    )
     assert found == ["HELP = 1", "", ""]
 
 
@@ -177,7 +181,7 @@ def test_results_beside_programs_and_packages_cannot_be_read(isolated, tmp_path,
     monkeypatch.setenv("PATH", f"{tmp_path / 'programs' / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
     data = [place.parents[1] / "data" for place in places]
-    assert looked_at(isolated, order_of(tmp_path / "solvers"), *data, *places) == ["there"] * 2 + [""] * 2
+    assert read_in_isolation(isolated, order_of(tmp_path / "solvers"), *data, *places) == ["there"] * 2 + [""] * 2
 
 
 @pytest.mark.gate
@@ -187,17 +191,17 @@ def test_paths_named_by_the_environment_are_shown(isolated, tmp_path, monkeypatc
     licence.write_text("a key")
     (tmp_path / "solvers").mkdir()
     order = order_of(tmp_path / "solvers")
-    assert looked_at(isolated, order, licence) == [""]
+    assert read_in_isolation(isolated, order, licence) == [""]
     monkeypatch.setenv("LICENCE_FILE", str(licence))
     monkeypatch.setenv("SHARDMARK_ENVIRONMENT", "LICENCE_FILE ABSENT")
-    assert looked_at(isolated, order, licence) == ["a key"]
+    assert read_in_isolation(isolated, order, licence) == ["a key"]
 
 
 def test_homes_and_checkouts_are_empty(isolated, tmp_path):
     (tmp_path / "solvers").mkdir()
     order = order_of(tmp_path / "solvers")
     places = [Path("/home"), Path("/var/tmp"), *(view.ROOT / name for name in ("tests", ".git", "README.md"))]
-    found = looked_at(isolated, order, *places, view.ROOT, Path("/etc"))
+    found = read_in_isolation(isolated, order, *places, view.ROOT, Path("/etc"))
     assert set(found[: len(places)]) <= {"", "[]"}
     assert set(ast.literal_eval(found[-2])) <= {"harness", "instances", "shardmark", "solvers", Path(sys.prefix).name}
     assert found[-1] != "[]"
@@ -216,7 +220,7 @@ def test_multiprocessing_by_spawning_works(isolated, tmp_path):
         assert supervisor.run(order).log == "[1, 2]\n"
 
 
-# ---------------------------------------------------------------- which paths those are
+# ---------------------------------------------------------------- the paths shown
 
 
 @pytest.mark.parametrize("wide", ["/", "/data", "~", "~/..", "/tmp"])

@@ -23,13 +23,13 @@ from instances.files.jsonfile import write_json
 
 RUNS, INSTANCES, EVERY = 10_000, 10, 1_000
 MOST_MIB = 300.0
-FLAT = 1.25  # a thousand runs at the end beside a thousand at the beginning
+FLAT = 1.25  # largest ratio of a thousand runs at the end to a thousand at the beginning
 IDLE = Path(benchmarks.__file__).with_name("idle.py")
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The harness process after so many runs: seconds since its start, CPU seconds, MiB of it and its supervisors."""
+    """The harness process after ``runs`` runs: seconds since its start, CPU seconds, MiB of it and its supervisors."""
 
     runs: int
     elapsed_s: float
@@ -81,7 +81,7 @@ def test_ten_thousand_runs(tmp_path):
 
 
 def steps(samples):
-    """Milliseconds of time and of the harness's own CPU a run, between each sample and the next."""
+    """Return milliseconds per run of wall time and of the harness's CPU time, between consecutive samples."""
     return [
         (1000 * (b.elapsed_s - a.elapsed_s) / (b.runs - a.runs), 1000 * (b.cpu_s - a.cpu_s) / (b.runs - a.runs))
         for a, b in pairwise(samples)
@@ -89,7 +89,7 @@ def steps(samples):
 
 
 def tell(samples):
-    """The table: how much, and how much a run since the line before."""
+    """Print the table: totals, and per run since the line before."""
     columns = ("runs", "elapsed s", "harness MiB", "supervisors MiB", "ms a run", "CPU ms a run")
     print("\n{:>6} {:>10} {:>12} {:>12} {:>9} {:>13}".format(*columns))
     for found, (wall, cpu) in zip(samples, [(float("nan"),) * 2, *steps(samples)], strict=True):

@@ -21,20 +21,20 @@ from tracked import benchmarks
 from harness.sandbox.contract import Limits, Outcome
 
 STRAINS = Path(__file__).with_name("strains.py")
-RUNS = 51  # of every kind in all
+RUNS = 51  # runs of each kind
 WALL_S = 0.2
-MEMORY_MIB = 50.0  # or a tenth of the limit, whichever is more
+MEMORY_MIB = 50.0  # tolerance, or a tenth of the limit if that is more
 OWN_USE = 0.05
 OVERHEAD_S = {"posix": 0.060, "benchexec": 0.300}
 
 
 def greatest(word: str, outcome: Outcome) -> float:
-    """The greatest number that a run said after a word."""
+    """Return the greatest number that a run printed after a word."""
     return max(float(number) for number in re.findall(rf"^{word} (-?[\d.]+)$", outcome.log, re.MULTILINE))
 
 
 def tell(what: str, backend: str, unit: str, values: Sequence[float]) -> None:
-    """A line of the table."""
+    """Print a line of the table."""
     low, middle, high = min(values), statistics.median(values), max(values)
     figures = f"min {low:8.3f}  median {middle:8.3f}  max {high:8.3f} {unit}"
     print(f"\n{what:34} {backend:10} {len(values):3} runs  {figures}", end="")
@@ -76,7 +76,7 @@ def test_memory(supervisor, order, solver):
 @pytest.mark.parametrize("mib", [100, 500])
 @pytest.mark.parametrize("children", [0, 1])
 def test_own_use(supervisor, order, mib, children):
-    """Against GNU time, which waits for the same program; with children it tells the greatest process only."""
+    """Compare with GNU time on the same program; with children it reports the largest process only."""
     work = f"import time; x = bytearray(b'x') * ({mib} << 20); time.sleep(0.1)\nwhile time.process_time() < 2: pass"
     if children:
         work = f"import subprocess, sys; subprocess.run([sys.executable, '-I', '-S', '-c', {work!r}])"
@@ -97,14 +97,14 @@ def test_own_use(supervisor, order, mib, children):
 
 
 def gnu_time(command: Sequence[str]) -> tuple[float, float]:
-    """Greatest resident memory in MiB and CPU time in seconds of a program, by GNU time."""
+    """Return peak resident memory in MiB and CPU seconds of a program, by GNU time."""
     said = subprocess.run(["time", "-f", "%M %U %S", *command], capture_output=True, text=True, check=True).stderr
     kib, user, system = said.split()
     return int(kib) / 1024, float(user) + float(system)
 
 
 def test_overhead(supervisor, order):
-    """A solver that does nothing, from the order to the outcome."""
+    """Measure a solver that does nothing, from the order to the outcome."""
     idle = order(solver="idle", file=Path(benchmarks.__file__).with_name("idle.py"))
     took = []
     for _ in range(RUNS + 1):

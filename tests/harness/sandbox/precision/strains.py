@@ -1,4 +1,4 @@
-"""Solvers that go on beyond a limit and say on stdout, by their own clock and count, how far they have got.
+"""Solvers that run on beyond a limit and print their progress, by their own clock and count.
 
 ``late S``: alive S seconds after the deadline. ``has M``: M MiB of memory are in use for certain.
 """
@@ -18,7 +18,7 @@ FILLED = b"x" * MIB
 
 
 def say(text):
-    """Write a line at once, whole."""
+    """Write a complete line at once."""
     os.write(1, f"{text}\n".encode())
 
 
@@ -46,7 +46,7 @@ def computes_on(instance, run):
 
 @solver(track="pipeline")
 def children_live_on(instance, run):
-    """Leave it to processes in sessions of their own."""
+    """Sleep in processes with their own sessions."""
     for _ in range(4):
         if os.fork() == 0:
             os.setsid()
@@ -55,14 +55,14 @@ def children_live_on(instance, run):
 
 
 def used_mib():
-    """Return the memory of this process now; of shared memory its share."""
+    """Return the proportional memory of this process now."""
     found = re.search(r"^Pss:\s+(\d+) kB$", Path("/proc/self/smaps_rollup").read_text(), re.MULTILINE)
     return int(found[1]) // 1024
 
 
 @solver(track="pipeline")
 def allocates_in_steps(instance, run):
-    """Take memory a MiB at a time."""
+    """Take memory one MiB at a time."""
     has, hoard = used_mib(), []
     while len(hoard) < MOST:
         hoard.append(bytearray(FILLED))

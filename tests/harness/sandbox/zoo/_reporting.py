@@ -6,7 +6,7 @@ from solvers.registry import solver
 
 
 def reporting(function):
-    """Declare a solver that reports everything in one block and goes on with the function."""
+    """Declare a solver that reports everything in one block, then calls the function."""
 
     @solver(track="pipeline")
     @functools.wraps(function)

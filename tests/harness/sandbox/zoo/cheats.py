@@ -1,4 +1,4 @@
-"""Solvers that turn on the referee's code and on what lies outside the machine."""
+"""Solvers that attack the referee's code, or use the network."""
 
 import builtins
 import contextlib
@@ -21,7 +21,7 @@ from solvers.registry import solver
 
 @solver(track="pipeline")
 def patches_the_verifier(instance, run):
-    """Make every verifier within reach say yes, then hand in a partition with a cycle."""
+    """Make every verifier within reach accept anything, then report a partition with a cycle."""
     yes = harness.verify.Verdict(True, 0.0)
     harness.verify.verify = harness.verify.pipeline.verify = lambda *_: yes
     harness.verify.Verdict = lambda *_: yes
@@ -52,7 +52,7 @@ def opens_a_socket(instance, run):
             try:
                 link.connect(address)
                 link.sendall(b"the answer, please")
-                link.recv(1)  # until the server has heard it
+                link.recv(1)  # until the server has read it
                 print("connected")
             except OSError as error:
                 print(error)
@@ -61,7 +61,7 @@ def opens_a_socket(instance, run):
 
 @solver(track="pipeline")
 def opens_odd_sockets(instance, run):
-    """Open sockets of each kind that there is, and say of which family and protocol they are."""
+    """Open sockets of every kind, and print the families and protocols that work."""
     opened = set()
     for family in range(1, 50):
         for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET):
@@ -100,6 +100,6 @@ def speaks_for_the_supervisor(instance, run):
 
 @reporting
 def asks_for_alarms(instance, run):
-    """Have itself killed by every clock of the system."""
+    """Have itself killed by an alarm."""
     signal.setitimer(signal.ITIMER_REAL, 0.2)
     time.sleep(60)

@@ -24,7 +24,7 @@ def fail(error):
     raise error
 
 
-#: How a solver ends that has reported nothing, by its name.
+#: Ends without a report, by the name of the solver.
 ENDS = {
     "segfaults": lambda: ctypes.string_at(0),
     "aborts": os.abort,
@@ -35,7 +35,7 @@ ENDS = {
     "declines-at-length": lambda: fail(Declined("no,\nthank you\n\n" * 10_000)),
     "hangs-in-c": lambda: ctypes.PyDLL(None).sleep(3600),
 }
-#: The same after a report.
+#: Ends after a report.
 LATER_ENDS = {
     "interrupts": lambda: fail(KeyboardInterrupt),
     "stops-itself": lambda: os.kill(os.getpid(), signal.SIGSTOP),
@@ -64,13 +64,13 @@ def segfaults_in_a_thread(instance, run):
 
 @solver(track="pipeline")
 def recurses(instance, run):
-    """Call itself for ever."""
+    """Call itself forever."""
     return recurses(instance, run)
 
 
 @solver(track="pipeline")
 def overflows_the_stack(instance, run):
-    """Recurse through C in a thread with a small stack, with no guard of Python's in the way."""
+    """Recurse through C in a thread with a small stack, past Python's recursion guard."""
 
     @ctypes.CFUNCTYPE(None)
     def deeper():
@@ -95,7 +95,7 @@ def sleeps_through_sigterm(instance, run):
 
 @solver(track="pipeline")
 def spins(instance, run):
-    """Compute for ever, as urgently as the system lets it."""
+    """Compute forever, at the highest priority that the system grants."""
     for urgent in (lambda: os.nice(-20), lambda: os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))):
         try:
             urgent()
@@ -138,7 +138,7 @@ def is_done_and_dies(instance, run):
 
 @solver(track="pipeline")
 def reports_at_exit(instance, run):
-    """Return, while a thread goes on reporting."""
+    """Return while a thread keeps reporting."""
     reporter = threading.Thread(target=lambda: [run.report([0, 0, 1, 1]) for _ in range(10_000)], daemon=True)
     run.report([0, 0, 1, 1])
     reporter.start()

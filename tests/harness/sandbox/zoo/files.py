@@ -33,7 +33,7 @@ def database():
 
 
 def attempt(*actions):
-    """Do what can be done, and say what cannot."""
+    """Call each action and print its result or error."""
     for action in actions:
         try:
             print(action())
@@ -43,7 +43,7 @@ def attempt(*actions):
 
 @solver(track="pipeline")
 def looks_answers_up(instance, run):
-    """Read published costs, the solutions in all folders of results, and what sites say; report them as a bound."""
+    """Read published costs, folders of results and sites, and print each file found."""
     kept = database().parents[1]
     published = [
         catalog.CATALOG,
@@ -59,7 +59,7 @@ def looks_answers_up(instance, run):
 
 @solver(track="pipeline")
 def rewrites_the_instance(instance, run):
-    """Put an easier instance in the place of the one it was given."""
+    """Replace its instance by an easier one."""
     path = instance_file()
     easier = path.read_text().replace("[3,2,4,1]", "[0,0,0,0]").replace("[3, 2, 4, 1]", "[0, 0, 0, 0]")
     attempt(
@@ -87,7 +87,7 @@ def writes_to_the_database(instance, run):
 
 @solver(track="pipeline")
 def links_to_the_database(instance, run):
-    """Reach the database by links that lie in its own folder, and leave them there."""
+    """Write to the database through links in its own folder, and leave them there."""
     path = database()
     attempt(
         lambda: os.symlink(path, "link"),
@@ -102,7 +102,7 @@ def links_to_the_database(instance, run):
 
 @solver(track="pipeline")
 def swaps_its_folder(instance, run):
-    """Put a link to the results in the place of its own folder, for whoever cleans up."""
+    """Replace its own folder by a link to the results, which a cleanup might follow."""
     folder = Path.cwd()
     attempt(
         lambda: folder.rename(f"{folder}-gone"),
@@ -121,7 +121,7 @@ def deletes_its_folder(instance, run):
 
 @solver(track="pipeline")
 def locks_its_folder(instance, run):
-    """Take every right from its own folder."""
+    """Remove all permissions from its own folder."""
     Path("deep/deeper").mkdir(parents=True)
     for name in ("deep/deeper", "deep", "."):
         os.chmod(name, 0)
@@ -167,7 +167,7 @@ def fills_its_folder(instance, run):
 
 @reporting
 def one_large_file(instance, run):
-    """Write 200 MiB to one file, which has no name any more."""
+    """Write 200 MiB to one file without a name."""
     with tempfile.TemporaryFile(buffering=0) as file:
         with contextlib.suppress(OSError):
             for _ in range(200):

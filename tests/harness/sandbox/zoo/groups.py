@@ -1,4 +1,4 @@
-"""Solvers that reach for the control groups that hold them: by the system's own folder, or by a mount of their own.
+"""Solvers that try to change their control groups: by the system's folder, or by their own mount.
 
 Control groups of version 1 have a hierarchy per controller, those of version 2 one for all.
 """
@@ -15,12 +15,12 @@ from _reporting import reporting
 
 NEWNS, NEWCGROUP, NEWUSER = 0x20000, 0x2000000, 0x10000000
 CLONE3, INTO_CGROUP = 435, 1 << 33
-MANY = 300  # a storm stops itself here, should the referee not
+MANY = 300  # number of processes at which a storm stops itself if the referee does not
 THREADS = 3000
 
 
 def own_group(controller):
-    """The folder of this process's own control group, if it may write there."""
+    """Return the folder of this process's control group; PermissionError if it may not write there."""
     groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
     path = next(path for _, names, path in groups if controller in names.split(",") or not names)
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
@@ -33,7 +33,7 @@ def own_group(controller):
 
 
 def mounted(controller):
-    """The same in namespaces of its own, in which a process has rights that it may lack outside."""
+    """Return the same in new namespaces, in which a process has rights that it may lack outside."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(NEWUSER | NEWNS | NEWCGROUP):
         raise PermissionError(f"no namespaces: {os.strerror(ctypes.get_errno())}")
@@ -46,7 +46,7 @@ def mounted(controller):
 
 
 def try_for(controller):
-    """The control group of a controller, or None with the reasons in the log."""
+    """Return the control group of a controller, or None with the reasons in the log."""
     for way in (own_group, mounted):
         try:
             return way(controller)
@@ -114,7 +114,7 @@ def hides_its_children(instance, run):
 
 @reporting
 def leaves_its_group(instance, run):
-    """Start children by a call that puts them into other control groups, for which any folder of one will do."""
+    """Start children by a call that puts them into another control group, given any folder of one."""
     libc = ctypes.CDLL(None, use_errno=True)
     for folder in itertools.islice((path for path in Path("/sys/fs/cgroup").rglob("*/") if path.is_dir()), 20):
         group = os.open(folder, os.O_PATH | os.O_DIRECTORY)

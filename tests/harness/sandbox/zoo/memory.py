@@ -1,4 +1,4 @@
-"""Solvers that use more memory than they may, each in a way that some ways of measuring do not see."""
+"""Solvers that exceed their memory, each in a way that some measurements miss."""
 
 import contextlib
 import ctypes
@@ -44,7 +44,7 @@ def allocates_at_once(instance, run):
 
 @reporting
 def allocates_and_leaves(instance, run):
-    """Use much memory for a moment, then leave before anybody looks."""
+    """Use much memory for a moment, then leave before it is measured."""
     hoard = bytearray(b"x") * (400 * MIB)
     os._exit(len(hoard) * 0)
 
@@ -87,7 +87,7 @@ def orphan_allocates(instance, run):
 
 @reporting
 def shares_memory(instance, run):
-    """Fill memory that is shared, and with another child look at it: it counts once, which is too much."""
+    """Fill shared memory: it counts once, which is too much."""
     hoard = mmap.mmap(-1, 600 * MIB)
     for start in range(0, 600 * MIB, MIB):
         hoard[start : start + MIB] = b"x" * MIB
@@ -96,7 +96,7 @@ def shares_memory(instance, run):
 
 @reporting
 def shares_what_it_may(instance, run):
-    """Let eight children look at 100 MiB that are shared: they count once, which is within the limit."""
+    """Let eight children read 100 MiB of shared memory: it counts once, which is within the limit."""
     hoard = mmap.mmap(-1, 100 * MIB)
     for start in range(0, 100 * MIB, MIB):
         hoard[start : start + MIB] = b"x" * MIB
@@ -118,7 +118,7 @@ def reserves_much(instance, run):
 
 @reporting
 def memory_files(instance, run):
-    """Fill files that lie in memory, belong to no folder, are mapped by nobody, and are not large each."""
+    """Fill many memfd files, each of moderate size and mapped by no process."""
     for _ in range(20):
         try:
             file = os.memfd_create("hoard")
@@ -130,7 +130,7 @@ def memory_files(instance, run):
 
 
 def fill_sockets(kept):
-    """Store 400 MiB in Unix sockets; ``kept`` is which ends stay open."""
+    """Store 400 MiB in Unix sockets; ``kept`` selects the ends that stay open."""
     hoard = []
     for _ in range(4):
         if os.fork() == 0:
@@ -150,7 +150,7 @@ def fill_sockets(kept):
 
 @solver(track="pipeline", variants={"fills-sockets": {"kept": 2}, "fills-sockets-that-nobody-wrote": {"kept": 1}})
 def stores_in_sockets(instance, run, kept):
-    """Store data in socket buffers, which no process has in its memory; of each pair so many sockets stay open."""
+    """Store data in socket buffers, which no process has in its memory; ``kept`` sockets of each pair stay open."""
     run.report([0] * instance.nodes)
     fill_sockets(slice(2 - kept, 2))
 
@@ -172,7 +172,7 @@ def fills_tcp(instance, run):
 
 @reporting
 def fills_netlink(instance, run):
-    """Ask the kernel for what its network is, from many sockets, and read none of the answers."""
+    """Ask the kernel about its network from many sockets, and read none of the answers."""
     ask = struct.pack("=IHHIIBxHiII", 32, 18, 1, 0, 0, 0, 0, 1, 0, 0)
     for _ in range(3):
         if os.fork() == 0:
@@ -200,7 +200,7 @@ def fills_udp(instance, run):
 
 @reporting
 def sends_files_to_itself(instance, run):
-    """Fill files in memory that no process has open: they are on their way through a socket."""
+    """Fill memfd files that no process has open: they are in transit through a socket."""
     ends = socket.socketpair()
     for _ in range(10):
         try:
@@ -216,7 +216,7 @@ def sends_files_to_itself(instance, run):
 
 @reporting
 def leaves_pages_in_a_pipe(instance, run):
-    """Put one byte of a large page into a pipe, again and again, and map it no longer."""
+    """Put one byte of a huge page into a pipe and unmap the page, again and again."""
     libc = ctypes.CDLL(None, use_errno=True)
     ends = os.pipe()
     for number in range(200):

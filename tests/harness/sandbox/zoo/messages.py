@@ -1,4 +1,4 @@
-"""Solvers that break the protocol: what arrives on the referee's pipe is wrong, too much, or too late."""
+"""Solvers that break the protocol: they send wrong messages, too many, or too late."""
 
 import io
 import json
@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 
 def frame(payload, magic=b"SM", length=None, checksum=None):
-    """Bytes of one message, with whatever is wrong in its header."""
+    """Return the bytes of one message, with a possibly wrong header."""
     length = len(payload) if length is None else length
     checksum = zlib.crc32(payload) if checksum is None else checksum
     return struct.pack(">2sII", magic, length, checksum) + payload
@@ -30,12 +30,12 @@ def send(run, data):
 
 
 def solution(blocks=(0, 0, 0, 0)):
-    """The payload of a solution."""
+    """Return the payload of a solution."""
     return json.dumps(["solution", list(blocks)]).encode()
 
 
 ODD = (b"", b"null", b"[]", b"{}", b'["solution"]', b'["oops",1]', b'[["solution"],1]', b"\xff\xfe", b'"')
-#: What is written to the referee's pipe after a report, by the name of the solver that does.
+#: Bytes written to the referee's pipe after a report, by the name of the solver.
 SENT = {
     "wrong-magic": frame(solution([0, 0, 1, 1]), magic=b"MS"),
     "too-long-a-message": frame(b"", length=1 << 31),
@@ -121,7 +121,7 @@ def forges_its_memory(instance, run):
 
 @reporting
 def odd_done(instance, run):
-    """Say that it is done in words, and leave before the referee is told properly."""
+    """Say that it is done in words, and leave before the worker says so properly."""
     run.send("done", "quite")
     os._exit(0)
 
@@ -142,7 +142,7 @@ def closes_its_pipes(instance, run):
 
 @reporting
 def loses_its_pipe(instance, run):
-    """Report, then put something else in the place of the pipe."""
+    """Report, then replace the pipe by another file."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), run._channel)
     run.report([0, 0, 1, 1])
 
@@ -179,7 +179,7 @@ def prints_bytes(instance, run):
 
 @solver(track="pipeline")
 def swaps_its_output(instance, run):
-    """Put other objects in the place of stdout and stderr, and close the real ones."""
+    """Replace stdout and stderr by other objects, and close the real ones."""
     sys.stdout, sys.stderr = io.StringIO(), None
     sys.__stdout__.close()
     sys.__stderr__.close()

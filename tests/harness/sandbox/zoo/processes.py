@@ -1,4 +1,4 @@
-"""Solvers that start processes and threads, leave them behind, or turn on processes that are not theirs."""
+"""Solvers that start processes and threads, leave them behind, or attack processes that are not theirs."""
 
 import contextlib
 import ctypes
@@ -20,7 +20,7 @@ MANY = 2000  # a storm stops itself here, should the referee not
 
 
 def in_a_daemon(work):
-    """Do something in a process that has left its parent, its session and every signal that can be ignored."""
+    """Call a function in a process without parent or session that ignores every signal that can be ignored."""
     reader, writer = os.pipe()
     if os.fork():
         os.wait()
@@ -44,7 +44,7 @@ def burn(seconds=60.0):
 
 
 def only_with_processes_of_its_own():
-    """Refuse to go on where the processes of others could be hit."""
+    """Refuse to continue if processes of others could be hit."""
     if os.readlink("/proc/self/ns/pid") == os.environ["ZOO_PIDS"]:
         raise RuntimeError("this run can see the processes of others")
 
@@ -58,7 +58,7 @@ def daemonises(instance, run):
 
 @solver(track="pipeline")
 def leaves_a_program(instance, run):
-    """Leave a program behind, in a session of its own, that forks again and again."""
+    """Leave a program behind, in its own session, that forks again and again."""
     code = "import os, time\nfor _ in range(200):\n    time.sleep(0.02)\n    if os.fork(): os._exit(0)"
     subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
     time.sleep(0.3)
@@ -75,7 +75,7 @@ def daemon_burns(instance, run):
 
 @reporting
 def unwaited_children_burn(instance, run):
-    """Compute in children, one after another, for which nobody waits: the system adds their time to no record."""
+    """Compute in children, one after another, without waiting for them: the system adds their time to no record."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         child = os.fork()
@@ -90,7 +90,7 @@ def unwaited_children_burn(instance, run):
 
 @reporting
 def children_burn(instance, run):
-    """Compute in children, one after another, each too short to be worth a look."""
+    """Compute in children, one after another, each too short to be measured."""
     while True:
         if os.fork() == 0:
             burn(0.05)
@@ -145,7 +145,7 @@ def fork_and_both_report(instance, run):
 
 @solver(track="pipeline")
 def leaves_its_child_reporting(instance, run):
-    """Leave at once, while a child goes on reporting."""
+    """Leave at once while a child keeps reporting."""
     reader, writer = os.pipe()
     if os.fork():
         os.close(writer)
@@ -204,11 +204,11 @@ def attempt(*actions):
 
 
 def parent():
-    """The process that started this one; where that is out of sight, the first that is in sight."""
+    """Return the process that started this one; if that is invisible, the first visible one."""
     return os.getppid() or 1
 
 
-#: What is done to the process that started the solver, by the name of the solver.
+#: Attacks on the process that started the solver, by the name of the solver.
 DEEDS = {
     "kills-its-parent": lambda: os.kill(parent(), signal.SIGKILL),
     "stops-its-parent": lambda: os.kill(parent(), signal.SIGSTOP),
@@ -273,13 +273,13 @@ def uses_up_its_time(instance, run):
 
 @reporting
 def becomes_another_program(instance, run):
-    """Put another program in its own place."""
+    """Replace itself by another program."""
     os.execv("/bin/sh", ["sh", "-c", "echo replaced; exec sleep 0"])
 
 
 @solver(track="pipeline")
 def lists_what_is_open(instance, run):
-    """Say what it was handed: nothing to read, and pipes to write to, are all there should be."""
+    """Print its open files: these should be an empty input and pipes to write to."""
     names = [f"/proc/self/fd/{number}" for number in range(4096)]
     print("open:", *(os.readlink(name).split(":")[0] for name in names if os.path.exists(name)))
     run.report([0] * instance.nodes)

@@ -8,7 +8,7 @@ from _reporting import reporting
 
 from solvers.registry import bound, solver
 
-#: What is reported as a solution, by the name of the solver that does.
+#: Values reported as solutions, by the name of the solver.
 SOLUTIONS = {
     "wrong-length": [0, 0, 0],
     "too-many": [0] * 10_000,
@@ -41,7 +41,7 @@ SOLUTIONS = {
     "too-many-digits": [10**5000] * 4,
 }
 
-#: What is reported as a bound.
+#: Values reported as bounds.
 BOUNDS = {
     "bound-as-text": "5",
     "bound-as-bool": True,
@@ -55,7 +55,7 @@ BOUNDS = {
     "exact-bound": 5,
 }
 
-#: What is claimed for a solution that costs 10.
+#: Costs claimed for a solution that costs 10.
 CLAIMS = {
     "claims-the-truth": 10.0,
     "claims-the-truth-in-integers": 10,
@@ -102,7 +102,7 @@ def optimist(instance, run):
 
 @reporting
 def first_good_then_bad(instance, run):
-    """Report a solution, then something that is none."""
+    """Report a solution, then an invalid one."""
     run.report([9] * instance.nodes)
 
 
@@ -130,7 +130,7 @@ class Lying(np.ndarray):
 
 
 class LyingList(list):
-    """A list that says other things when asked in other ways."""
+    """A list that answers differently through each method."""
 
     def __iter__(self):
         return iter([0, 0, 1, 1])
@@ -162,7 +162,7 @@ def lying_array(instance, run):
 
 @solver(track="pipeline")
 def lying_list(instance, run):
-    """Report a list that holds other things than it says; what arrives is what counts."""
+    """Report a list whose content differs from its answers; the message that arrives counts."""
     run.report(LyingList([7] * instance.nodes))
 
 
@@ -175,7 +175,7 @@ def patches_json(instance, run):
 
 @solver(track="pipeline")
 def changes_the_instance(instance, run):
-    """Make the instance it was given cheaper, where that can be done, then solve it."""
+    """Make its instance cheaper if possible, then solve it."""
     for column in (instance.work, instance.output_size):
         base = column
         while isinstance(base.base, np.ndarray):

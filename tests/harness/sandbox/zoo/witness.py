@@ -1,4 +1,4 @@
-"""A solver that behaves well and says how it found the world, so that a change of it shows."""
+"""A solver that behaves well and prints its environment, so that any change of it shows."""
 
 import hashlib
 import os
@@ -18,7 +18,7 @@ PLACES = (".", tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm", "/run", Pa
 
 @solver(track="pipeline")
 def witness(instance, run):
-    """Say what earlier runs could have changed, do the same work as ever, and solve the instance."""
+    """Print all that earlier runs could have changed, do a fixed amount of work, and solve the instance."""
     token = os.environ["ZOO_TOKEN"]
     limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     print("own folder:", os.listdir())

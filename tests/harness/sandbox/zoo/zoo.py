@@ -1,4 +1,4 @@
-"""Solvers that behave well, and those that fail in the plainest ways."""
+"""Solvers that behave well, and solvers that fail in the simplest ways."""
 
 import os
 import sys
@@ -83,7 +83,7 @@ def exits(instance, run):
 
 @solver(track="pipeline")
 def nonsense(instance, run):
-    """Report what no solution is."""
+    """Report a value that is no solution."""
     run.report({"block": "everything"})
     run.report([10**30] * instance.nodes)
     run.report(True)
