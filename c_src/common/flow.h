@@ -7,7 +7,7 @@
 #define FLOW_INFINITE ((int64_t)1 << 60)
 
 /* Arc e leads from tip[e ^ 1] to tip[e]; e ^ 1 is its reverse. The `excess` of a vertex is its capacity from
- * the source less its capacity to the sink, less its net outflow; to change a terminal, add to it. */
+ * the source less its capacity to the sink, less its net outflow; adding to it changes the terminals. */
 struct flow {
     int32_t vertices, arcs;
     int32_t *first;   /* vertices: first arc that leaves, -1 for none */

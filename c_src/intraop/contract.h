@@ -14,8 +14,8 @@
  *   target                   in, pairs elements: first new cell of the pair's table, row-major over the roots,
  *                            lower index first; -1 if the costs go to `row`, because both ends have one root
  *                            or one of the roots has a single value
- *   forbidden                in, costs from here on make any sum that they are part of `forbidden`; all other
- *                            costs together are less
+ *   forbidden                in, any sum with a cost of at least this is `forbidden`; all other costs together
+ *                            are less
  *   new_cell, row            in/out, sums to which costs are added: per new cell, per value of a new variable
  * Returns SHARD_OK. */
 int shard_contract(int64_t pairs, const int64_t *tail, const int64_t *head, const int64_t *cell_start,

@@ -17,7 +17,7 @@ struct shard_annealing {
     double enough;   /* stop at a partition that costs this or less */
 };
 
-/* Look for a partition that is better than a slicing.
+/* Search for a partition that is better than a slicing.
  *
  *   stop   in,     1 element: the search ends soon after another thread makes it nonzero
  *   order  in/out, problem->nodes elements: a topological order; each block runs in this order

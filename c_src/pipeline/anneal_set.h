@@ -10,7 +10,7 @@
  *   weight, need  in,     nodes elements, not negative, at most 2^50 in all; weight that the set needs, >= 1
  *   moves, hot    in,     moves to try; temperature at the first, as a share of the limit, > 0
  *   seed          in,     of the random numbers
- *   member        in/out, nodes elements, 0 or 1: a convex set to begin with; the heaviest set found
+ *   member        in/out, nodes elements, 0 or 1: a first convex set; then the heaviest set found
  *   cost          out,    1 element: its cost, `limit` if it weighs too little
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_anneal_set(const struct shard_set_costs *problem, const int64_t *weight, int64_t need,

@@ -455,7 +455,7 @@ static bool branch(struct tree *tree) {
     return enter_child(tree, &last, 1) || backtrack(tree);
 }
 
-/* The least bound of all that is not yet visited. */
+/* The least bound of the nodes of the tree not yet visited. */
 static int64_t open_bound(const struct tree *tree) {
     int64_t least = tree->bound;
     for (int32_t i = 0; i < tree->depth; i++)

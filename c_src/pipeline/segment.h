@@ -4,7 +4,7 @@
  * A segment [left, right) holds the nodes at positions left .. right - 1 of an order. A sweep fixes `right`
  * and moves `left` down one position at a time in constant time, plus, with a memory limit, amortised
  * near-constant time for the peak. For that, right ends must come one after another: each takes O(inputs of
- * the node before it), once per edge over all sweeps, not once per edge and sweep. */
+ * the node before it), which is once per edge for all sweeps together, not once per edge and sweep. */
 #pragma once
 
 #include "common/arena.h"

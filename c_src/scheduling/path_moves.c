@@ -120,7 +120,7 @@ static void add_unit(struct search *s, int32_t v) {
     }
 }
 
-/* The vertex to which the longest path leads on, or -1. */
+/* The next vertex on the longest path from v, or -1. */
 static int32_t next_on_path(const struct search *s, int32_t v) {
     const struct direction *future = &s->paths.future;
     double longest = -INFINITY;

@@ -156,7 +156,7 @@ static int32_t other_device(struct search *s, int32_t unit, int32_t from) {
     return -1;
 }
 
-/* Draw a neighbour's device if the unit of v may use any, else another device; -1 if there is none. */
+/* Draw a neighbour's device if the unit of v may use all, else another device; -1 if there is none. */
 static int32_t near_device(struct search *s, int32_t v, int32_t unit, int32_t from) {
     const struct shard_units *units = s->units;
     const int64_t inputs = units->in_start[v + 1] - units->in_start[v];

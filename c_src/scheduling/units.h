@@ -40,7 +40,7 @@ static inline int32_t device_at(struct device_set set, int32_t i) {
 }
 
 /* List vertices by unit: unit u has those at start[u] .. start[u + 1] - 1 of `member`, out, nodes elements.
- * start, out, nodes + 2 elements, zeros to begin with. */
+ * start, out, nodes + 2 elements, initially 0. */
 static inline void list_members(int32_t nodes, const int32_t *unit, int64_t *start, int32_t *member) {
     for (int32_t v = 0; v < nodes; v++)
         start[unit[v] + 2]++;

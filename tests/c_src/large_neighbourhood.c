@@ -343,7 +343,7 @@ static void check_long_chain(void) {
     CHECK(gain == before - least_of_chain(cost, cell));
 }
 
-/* 0 0 costs 5, 0 1 18, 1 0 9 and 1 1 4: only changing both lowers the cost. Value 1 of the first uses 2. */
+/* (0, 0) costs 5, (0, 1) 18, (1, 0) 9 and (1, 1) 4: only changing both helps. Value 1 of the first uses 2. */
 static void check_by_hand(bool wrong) {
     const int64_t start[] = {0, 2, 4}, scope_start[] = {0, 2}, scope[] = {0, 1}, cell_start[] = {0, 4},
                   arc_start[] = {0, 1, 2}, arc[] = {0, 0}, node_start[] = {0, 1, 1}, begin[] = {0},

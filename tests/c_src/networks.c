@@ -218,8 +218,8 @@ static void check_messages(int kind) {
     }
 }
 
-/* Two variables of two values: 0 0 costs 1 + 2 + 4 = 7, 0 1 1 + 0 + 1 = 2, 1 0 0 + 2 + 3 = 5, 1 1 is not
- * allowed. Below 5 only 0 1 is left, and its cell. */
+/* Two variables of two values: (0, 0) costs 1 + 2 + 4 = 7, (0, 1) 1 + 0 + 1 = 2, (1, 0) 0 + 2 + 3 = 5, and
+ * (1, 1) is not allowed. Below 5 only (0, 1) and its cell are left. */
 static void check_messages_by_hand(bool wrong) {
     struct net net;
     do
@@ -550,7 +550,7 @@ static int64_t degree(const struct net *net, int64_t v) {
     return net->arc_start[v + 1] - net->arc_start[v];
 }
 
-/* The parent of v by definition, -1 for none; of two possible leaves of each other the greater is one. */
+/* The parent of v by definition, -1 for none; of two that could be each other's leaf, the greater is one. */
 static int64_t expected_parent(const struct net *net, int64_t v) {
     if (net->skip[v] || degree(net, v) != 1)
         return -1;

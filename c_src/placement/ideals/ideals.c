@@ -117,7 +117,7 @@ struct listing {
     int64_t *link_start;
     int32_t *link_node, *link_ideal;
     int32_t *first;   /* the last one listed with one more node; -1 if there is none */
-    int32_t *another; /* the one listed before it with one more node than the same ideal */
+    int32_t *another; /* the previous one with one more node than the same ideal */
     int32_t *at;      /* nodes + 1 elements: ideals on the path of the search, by depth */
 };
 

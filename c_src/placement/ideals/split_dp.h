@@ -16,7 +16,7 @@ struct shard_devices {
     const double *size;             /* nodes elements, not negative: memory on an accelerator */
     const int64_t *net_start;       /* nodes + 1 elements: node v is on the nets net[net_start[v] ..] */
     const int32_t *net;             /* net_start[nodes] elements, none twice for a node */
-    const double *transfer;         /* nets elements, not negative: what an accelerator pays */
+    const double *transfer;         /* nets elements, not negative: cost to an accelerator */
     const int32_t *members;         /* nets elements: number of nodes */
 };
 

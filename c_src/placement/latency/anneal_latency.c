@@ -1,4 +1,4 @@
-/* Moves are given up as soon as a node must end too late for the energy that would be accepted. */
+/* A move is abandoned as soon as a node must end too late for any energy that would be accepted. */
 #include "placement/latency/anneal_latency.h"
 
 #include "common/anneal.h"

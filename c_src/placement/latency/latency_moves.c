@@ -351,7 +351,7 @@ bool make_move(struct latency_moves *moves, double scale) {
     return move_nodes(moves);
 }
 
-/* ---------------------------------------------------------------- beginning */
+/* ---------------------------------------------------------------- setup */
 
 static void rank_nodes(struct latency_moves *moves, int32_t *left) {
     const struct shard_latency_problem *problem = moves->now->problem;

@@ -11,7 +11,7 @@
  * device. All arrays are the caller's and are only read. */
 struct shard_latency_problem {
     int32_t nodes, units, nets, accelerators;
-    int32_t subgraphs;       /* at most, at a time: 2 * accelerators, or if `unlimited` nodes + 1 */
+    int32_t subgraphs;       /* at most, at a time: 2 * accelerators, or nodes + 1 if `unlimited` */
     int32_t unlimited;       /* not 0: an accelerator has any number of subgraphs. 0: one, or one per pass;
                                 2a and 2a + 1 are those of accelerator a, the latter for backward nodes only */
     double memory;           /* of an accelerator */

@@ -193,7 +193,7 @@ static void try_single(struct annealing *annealing, int32_t v, int32_t to) {
     }
 }
 
-/* Gather up to `most` nodes of a device from v on, along nets of cost `threshold` or more; return how many. */
+/* Gather up to `most` nodes of a device from v on, along nets of cost >= `threshold`; return their number. */
 static int32_t gather(struct annealing *annealing, int32_t v, int32_t most, double threshold) {
     const struct load_state *state = &annealing->state;
     const struct shard_devices *devices = state->devices;

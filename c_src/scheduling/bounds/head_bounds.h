@@ -22,8 +22,8 @@ struct head_bounds;
  *
  *   window       vertices before one that are considered together, >= 0
  *   most_inputs  greatest number of inputs of a vertex
- *   start        in and out, nodes * devices elements of the caller, which stay alive: known bounds, at least
- *                0; head_bounds_raise raises those of one vertex */
+ *   start        in/out, nodes * devices elements of the caller, which must stay alive: known bounds, at
+ *                least 0; head_bounds_raise raises those of one vertex */
 struct head_bounds *head_bounds_new(struct arena *arena, const struct shard_system *system,
                                     const struct shard_units *units, int32_t window, int64_t most_inputs,
                                     double *start);
