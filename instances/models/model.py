@@ -75,12 +75,17 @@ class Access:
     """An operator's use of a tensor.
 
     ``dims`` names, for each dimension of the tensor, the loop of the operator that runs over it, or None if every
-    iteration needs the whole dimension. A loop may be longer or shorter than the dimension, as in a convolution with
-    stride or in a concatenation; splitting the loop then leaves the dimension whole.
+    iteration needs the whole dimension. A loop that is shorter than the dimension by a whole factor runs over blocks
+    of consecutive indices, as in a reshape that merges dimensions; splitting the loop splits the dimension. With any
+    other loop, longer or shorter, splitting the loop leaves the dimension whole.
+
+    ``numbers`` is how many numbers of the tensor are used; None stands for all, as of every tensor that is written.
+    A look-up in a table, for example, reads only some rows.
     """
 
     tensor: int
     dims: tuple[str | None, ...]
+    numbers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,7 @@ class Operator:
     ``flops``          arithmetic operations in all; a multiply-add counts as two
     ``multiply_adds``  those of its matrix products and convolutions, 0 for any other operator
     ``whole``          loops that no split may cut
+    ``view``           True if its output is its first input under another shape, as of a reshape: no bytes move
     ``fused``          True if it takes its first input exactly as it lies on the devices
     ``backward``       True for an operator of the backward pass
     ``forward``        for such an operator, the index of the operator whose gradient it computes, if known
@@ -111,6 +117,7 @@ class Operator:
     flops: int = 0
     multiply_adds: int = 0
     whole: frozenset[str] = frozenset()
+    view: bool = False
     fused: bool = False
     backward: bool = False
     forward: int | None = None
@@ -148,25 +155,33 @@ class Model:
     ) -> int:
         """Append an operator, make it the producer of what it writes, and return its index.
 
-        ``flops`` is twice ``multiply_adds`` by default; ``properties`` are the other fields of `Operator`.
+        ``flops`` is twice ``multiply_adds`` by default; ``properties`` are the other fields of `Operator`. The mapping
+        ``loops`` is kept, not copied: like operators may share it, and nobody may change it.
         """
         index = len(self.operators)
         for access in writes:
             self.tensors[access.tensor] = replace(self.tensors[access.tensor], producer=index)
         flops = 2 * multiply_adds if flops is None else flops
         self.operators.append(
-            Operator(name, kind, tuple(reads), tuple(writes), dict(loops), flops, multiply_adds, **properties)  # type: ignore[arg-type]
+            Operator(name, kind, tuple(reads), tuple(writes), loops, flops, multiply_adds, **properties)  # type: ignore[arg-type]
         )
         return index
 
     def bytes_read(self, operator: int) -> int:
-        """Bytes of the tensors that an operator reads, parameters included, each tensor once."""
-        return sum(
-            self.tensors[tensor].bytes for tensor in {access.tensor for access in self.operators[operator].reads}
-        )
+        """Bytes that an operator reads, parameters included, every tensor at most once; 0 for a view."""
+        if self.operators[operator].view:
+            return 0
+        used: dict[int, int] = {}
+        for access in self.operators[operator].reads:
+            numbers = self.tensors[access.tensor].numbers
+            more = numbers if access.numbers is None else access.numbers
+            used[access.tensor] = min(numbers, used.get(access.tensor, 0) + more)
+        return sum(-(-numbers * BITS[self.tensors[tensor].dtype] // 8) for tensor, numbers in used.items())
 
     def bytes_written(self, operator: int) -> int:
-        """Bytes of the tensors that an operator writes."""
+        """Bytes of the tensors that an operator writes; 0 for a view."""
+        if self.operators[operator].view:
+            return 0
         return sum(self.tensors[access.tensor].bytes for access in self.operators[operator].writes)
 
     def parameters(self, operator: int) -> list[int]:
