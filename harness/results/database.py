@@ -257,7 +257,7 @@ def _require_whole(connection: sqlite3.Connection, path: Path, *, create: bool =
     require_schema(connection, path, create=create)
     (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
-        raise InputError(path, "", f"expected a database that is whole, found damage ({_why(found)})")
+        raise InputError(path, "", f"expected an intact database, found damage ({_why(found)})")
 
 
 @contextmanager

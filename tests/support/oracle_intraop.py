@@ -1,4 +1,4 @@
-"""``intraop`` by its definition, in Python integers: what a solution costs, and the optimum of small instances.
+"""``intraop`` by its definition, in Python integers: the cost of a solution, and the optimum of small instances.
 
 "Soft Constraints, Strong Solutions", Section 3, Equations (1) and (2), with the half-open intervals of the contest's
 files. Shares no code with the verifier or the solvers.
@@ -15,7 +15,7 @@ from typing import Any
 
 from instances.intraop import Instance, parse, to_document
 
-#: An entry from here on means "impossible" in the contest's files, as solvers that decline say.
+#: An entry from here on means "impossible" in the contest's files, a reason of solvers to decline.
 IMPOSSIBLE = 10**17
 
 
@@ -30,7 +30,7 @@ class Oracle:
         self.edges = list(zip(problem["edges"]["nodes"], problem["edges"]["costs"], strict=True))
 
     def entries(self, strategy: Sequence[int]) -> Iterator[int]:
-        """The terms of Equation (1)."""
+        """Yield the terms of Equation (1)."""
         yield from (costs[s] for costs, s in zip(self.costs, strategy, strict=True))
         for scope, table in self.edges:
             cell = 0
@@ -39,7 +39,7 @@ class Oracle:
             yield table[cell]
 
     def excess(self, strategy: Sequence[int]) -> float:
-        """Memory above the limit in the worst time step, Equation (2): 0 or less if the strategies fit.
+        """Return the memory above the limit in the worst time step, Equation (2): 0 or less if the strategies fit.
 
         Memory in use only grows where some node begins.
         """
@@ -49,24 +49,24 @@ class Oracle:
         return max(in_use, default=0) - self.limit
 
     def assignments(self) -> Iterator[tuple[int, ...]]:
-        """All of them, whether they fit or not."""
+        """Yield all assignments, whether they fit or not."""
         return itertools.product(*(range(len(costs)) for costs in self.costs))
 
 
 def judge(instance: Instance, solution: list[int]) -> tuple[bool, int]:
-    """Judge a list of valid strategies: if it fits into memory, and its cost."""
+    """Return whether a list of valid strategies fits into memory, and its cost."""
     oracle = Oracle(instance)
     return oracle.excess(solution) <= 0, sum(oracle.entries(solution))
 
 
 def optimum(instance: Instance) -> int | None:
-    """The least cost of any assignment that fits; None if none does."""
+    """Return the least cost of any assignment that fits; None if none does."""
     return _least(instance)[0]
 
 
 @cache
 def _least(instance: Instance) -> tuple[int | None, int]:
-    """The optimum, and the least that the greatest entry of an assignment that fits can be."""
+    """Return the optimum, and the least value of the greatest entry over assignments that fit."""
     oracle = Oracle(instance)
     fitting = [list(oracle.entries(strategy)) for strategy in oracle.assignments() if oracle.excess(strategy) <= 0]
     return min(map(sum, fitting), default=None), min((max(entries, default=0) for entries in fitting), default=0)
@@ -80,7 +80,7 @@ def false_reason(instance: Instance, optimum: int | None, reason: str) -> bool:
 
 
 def draw(rng: random.Random) -> Instance:
-    """Up to five nodes of up to four strategies, with costs and memory of one extreme kind each, or of mixed ones."""
+    """Return up to five nodes of up to four strategies, with costs and memory of one extreme kind or several."""
     n = rng.randint(0 if rng.random() < 0.1 else 1, 5)
     cost, usage = numbers(rng), numbers(rng)
     menus = [rng.randint(1, 4) for _ in range(n)]
@@ -110,7 +110,7 @@ def draw(rng: random.Random) -> Instance:
 
 
 def numbers(rng: random.Random) -> Callable[[], int]:
-    """A source of integers from 0 to 2^63 - 1: small, tied, of any size, about a power where types end, or all that."""
+    """Return a source of integers from 0 to 2^63 - 1: small, tied, of any size, near limits of types, or a mix."""
     base = rng.choice([2**31, 2**53, 10**17, 2**56, 2**57, 2**58, 2**60, 10**18, 2**62, 2**63 - 4])
 
     def any_size() -> int:
@@ -132,7 +132,7 @@ def numbers(rng: random.Random) -> Callable[[], int]:
 
 
 def _limit(rng: random.Random, document: dict[str, Any]) -> int | None:
-    """None, the greatest, any, or mostly what some assignment needs, or a little less or more."""
+    """Return a limit: None, the greatest, any, or mostly near the need of some assignment."""
     kind = rng.random()
     if kind < 0.2:
         return rng.choice([None, 2**63 - 1, 0, rng.getrandbits(63)])
@@ -143,5 +143,5 @@ def _limit(rng: random.Random, document: dict[str, Any]) -> int | None:
 
 
 def draw_solution(rng: random.Random, instance: Instance) -> list[int]:
-    """Any strategies."""
+    """Return random valid strategies."""
     return [rng.randrange(count) for count in instance.strategies.tolist()]

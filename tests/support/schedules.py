@@ -24,7 +24,7 @@ def made(
     options: Any = None,
     **nodes: Any,
 ) -> Instance:
-    """An instance from plain lists; ``nodes`` are further columns of the vertices."""
+    """Return an instance from plain lists; ``nodes`` are further columns of the vertices."""
     document = {
         "format": "shardmark/scheduling/1",
         "options": options or {},
@@ -37,7 +37,7 @@ def made(
 
 
 class Claims(LocalRun):
-    """A run that keeps solutions as JSON has them, and what they are said to cost."""
+    """A run that keeps solutions as plain JSON, and their claimed costs."""
 
     def __init__(self, **limits: Any) -> None:
         super().__init__(**limits)
@@ -50,7 +50,7 @@ class Claims(LocalRun):
 
 
 def draw_document(draw: random.Random, most_nodes: int = 8, **options: str) -> dict[str, Any]:
-    """A document whose every feature is drawn, too; it may contradict itself."""
+    """Return a document with random features; it may contradict itself."""
     n, k = draw.randint(1, most_nodes), draw.randint(1, 3)
     whole, dense = draw.random() < 0.6, draw.random()
 
@@ -81,14 +81,14 @@ def draw_document(draw: random.Random, most_nodes: int = 8, **options: str) -> d
 
 
 def draw_instance(draw: random.Random, most_nodes: int = 8, **options: str) -> Instance:
-    """An instance that does not contradict itself."""
+    """Return a random instance that does not contradict itself."""
     while (instance := parsed(draw_document(draw, most_nodes, **options))) is None:
         pass
     return instance
 
 
 def parsed(document: dict[str, Any]) -> Instance | None:
-    """The instance of a document; None if it contradicts itself."""
+    """Return the instance of a document; None if it contradicts itself."""
     try:
         return parse(document, "drawn")
     except InputError:
@@ -96,7 +96,7 @@ def parsed(document: dict[str, Any]) -> Instance | None:
 
 
 def draw_devices(draw: random.Random, instance: Instance) -> list[int]:
-    """A device for each vertex that its group may use."""
+    """Return a random allowed device for each vertex and its group."""
     chosen = [
         draw.choice(range(instance.devices) if number < 0 else instance.unit_choices[number].tolist())
         for number in instance.unit_choice.tolist()
@@ -105,7 +105,7 @@ def draw_devices(draw: random.Random, instance: Instance) -> list[int]:
 
 
 def draw_order(draw: random.Random, instance: Instance, device: list[int]) -> list[list[int]]:
-    """An order on each device that a random topological order of all vertices gives."""
+    """Return an order per device, from a random topological order of all vertices."""
     waiting = [len(instance.graph.predecessors(v)) for v in range(instance.nodes)]
     ready = [v for v, count in enumerate(waiting) if not count]
     order: list[list[int]] = [[] for _ in range(instance.devices)]
@@ -120,6 +120,6 @@ def draw_order(draw: random.Random, instance: Instance, device: list[int]) -> li
 
 
 def optimum(instance: Instance) -> float:
-    """The least makespan of all partitions and orders; infinite if none is feasible."""
+    """Return the least makespan of all partitions and orders; infinite if none is feasible."""
     best = oracle_scheduling.optimum(instance)
     return math.inf if best is None else float(best)

@@ -49,7 +49,7 @@ PIECE = 1 << 16  # characters of one argument; Linux accepts 2^17
 #: `Outcome.enforced` for the measures that this backend always enforces in the same way.
 ENFORCED = dict.fromkeys(MEASURES, "polled") | {"wall": "hard", "memory": "hard"}
 
-# With control groups of version 2 BenchExec would give a run a writable group of its own.
+# With control groups of version 2 BenchExec would give a run its own writable group.
 container.setup_cgroup_namespace = lambda: None
 
 
@@ -138,8 +138,7 @@ class BenchexecBackend:
     def _after_fork(self) -> None:
         """Let a fork, and so its run, die with the supervisor, and let it write errors to the log.
 
-        BenchExec's process of a run keeps standard error open, and whoever reads that of the supervisor would wait for
-        its end.
+        BenchExec's process of a run keeps standard error open, and a reader of the supervisor's would wait for its end.
         """
         prctl.die_with_parent()
         sys.stderr = self.log
