@@ -100,7 +100,6 @@ class Operator:
     ``flops``          arithmetic operations in all; a multiply-add counts as two
     ``multiply_adds``  those of its matrix products and convolutions, 0 for any other operator
     ``whole``          loops that no split may cut
-    ``view``           True if its output is its first input under another shape, as of a reshape: no bytes move
     ``fused``          True if it takes its first input exactly as it lies on the devices
     ``backward``       True for an operator of the backward pass
     ``forward``        for such an operator, the index of the operator whose gradient it computes, if known
@@ -117,7 +116,6 @@ class Operator:
     flops: int = 0
     multiply_adds: int = 0
     whole: frozenset[str] = frozenset()
-    view: bool = False
     fused: bool = False
     backward: bool = False
     forward: int | None = None
