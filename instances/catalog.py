@@ -98,7 +98,7 @@ def suite(name: str) -> tuple[Entry, ...]:
 
 
 def near_miss(name: str, known: Iterable[str]) -> str:
-    """``", did you mean 'x'?"`` for the known name most like ``name``, to end a sentence with; empty if none is."""
+    """``", did you mean 'x'?"`` for the known name most like ``name``, to end a sentence; empty if none is close."""
     import difflib  # only for names that are unknown
 
     by_lower_case = {other.lower(): other for other in known}
@@ -152,7 +152,7 @@ def at_hand(entry: Entry, mirror: str | os.PathLike[str] | None = None) -> Path 
         path = folder / entry.place
         if path.is_file():
             if wrong := entry.mismatch(path.read_bytes()):
-                raise InputError(path, "checksum", f"{wrong}, `{_remedy(entry)}` brings the right file")
+                raise InputError(path, "checksum", f"{wrong}, `{_remedy(entry)}` downloads the right file")
             return path
     return None
 
@@ -163,7 +163,7 @@ def _remedy(entry: Entry) -> str:
 
 
 def resolve(reference: str) -> tuple[Path, Entry | None]:
-    """Resolve a path, or an id of the catalog, to a file and its entry if it has one."""
+    """Resolve a path, or an id of the catalog, to a file and its catalog entry, if any."""
     if os.path.isfile(reference):  # never raises, unlike Path.is_file
         return Path(reference), None
     known = {entry.id: entry for entry in entries()}

@@ -1,4 +1,4 @@
-"""The exceptions for input that a user can mend."""
+"""Exceptions for input that a user can correct."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 class InputError(ValueError):
-    """Bad input, told in one sentence: which file, which place in it, and what was expected there.
+    """Bad input, described in one sentence: the file, the place in it, and the expectation there.
 
     The command line prints the sentence and exits with status 2; it never shows a traceback for it.
     """

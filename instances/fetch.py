@@ -1,4 +1,4 @@
-"""Fetch public instances into the cache, from their repositories or a mirror, every checksum verified."""
+"""Fetch public instances into the cache from their repositories or a mirror, and verify every checksum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from instances.catalog import MIRROR_VARIABLE, Entry, cache_folder, locate
 from instances.errors import InputError
 from instances.files.jsonfile import LARGEST, write_bytes
 
-#: Where a public repository serves a file of one commit.
+#: Address of a file of one commit in a public repository.
 PUBLIC = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 SILENCE_S = 30.0  # longest wait for a connection or for the next bytes
 TOTAL_S = 600.0  # longest time for one file
@@ -45,7 +45,7 @@ def fetch(
     outcomes = []
     for entry in entries:
         try:
-            path, how = _bring(entry, os.fspath(mirror or os.environ.get(MIRROR_VARIABLE, "")))
+            path, how = _fetch_one(entry, os.fspath(mirror or os.environ.get(MIRROR_VARIABLE, "")))
             outcomes.append(Outcome(entry.id, path))
             progress(f"{entry.id}: {how}")
         except InputError as error:
@@ -54,7 +54,7 @@ def fetch(
     return outcomes
 
 
-def _bring(entry: Entry, mirror: str) -> tuple[Path, str]:
+def _fetch_one(entry: Entry, mirror: str) -> tuple[Path, str]:
     """Fetch and verify one file; return its path and a few words for the progress."""
     if entry.embedded:
         return locate(entry), "comes with the project"

@@ -23,29 +23,27 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "contiguity": Option(
         str,
-        "what a device may hold: a contiguous set, one in an acyclic quotient graph, or any",
+        "sets that a device may hold: contiguous ones, also with an acyclic quotient graph, or any",
         "contiguous",
         ("contiguous", "acyclic", "free"),
         "{}",
     ),
     "schedule": Option(
         str,
-        "of training: forward and backward in turn, or one after the other",
+        "training schedule: forward and backward alternate, or all forward before all backward",
         "pipedream",
         ("pipedream", "gpipe"),
         "schedule {}",
     ),
     "overlap": Option(
         str,
-        "of communication with computation: none, one channel, or one each way",
+        "overlap of communication and computation: none, one channel, or one per direction",
         "none",
         ("none", "half", "full"),
         "overlap {}",
     ),
-    "cluster": Option(
-        int, "accelerators of a cluster, next to each other in their numbers (default: all)", mode="clusters"
-    ),
-    "slowdown": Option(float, "times that transfers between clusters take", 1.0),
+    "cluster": Option(int, "accelerators per cluster, numbered consecutively (default: all)", mode="clusters"),
+    "slowdown": Option(float, "factor on the time of transfers between clusters", 1.0),
     "allreduce": Option(
         float,
         "size per time at which replicas of a stage synchronise, in the units of the file (default: no replication)",
@@ -61,16 +59,16 @@ class Instance(Workload):
     ``objective``   "throughput": the largest load of a device (Section 5); "latency": the time that one sample takes
                     (Section 4, Appendix A)
     ``contiguity``  "contiguous": a device holds a contiguous set, forward and backward nodes apart (Definition 3.1);
-                    "acyclic": and the devices follow one another; "free": any set, for latency any number of
+                    "acyclic": also the devices follow one another; "free": any set, for latency any number of
                     contiguous sets
     ``schedule``    "pipedream": the largest sum of forward and backward load; "gpipe": the sum of the largest ones
                     (Section 5.3)
     ``overlap``     "none": a load is the sum of transfers and computation; "half": the larger of both; "full": the
                     largest of transfers in, computation, transfers out (Appendix H.1)
-    ``cluster``     accelerators 0 to cluster - 1 are near each other, and so on; None: all are (Appendix H.3)
-    ``slowdown``    a transfer takes this many times longer between accelerators of two clusters, >= 1: for who reads,
-                    and for who sends if any reader is in another cluster. CPUs are near to all
-    ``allreduce``   size per time at which replicas of a stage synchronise (Appendix H.2); None: there are none
+    ``cluster``     accelerators 0 to cluster - 1 are near each other, and so on; None: all are near (Appendix H.3)
+    ``slowdown``    factor >= 1 on the time of transfers between accelerators of two clusters: for the reader, and
+                    for the sender if any reader is in another cluster. CPUs are near all accelerators
+    ``allreduce``   size per time at which replicas of a stage synchronise (Appendix H.2); None: no replicas
     """
 
     track: ClassVar[str] = "placement"

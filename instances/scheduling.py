@@ -32,7 +32,7 @@ from instances.graph import Graph, OnGraph
 from instances.options import Option, non_default, read_options, refuse_other_choices
 
 FORMAT = "shardmark/scheduling/1"
-MOST_DEVICES = 4096  # every pair has a bandwidth, even if the file gives one number for all
+MAX_DEVICES = 4096  # every pair has a bandwidth, even if the file gives one number for all
 
 #: Times, and sizes, with at most this relative difference count as equal.
 TOLERANCE = 1e-9
@@ -43,13 +43,13 @@ LEAST_POSITIVE = 1e-290
 OPTIONS: Mapping[str, Option] = {
     "links": Option(
         str,
-        "what tensors on one link do at the same time: pass each other, queue, or share its bandwidth",
+        "concurrent tensors on one link: pass each other, queue, or share its bandwidth",
         "independent",
         ("independent", "queue", "share"),
     ),
     "holding": Option(
         str,
-        "when a tensor takes memory where it is read: while it waits there, or from its departure until it was read",
+        "time in which a tensor takes memory of its reader's device: while it waits there, or from departure to read",
         "waiting",
         ("waiting", "reserved"),
     ),
@@ -115,7 +115,7 @@ class Instance(OnGraph):
             expected = f"expected a positive number, found {self.speed[at]:g}"
             raise InputError(self.source, f"devices.speed[{at}]", expected)
         if self.bandwidth.shape != (k, k):
-            raise InputError(self.source, "bandwidth", f"expected {k} rows of {k}, one a device")
+            raise InputError(self.source, "bandwidth", f"expected {k} rows of {k}, one per device")
         columns = {
             "nodes.complexity[{}]": self.complexity,
             "edges[{}][2]": self.size,
@@ -304,8 +304,8 @@ def parse(document: Any, source: str, **given: Any) -> Instance:
     complexity = float_column(nodes["complexity"], source, "nodes.complexity")
     speed = float_column(devices["speed"], source, "devices.speed")
     n, k = len(complexity), len(speed)
-    if k > MOST_DEVICES:
-        raise InputError(source, "devices.speed", f"expected at most {MOST_DEVICES} devices, found {k}")
+    if k > MAX_DEVICES:
+        raise InputError(source, "devices.speed", f"expected at most {MAX_DEVICES} devices, found {k}")
     names = names_column(nodes.get("name"), n, source, "nodes.name")
     graph, size = _edges(document["edges"], names, source)
     choices, choice = _choices(nodes.get("devices"), n, k, source)

@@ -3,7 +3,7 @@
 Array files lie in the user's cache (`instances.catalog.cache_folder`), in the folder ``arrays``, named by a digest of
 the instance's path. An array file contains the result of `scan` on the instance's file (FILE below); reading it
 validates the instance as reading the JSON does. SHARDMARK_ARRAYS=off disables the cache, =read never writes to it.
-Array files may be deleted at any time. Writing one deletes the least recently used until at most `MOST_BYTES` remain.
+Array files may be deleted at any time. Writing one deletes the least recently used until at most `MAX_BYTES` remain.
 
 An array file is used only if all its bytes match their digest, and FILE has the content it was made of. The latter is
 checked by a digest of all bytes of FILE under a random key that only the owner of the array file can read, so nobody
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 VARIABLE = "SHARDMARK_ARRAYS"
-LEAST_BYTES = 8 << 20  # of arrays worth caching: smaller instances are read in hundredths of a second
-MOST_BYTES = 4 << 30  # of all arrays in the user's cache
+MIN_BYTES = 8 << 20  # of arrays worth caching: smaller instances are read in hundredths of a second
+MAX_BYTES = 4 << 30  # of all arrays in the user's cache
 
 MAGIC = b"shardmark arrays"
 VERSION = 1  # of the file's layout and of what `instances.files.scan` makes of a text
@@ -126,7 +126,7 @@ def _find(place: Path, path: str | os.PathLike[str]) -> ArrayFile | None:
 def _keep(place: Path, scanned: Scanned, digest: Digest, sha256: str | None) -> None:
     """Cache the arrays of a file whose bytes the digest has seen, if they are large; failures are ignored."""
     size = scanned.start.nbytes + scanned.value.nbytes
-    if not LEAST_BYTES <= size <= MOST_BYTES:
+    if not MIN_BYTES <= size <= MAX_BYTES:
         return
     with suppress(OSError):
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -168,7 +168,7 @@ def _make_room(place: Path, size: int) -> None:
         with suppress(OSError):
             if left.stat().st_mtime < time.time() - ABANDONED_S:
                 left.unlink()
-    for path in _least_used(place, MOST_BYTES - size):
+    for path in _least_used(place, MAX_BYTES - size):
         with suppress(OSError):
             path.unlink()
 

@@ -26,7 +26,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 LARGEST = 2 << 30  # bytes of a file; the largest of the contest has 1.3 GiB
 LARGEST_TEXT = 512 << 20  # bytes of a text that becomes Python objects; lists of lists of integers do not
 LONGEST_KEY = 80  # characters of a key that error sentences show
-MOST_VALUES = 1 << 26  # values and keys of such a text: each takes up to a hundred bytes of memory
+MAX_VALUES = 1 << 26  # values and keys of such a text: each takes up to a hundred bytes of memory
 
 
 def read_bytes(path: str | os.PathLike[str], largest: int | None = None) -> bytes:
@@ -78,7 +78,7 @@ def parse_json(text: str, source: str | os.PathLike[str], constant: Callable[[st
 
     Stricter than the standard library: a duplicated key, NaN and Infinity are errors, unless ``constant`` says what
     these two stand for. Integers of up to 4300 digits stay exact, longer ones are errors, and so are more than
-    `MOST_VALUES` values and keys.
+    `MAX_VALUES` values and keys.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -91,8 +91,8 @@ def parse_json(text: str, source: str | os.PathLike[str], constant: Callable[[st
     def no_constant(found: str) -> Any:
         raise InputError(source, _position(text, "NaN|-?Infinity"), f"expected a finite number, found {found}")
 
-    if len(text) > MOST_VALUES and parts_of(text) > MOST_VALUES:
-        raise TooLarge(source, "", f"expected at most {MOST_VALUES} values and keys")
+    if len(text) > MAX_VALUES and parts_of(text) > MAX_VALUES:
+        raise TooLarge(source, "", f"expected at most {MAX_VALUES} values and keys")
     try:
         with collector_paused():
             return json.loads(text, object_pairs_hook=unique, parse_constant=constant or no_constant)

@@ -29,7 +29,7 @@ except ImportError as error:
     ) from error
 
 PIECE = 1 << 18  # bytes; fits in a core's cache
-MOST_INTEGERS = 1 << 28  # plus rows, 8 bytes each; the contest's largest file has fewer
+MAX_INTEGERS = 1 << 28  # plus rows, 8 bytes each; the contest's largest file has fewer
 
 
 class Unsupported(ValueError):
@@ -58,7 +58,7 @@ class Scanned:
         def following(_: str) -> Ragged:
             found = next(lists, None)
             if found is None:
-                raise InputError("", "NaN", "expected no more such words than there are lists")
+                raise InputError("", "NaN", "expected as many such words as lists")
             return found
 
         return jsonfile.parse_json(jsonfile.decode(self.text, ""), "", following)
@@ -87,13 +87,13 @@ class Scanned:
 def scan(pieces: Iterable[Any]) -> Scanned:
     """Scan a JSON text given in pieces, cut anywhere, each a buffer of bytes.
 
-    Raises Unsupported if it needs the general reader, TooLarge for more than `MOST_INTEGERS`.
+    Raises Unsupported if it needs the general reader, TooLarge for more than `MAX_INTEGERS`.
     """
     state = ffi.gc(ffi.new("struct shard_scan *"), lib.shard_scan_clear)
     for piece in pieces:
         _require(lib.shard_scan_feed(state, ffi.from_buffer("uint8_t[]", piece), len(piece)))
-        if state.starts + state.values > MOST_INTEGERS:
-            raise TooLarge("", "", f"expected at most {MOST_INTEGERS} integers and rows in lists of lists")
+        if state.starts + state.values > MAX_INTEGERS:
+            raise TooLarge("", "", f"expected at most {MAX_INTEGERS} integers and rows in lists of lists")
         if state.letters > jsonfile.LARGEST_TEXT:
             raise Unsupported("too long a text beside the lists of lists")
     _require(lib.shard_scan_end(state))

@@ -28,10 +28,10 @@ __all__ = ["MEANING", "Family", "families"]
 Parameter = int | float | str | None
 #: Parameters that are shares, probabilities or switches: at most 1.
 UNIT = "jitter probability inside between rewiring tightness joint loose training branching colocated restricted tied"
-#: Largest values of these and of sizes that are squared: pairs of nodes are drawn, pairs of devices have bandwidths.
-MOST_VALUE = {**dict.fromkeys((*UNIT.split(), "unsupported"), 1), "nodes": 20_000, "devices": 2000, "reads": 1000}
-#: Largest values of other parameters: sums of their products stay far from the limits of float64.
-MOST_INTEGER, MOST_FLOAT = 1_000_000, 10**15
+#: Maximum of these and of sizes that are squared: pairs of nodes are drawn, pairs of devices have bandwidths.
+MAX_VALUE = {**dict.fromkeys((*UNIT.split(), "unsupported"), 1), "nodes": 20_000, "devices": 2000, "reads": 1000}
+#: Maximum of other parameters: sums of their products stay far from the limits of float64.
+MAX_INTEGER, MAX_FLOAT = 1_000_000, 10**15
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Family:
     """A way to make instances of one track from a seed and parameters.
 
     ``parameters`` maps names to defaults, which determine the types of values; None stands for an optional float.
-    ``most`` overrides the largest values of some.
+    ``most`` overrides the maximum of some.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Family:
             if key not in self.parameters:
                 known = ", ".join(self.parameters) or "none"
                 raise InputError(place, key, f"expected only the parameters {known}")
-            expected = _misfit(value, self.parameters[key], {**MOST_VALUE, **self.most}.get(key))
+            expected = _misfit(value, self.parameters[key], {**MAX_VALUE, **self.most}.get(key))
             if expected:
                 raise InputError(place, key, f"{expected}, found {describe(value)}")
         instance = self.function(Draws(seed), **{**self.parameters, **given})
@@ -71,19 +71,19 @@ class Family:
 
 
 def _misfit(value: Parameter, default: Parameter, most: int | None) -> str:
-    """Describe the values expected instead of an invalid one, at most ``most``; empty if it is valid."""
+    """Describe the valid values, up to ``most``; empty if ``value`` is valid."""
     if isinstance(default, str):
         return "" if isinstance(value, str) else "expected a text"
     if isinstance(default, int):
-        least, most = min(default, 1), most or MOST_INTEGER
+        least, most = min(default, 1), most or MAX_INTEGER
         return "" if type(value) is int and least <= value <= most else f"expected an integer from {least} to {most}"
-    most = most or MOST_FLOAT
+    most = most or MAX_FLOAT
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     fits = value is default or (number and 0 <= float(value or 0) <= most)
     return "" if fits else f"expected a number from 0 to {most:g}"
 
 
-#: What each parameter means, by name; the same name means the same in every family.
+#: Meaning of each parameter; the same name means the same in every family.
 MEANING: Mapping[str, str] = {
     "accelerators": "accelerators to place on",
     "attached": "earlier nodes that every new node attaches to",
@@ -91,46 +91,46 @@ MEANING: Mapping[str, str] = {
     "between": "probability of an edge between two groups",
     "blocks": "groups of nodes",
     "branching": "from 0, a chain, to 1: how far back operators read, and how many read twice",
-    "classes": "classes that the network tells apart",
-    "cost_spread": "standard deviation of the random fraction that adds to a node's cost",
-    "colocated": "share of nodes that must be on the device of two others",
-    "costs_from": "sizes of which a random fraction adds to a node's cost: all (of all tensors), own (of its own)",
+    "classes": "classes that the network distinguishes",
+    "cost_spread": "standard deviation of the random fraction added to a node's cost",
+    "colocated": "share of nodes that must share a device with two others",
+    "costs_from": "tensors of which a random fraction is added to a node's cost: all, or own (those of the node)",
     "cpus": "CPUs to place on",
     "crosscut": "layers this far apart must agree on their strategies, 0: none",
     "devices": "devices to run on",
     "depth": "layers of the network: 50, 101 or 152",
-    "expert_groups": "separate operators that the experts of a layer are computed in",
+    "expert_groups": "separate operators for the experts of a layer",
     "experts": "experts of a layer",
-    "head_groups": "separate operators that the attention heads of a layer are computed in",
+    "head_groups": "separate operators for the attention heads of a layer",
     "heads": "attention heads of a layer",
-    "holding": "when a tensor takes memory where it is read: waiting, reserved",
+    "holding": "time in which a tensor takes memory of its reader's device: waiting, reserved",
     "inside": "probability of an edge inside a group",
-    "jitter": "relative spread of measured running times, 0.1: up to 10 percent more or less",
+    "jitter": "relative spread of measured running times; 0.1: up to 10 % more or less",
     "joint": "1: tensors that an operator reads change layout in one collective, an edge of higher arity",
-    "largest_menu": "most strategies of a node",
+    "largest_menu": "maximum number of strategies per node",
     "layers": "layers of the network, of encoder and decoder each if it has both",
     "levels": "resolutions on the way down",
-    "links": "what tensors on one link do at the same time: independent, queue, share",
-    "longest": "time steps that a node lives at most",
+    "links": "concurrent tensors on one link: independent, queue, share",
+    "longest": "maximum number of time steps that a node lives",
     "loose": "1: without the edge that nothing may cut (Remark B.3), 0: with it (Lemma B.2)",
-    "memory_share": "fast memory of a block over (all parameters / stages + largest working set); absent: unlimited",
+    "memory_share": "fast memory of a block / (all parameters / stages + largest working set); absent: unlimited",
     "mesh": "devices along each axis of the mesh, such as 8 or 2x4",
-    "neighbours": "nearest nodes that a node of the ring is joined with",
+    "neighbours": "nearest nodes that a node of the ring is connected to",
     "nodes": "number of nodes",
     "pixels": "height and width of the image",
     "probability": "probability of an edge",
     "reach": "how far back a node reads",
-    "reads": "nodes that a node reads at most",
+    "reads": "maximum number of nodes that a node reads",
     "restricted": "share of nodes that may use some of the devices only",
     "rewiring": "probability that an edge of the ring leads elsewhere",
-    "room": "memory of all accelerators over the sizes of all nodes",
+    "room": "memory of all accelerators / sizes of all nodes",
     "sequence": "tokens of a sample",
     "size_mean": "mean size of a tensor",
     "size_spread": "standard deviation of the sizes of tensors",
-    "spare": "memory of a device over what its nodes read if all read the same; absent: unlimited",
+    "spare": "memory of a device / size of the tensors that its nodes read if all read equally; absent: unlimited",
     "stages": "blocks to partition into",
     "steps": "words of a sentence",
-    "tied": "share of nodes that must be on the device of their neighbour",
+    "tied": "share of nodes that must share a device with their neighbour",
     "tightness": "memory limit from 0, what a fast assignment needs, to 1, what a frugal one needs",
     "training": "1: forward and backward pass, 0: forward only",
     "unsupported": "share of nodes that only CPUs can process",

@@ -1,4 +1,4 @@
-"""Data flow graphs for ``scheduling``: two that can be solved with pencil and paper, and a random family."""
+"""Dataflow graphs for ``scheduling``: two that can be solved by hand, and a random family."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from instances.scheduling import Instance
 
 #: Vertices of a colocation group, and distinct sets of devices that vertices are restricted to.
 TOGETHER, SETS = 3, 4
-MOST_EDGES = 20_000_000  # edges of a graph
+MAX_EDGES = 20_000_000  # of a graph
 
 
 def fork_join(draws: Draws) -> Instance:
-    """A vertex that three others wait for and one that waits for these, the first and the last on the slower device.
+    """Fork into three vertices and join; the first and the last vertex are bound to the slower of two devices.
 
-    Best: two of the three on the fast device. That is 2 for the first, then 1 for a tensor, 2 + 2 on the fast device
-    and 1 for a tensor back, while the other one takes 4; and 2 for the last: 10. Where tensors share a link the first
+    The optimum has two of the three on the fast device: 2 for the first vertex, 1 for a tensor, 2 + 2 on the fast
+    device and 1 for a tensor back, while the third takes 4, and 2 for the last: 10. If tensors share a link, the first
     one arrives 1 later: 11.
     """
     return _solved(
@@ -37,10 +37,10 @@ def fork_join(draws: Draws) -> Instance:
 
 
 def waiting_room(draws: Draws) -> Instance:
-    """Two vertices that send tensors to others, which take 4 each where no tensor must wait; bound to their devices.
+    """Two senders and, on another device, two readers of 4 each; the latter has no memory for a tensor that waits.
 
-    So the second tensor may not arrive before the first reader has ended, at 2 + 4: a third vertex of 4 has to run
-    between the two senders, and the end is at 1 + 4 + 1 + 1 + 4 = 11; with room for both it would be 10.
+    So the second tensor must not arrive before the first reader has ended, at 2 + 4: a third vertex of 4 has to run
+    between the two senders, and the end is at 1 + 4 + 1 + 1 + 4 = 11; with memory for it the end would be at 10.
     """
     return _solved(
         [1, 1, 4, 4, 4],
@@ -72,13 +72,13 @@ def random_dataflow(
     links: str,
     holding: str,
 ) -> Instance:
-    """Vertices that read some of the last few, with weights, speeds and bandwidths as Section 5.1 draws them.
+    """Random vertices that read from recent ones, with weights, speeds and bandwidths drawn as in Section 5.1.
 
-    Colocation groups have three members from anywhere. A group, or a vertex in none, that is restricted may use one of
-    four random sets of devices. Bandwidths differ by direction.
+    Colocation groups have three random members. A restricted group, or vertex without a group, may use one of four
+    random sets of devices. Bandwidths differ by direction.
     """
-    if nodes * reads > MOST_EDGES:
-        expected = f"expected at most {MOST_EDGES} edges to draw, found {nodes} nodes that read {reads} each"
+    if nodes * reads > MAX_EDGES:
+        expected = f"expected at most {MAX_EDGES} edges to draw, found {nodes} nodes that read {reads} each"
         raise InputError("generate random-dataflow", "reads", expected)
     tail, head = _edges(draws, nodes, reads, reach)
     size = weights(draws, len(tail))
@@ -105,7 +105,7 @@ def random_dataflow(
 
 
 def _edges(draws: Draws, nodes: int, reads: int, reach: int) -> tuple[Ints, Ints]:
-    """Every vertex reads at most ``reads`` of the ``reach`` before it; those drawn twice count once."""
+    """Draw up to ``reads`` of the ``reach`` vertices before each one as its inputs; repeated draws count once."""
     head = np.repeat(np.arange(nodes), reads)
     back = 1 + (draws.uniform(len(head)) * np.minimum(reach, head)).astype(np.int64)
     pairs = np.unique(np.stack([head, head - back])[:, head > 0], axis=1)
@@ -120,7 +120,7 @@ def _groups(draws: Draws, nodes: int, colocated: float) -> Ints:
 
 
 def _restrictions(draws: Draws, colocation: Ints, devices: int, restricted: float) -> tuple[tuple[Ints, ...], Ints]:
-    """Sets of devices, and which of them each vertex is restricted to, its whole group the same; -1: none."""
+    """Sets of devices, and the index of each vertex's set, the same for its whole group; -1: any device."""
     order = [draws.permutation(devices) for _ in range(SETS)]
     largest = draws.integers(1, max(2, devices), SETS).tolist()
     choices = tuple(np.sort(devices_[:count]) for devices_, count in zip(order, largest, strict=True))
@@ -130,7 +130,7 @@ def _restrictions(draws: Draws, colocation: Ints, devices: int, restricted: floa
 
 
 def _memory(read: Any, devices: int, spare: float | None) -> Any:
-    """``spare`` times what is read on a device if all read the same, but more than any vertex reads; None: no limit."""
+    """``spare`` times the mean size read per device, but more than any vertex reads; None: no limit."""
     if spare is None:
         return np.full(devices, np.inf)
     return np.full(devices, np.ceil(max(spare * read.sum() / devices, read.max(initial=0.0))) + 1)

@@ -1,4 +1,4 @@
-"""Random numbers that are the same on every machine: from the raw 64-bit stream of PCG64 and nothing else.
+"""Random numbers that are the same on every machine, made from the raw 64-bit stream of PCG64 only.
 
 NumPy promises that this stream never changes; the streams of its distributions may, from version to version.
 """
@@ -36,5 +36,5 @@ class Draws:
         return np.argsort(self.uniform(size), kind="stable")
 
     def around_one(self, spread: float, size: int) -> Floats:
-        """Factors from ``1 - spread`` to ``1 + spread``, shape (size,): how measured costs scatter."""
+        """Factors from ``1 - spread`` to ``1 + spread``, shape (size,), as the scatter of measured costs."""
         return 1 + spread * (2 * self.uniform(size) - 1)

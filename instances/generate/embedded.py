@@ -1,6 +1,6 @@
-"""The instances that come with the project: what each is made of, and the command that makes them again.
+"""The instances that come with the project: their parameters, and the command that makes them again.
 
-``python -m instances.generate.embedded`` writes them to ``instances/data``, where they differ from what is there,
+``python -m instances.generate.embedded`` writes those that have changed to ``instances/data``
 and prints their checksums for ``instances/catalog.toml``.
 """
 
@@ -18,14 +18,14 @@ from instances.generate import families
 from instances.importers.to_scheduling import converted
 
 DATA = Path(__file__).resolve().parent.parent / "data"
-PLAIN = 4096  # bytes up to which a file is left uncompressed, for people to read
+PLAIN = 4096  # bytes; smaller files stay uncompressed, for people to read
 
 
 @dataclass(frozen=True)
 class Recipe:
     """An embedded instance: its id in the catalog, and the family, parameters and seed that make it.
 
-    ``scheduled``: the instance is that data flow, see `instances.importers.to_scheduling`.
+    ``scheduled``: the instance is the dataflow made from it, see `instances.importers.to_scheduling`.
     """
 
     id: str
@@ -35,7 +35,7 @@ class Recipe:
     scheduled: bool = False
 
     def build(self) -> Any:
-        """The instance, which has the id for its name."""
+        """The instance; its name is the id."""
         instance = families()[self.family].build(self.seed, **self.parameters)
         return dataclasses.replace(converted(instance) if self.scheduled else instance, name=self.id)
 
@@ -45,7 +45,7 @@ class Recipe:
 
     @property
     def track(self) -> str:
-        """Of the instance."""
+        """The track of the instance."""
         return "scheduling" if self.scheduled else families()[self.family].track
 
 
@@ -112,7 +112,7 @@ RECIPES = (
 
 
 def main(folder: Path = DATA) -> None:
-    """Write every instance whose file is absent or holds something else, and print what belongs in the catalog."""
+    """Write every instance whose file is missing or different, and print the checksums for the catalog."""
     for recipe in RECIPES:
         track, document = recipe.track, recipe.document()
         content = encode(document)

@@ -1,4 +1,4 @@
-"""Tiny instances of both tracks that can be solved with pencil and paper, and a trap with a known optimum."""
+"""Tiny instances of ``pipeline`` and ``intraop`` that can be solved by hand, and a trap with a known optimum."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from instances.generate.draws import Draws
 
 
 def chain(draws: Draws) -> pipeline.Instance:
-    """Five operators in a row and two blocks: the best cut is in the middle, 4 + 3 + 2 of work and 2 to send: 11."""
+    """Five operators in a row and two blocks: the best cut costs 4 + 3 + 2 of work and 2 to send, 11."""
     return _pipeline([4, 3, 2, 3, 4], [1, 6, 2, 6, 0], [[0, 1], [1, 2], [2, 3], [3, 4]], stages=2)
 
 
 def overflow(draws: Draws) -> pipeline.Instance:
-    """Two chains that meet, in blocks that pay for parameters and tensors beyond their memory of 12.
+    """Two chains that meet, with blocks that pay for parameters and tensors beyond a memory of 12.
 
-    Best is a block for each chain, the last node with one of them: work 3, a tensor of 1 to receive, and 2 beyond
-    the memory, because parameters of 2 lie beside tensors of 10 + 1 + 1 while the chain's end executes: 6.
+    The optimum has a block for each chain, the last node with either: work 3, a tensor of 1 to receive, and 2 beyond
+    the memory, as it holds parameters of 2 and tensors of 10 + 1 + 1 while the chain's end executes: 6.
     """
     edges = [[0, 1], [2, 3], [1, 4], [3, 4]]
     return _pipeline([1] * 5, [10, 1, 10, 1, 0], edges, stages=2, params=[1, 1, 1, 1, 0], memory=12)
 
 
 def slicing_trap(draws: Draws, *, stages: int, loose: int) -> pipeline.Instance:
-    """Every heavy node wants a light one beside it, for a bottleneck of 1; a bad order costs as much as one block.
+    """Pairs of a heavy and a light node give a bottleneck of 1; slicing a bad order costs as much as one block.
 
-    Lemma B.2 with epsilon 1/4: node 0 sends a tensor that nothing may cut to the last node, and the order of the
-    node numbers has all other nodes between the two. ``loose=1``, Remark B.3: no edge and epsilon 1 / (k + 1), and the
-    same order costs 2 k / (k + 1).
+    Lemma B.2 with epsilon 1/4: node 0 sends the last node a tensor too large to cut, and the order of the node
+    numbers has all other nodes between the two. ``loose=1``, Remark B.3: no edge and epsilon 1 / (k + 1), and the same
+    order costs 2 k / (k + 1).
     """
     epsilon = 1 / (stages + 1) if loose else 0.25
     work = [1 - epsilon] * stages + [epsilon] * stages
@@ -37,7 +37,7 @@ def slicing_trap(draws: Draws, *, stages: int, loose: int) -> pipeline.Instance:
 
 
 def diamond(draws: Draws) -> intraop.Instance:
-    """Node 0 feeds 1 and 2, both feed 3. The cheapest choice at node 2 needs 55 of the 50 there are; 137 is best."""
+    """Node 0 feeds 1 and 2, both feed 3. The cheapest strategy of node 2 exceeds the memory by 5; optimum 137."""
     return _intraop(
         [[0, 40], [10, 40], [20, 70], [60, 90]],
         [[5], [20, 30], [8, 16, 12], [40]],
@@ -49,9 +49,9 @@ def diamond(draws: Draws) -> intraop.Instance:
 
 
 def triangle(draws: Draws) -> intraop.Instance:
-    """Three nodes that one edge joins: the two that agree pay 1, and memory forbids that all choose 0; best is 6.
+    """Three nodes joined by one edge, which costs 1 if two agree; memory forbids that all choose 0. The optimum is 6.
 
-    Without the limit 0, 0, 0 would cost 3. The nodes' own costs are 1 for strategy 0 and 2 for strategy 1.
+    Without the limit, 0, 0, 0 would cost 3. The nodes' own costs are 1 for strategy 0 and 2 for strategy 1.
     """
     table = [0, 2, 2, 3, 2, 3, 3, 1]
     return _intraop([[0, 3], [1, 4], [2, 5]], [[1, 2]] * 3, [[4, 3]] * 3, [[0, 1, 2]], [table], 11)

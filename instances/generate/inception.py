@@ -1,6 +1,6 @@
-"""Inception-v3 by layers for ``placement``: modules of four branches, so that there are many ideals.
+"""Inception-v3 by layers for ``placement``: modules of four branches, with many ideals.
 
-Times are in milliseconds and sizes in bytes, for accelerators of 10 TFLOP/s with 500 GB/s to their memory, each joined
+Times are in milliseconds and sizes in bytes, for accelerators of 10 TFLOP/s with 500 GB/s to their memory, each linked
 to the host at 12 GB/s, and CPUs a tenth as fast.
 """
 
@@ -14,11 +14,11 @@ from instances.generate.draws import Draws
 from instances.graph import Graph
 from instances.placement import Instance
 
-BYTES = 4  # a number
-FLOPS, MEMORY_BANDWIDTH, LINK_BANDWIDTH = 10e12 / 1e3, 500e9 / 1e3, 12e9 / 1e3  # a millisecond
-SLOWER = 10.0  # CPUs
+BYTES = 4  # per number
+FLOPS, MEMORY_BANDWIDTH, LINK_BANDWIDTH = 10e12 / 1e3, 500e9 / 1e3, 12e9 / 1e3  # per millisecond
+SLOWER = 10.0  # factor on times on CPUs
 
-#: A convolution: channels that it makes, height and width of its kernel, what becomes of the image.
+#: A convolution: output channels, height and width of its kernel, and the effect on the image's size.
 Convolution = tuple[int, int, int, int]
 CROPPED, SAME, HALVED = 0, 1, 2
 
@@ -32,7 +32,7 @@ class _Tensor:
 
 @dataclass
 class _Network:
-    """Layers as they are added: what each computes, makes and keeps."""
+    """A graph under construction: the computation, output and weights of each layer."""
 
     batch: int
     names: list[str] = field(default_factory=list)
@@ -44,7 +44,7 @@ class _Network:
     def add(
         self, name: str, inputs: list[_Tensor], channels: int, pixels: int, each: int = 1, weights: int = 0
     ) -> _Tensor:
-        """A layer of ``each`` operations for every number that it makes."""
+        """Add a layer with ``each`` operations per output number."""
         layer, numbers = len(self.names), self.batch * channels * pixels * pixels
         self.names.append(f"{name}-{layer}")
         self.edges += [(tensor.layer, layer) for tensor in inputs]
@@ -54,7 +54,7 @@ class _Network:
         return _Tensor(layer, channels, pixels)
 
     def convolution(self, read: _Tensor, made: Convolution) -> _Tensor:
-        """A convolution, its normalisation and its activation, three layers."""
+        """Add a convolution, its normalisation and its activation as three layers."""
         channels, height, width, image = made
         pixels = {SAME: read.pixels, CROPPED: read.pixels - height + 1, HALVED: _half(read.pixels, height)}[image]
         kernel = read.channels * height * width
@@ -63,21 +63,21 @@ class _Network:
         return self.add("relu", [out], channels, pixels)
 
     def branch(self, read: _Tensor, steps: list[Convolution]) -> _Tensor:
-        """Convolutions one after another."""
+        """Add consecutive convolutions."""
         for step in steps:
             read = self.convolution(read, step)
         return read
 
     def pool(self, read: _Tensor, image: int) -> _Tensor:
-        """The largest or the mean of nine neighbours."""
+        """Add a pooling of nine neighbours."""
         return self.add("pool", [read], read.channels, _half(read.pixels, 3) if image == HALVED else read.pixels, 9)
 
     def join(self, parts: list[_Tensor]) -> _Tensor:
-        """All channels of some tensors."""
+        """Add a concatenation of channels."""
         return self.add("cat", parts, sum(part.channels for part in parts), parts[0].pixels)
 
     def forked(self, read: _Tensor, channels: int) -> _Tensor:
-        """Two convolutions of the same tensor, a row and a column."""
+        """Add two convolutions of the same tensor, with a row and a column as kernels."""
         return self.join(
             [self.convolution(read, (channels, 1, 3, SAME)), self.convolution(read, (channels, 3, 1, SAME))]
         )
@@ -95,7 +95,7 @@ def _stem(network: _Network) -> _Tensor:
 
 
 def _squares(network: _Network, read: _Tensor, pooled: int) -> _Tensor:
-    """A module of kernels of 1, 3 and 5."""
+    """A module with kernels of 1, 3 and 5."""
     branches = (
         [(64, 1, 1, SAME)],
         [(48, 1, 1, SAME), (64, 5, 5, SAME)],
@@ -106,7 +106,7 @@ def _squares(network: _Network, read: _Tensor, pooled: int) -> _Tensor:
 
 
 def _lines(network: _Network, read: _Tensor, inner: int) -> _Tensor:
-    """A module of kernels of 1 x 7 and 7 x 1."""
+    """A module with kernels of 1 x 7 and 7 x 1."""
     down, across = (inner, 7, 1, SAME), (inner, 1, 7, SAME)
     branches = (
         [(192, 1, 1, SAME)],
@@ -123,7 +123,7 @@ def _halved(network: _Network, read: _Tensor, branches: list[list[Convolution]])
 
 
 def _forks(network: _Network, read: _Tensor) -> _Tensor:
-    """A module two of whose branches fork at their ends."""
+    """A module with two branches that fork at their ends."""
     first = network.branch(read, [(320, 1, 1, SAME)])
     second = network.forked(network.branch(read, [(384, 1, 1, SAME)]), 384)
     third = network.forked(network.branch(read, [(448, 1, 1, SAME), (384, 3, 3, SAME)]), 384)
@@ -151,10 +151,10 @@ def _network(batch: int) -> _Network:
 def inception(
     draws: Draws, *, batch: int, training: int, accelerators: int, cpus: int, room: float, jitter: float
 ) -> Instance:
-    """Inception-v3 (Szegedy et al., CVPR 2016), three layers a convolution; layers for training keep their outputs.
+    """Inception-v3 (Szegedy et al., CVPR 2016), three layers per convolution; in training, layers keep their outputs.
 
-    In training every layer has one of the backward pass on the same device. As in the graphs by layers of the paper
-    its edges run like those of the forward pass.
+    In training every layer has a backward layer on the same device. As in the paper's graphs by layers, the edges of
+    the backward pass run like those of the forward pass.
     """
     network = _network(batch)
     count, passes = len(network.names), 2 if training else 1

@@ -1,6 +1,6 @@
-"""Independent menus for ``intraop``: no edges, only a choice of cost against memory over each node's interval.
+"""Independent menus for ``intraop``: no edges, only a choice of cost against memory in each node's interval.
 
-What is left of a contest instance where infinite entries were eliminated: a multiple-choice knapsack in time.
+This is a multiple-choice knapsack over time, as contest instances become if infinite entries are eliminated.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from instances.generate.draws import Draws
 
 
 def menus(draws: Draws, *, nodes: int, largest_menu: int, longest: int, tightness: float) -> intraop.Instance:
-    """Nodes without edges that begin one after another: only a choice of cost against memory.
+    """Nodes without edges that begin one after another, with a choice of cost against memory.
 
-    A node lives for up to ``longest`` time steps and has up to ``largest_menu`` strategies, each dearer than the
-    one before and smaller.
+    A node lives for up to ``longest`` time steps and has up to ``largest_menu`` strategies, each more expensive and
+    smaller than the one before.
     """
     lengths = draws.integers(1, longest + 1, nodes)
     sizes = draws.integers(1, largest_menu + 1, nodes).tolist()
@@ -45,9 +45,9 @@ def menus(draws: Draws, *, nodes: int, largest_menu: int, longest: int, tightnes
 def with_limit(
     instance: intraop.Instance, fast: Sequence[int], frugal: Sequence[int], tightness: float
 ) -> intraop.Instance:
-    """The instance with a limit ``tightness`` of the way from what one assignment needs to what another does.
+    """The instance with a memory limit between the needs of two assignments, ``tightness`` of the way to ``frugal``.
 
-    ``fast`` chooses for cost, ``frugal`` for memory, a strategy a node; ``frugal`` stays feasible always.
+    ``fast`` has the strategy of least cost per node, ``frugal`` of least memory; ``frugal`` always stays feasible.
     """
 
     def peak(assignment: Sequence[int]) -> int:

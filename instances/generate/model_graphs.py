@@ -1,6 +1,6 @@
 """Model graphs for ``pipeline``: a network's operators with their running times, tensors and parameters.
 
-Times are in microseconds and sizes in bytes, for an accelerator of 100 TFLOP/s with 1 TB/s to its memory, joined
+Times are in microseconds and sizes in bytes, for an accelerator of 100 TFLOP/s with 1 TB/s to its memory, linked
 to the others at 200 GB/s.
 """
 
@@ -18,18 +18,18 @@ from instances.graph import Graph
 from instances.models.model import Model
 from instances.pipeline import Instance
 
-FLOPS = 100e12 / 1e6  # a microsecond
-MEMORY_BANDWIDTH = 1e12 / 1e6  # bytes a microsecond
+FLOPS = 100e12 / 1e6  # per microsecond
+MEMORY_BANDWIDTH = 1e12 / 1e6  # bytes per microsecond
 LINK_BANDWIDTH = 200e9 / 1e6
 
 
 def transformer(draws: Draws, **options: Any) -> Instance:
-    """Transformer decoder: a chain of layers, bushy where heads are separate operators."""
+    """Transformer decoder: a chain of layers, wide if heads are separate operators."""
     return _instance(draws, networks.transformer, **options)
 
 
 def mixture_of_experts(draws: Draws, **options: Any) -> Instance:
-    """Transformer with parallel experts: heavy on parameters, wide."""
+    """Transformer with parallel experts: many parameters, wide."""
     return _instance(draws, networks.mixture_of_experts, **options)
 
 
@@ -39,7 +39,7 @@ def residual_network(draws: Draws, **options: Any) -> Instance:
 
 
 def u_net(draws: Draws, **options: Any) -> Instance:
-    """U-Net: long connections that every cut between its ends has to carry."""
+    """U-Net: long connections that cross every cut between their ends."""
     return _instance(draws, networks.u_net, **options)
 
 
@@ -53,7 +53,7 @@ def _instance(
 ) -> Instance:
     """The graph of a network; ``memory_share`` scales the fast memory of a block, None makes it unlimited.
 
-    At 1 it holds an even part of all parameters beside the tensors of the operator with the largest.
+    At 1 it holds an equal part of all parameters plus the largest tensors of an operator.
     """
     model = network(**shape)
     count = len(model.operators)

@@ -20,7 +20,7 @@ def transformer(
 ) -> Model:
     """A decoder of pre-normalised transformer layers (Vaswani et al., NeurIPS 2017).
 
-    ``head_groups``: in how many separate operators the heads of a layer are computed.
+    ``head_groups``: number of separate operators for the heads of a layer.
     """
 
     def block(model: Network, stream: int, shape: Mapping[str, int]) -> int:
@@ -32,9 +32,9 @@ def transformer(
 def mixture_of_experts(
     *, layers: int, batch: int, sequence: int, width: int, heads: int, experts: int, expert_groups: int, vocabulary: int
 ) -> Model:
-    """Transformer layers whose feed-forward part is a choice of 2 experts a token (GShard, ICLR 2021).
+    """Transformer layers whose feed-forward part chooses 2 experts per token (GShard, ICLR 2021).
 
-    ``expert_groups``: in how many separate operators the experts of a layer are computed.
+    ``expert_groups``: number of separate operators for the experts of a layer.
     """
 
     def block(model: Network, stream: int, shape: Mapping[str, int]) -> int:
@@ -46,7 +46,7 @@ def mixture_of_experts(
 def _stacked(
     block: Callable[[Network, int, Mapping[str, int]], int], layers: int, shape: Mapping[str, int], vocabulary: int
 ) -> Model:
-    """Blocks one after another between the embedding of tokens and the distribution of the next one."""
+    """Consecutive blocks between the embedding of tokens and the distribution of the next token."""
     model = Network()
     stream = _embedding(model, shape, vocabulary)
     for layer in range(1, layers + 1):
@@ -58,7 +58,7 @@ def _stacked(
 
 
 def _embedding(model: Network, shape: Mapping[str, int], vocabulary: int) -> int:
-    """A look-up in a table whose rows may be spread over devices, which then sum what they found."""
+    """A look-up in a table whose rows may be split over devices, which then sum their results."""
     tokens = shape["batch"] * shape["sequence"] * shape["model"]
     loops = {**shape, "vocabulary": vocabulary}
     return model.add(
@@ -75,7 +75,7 @@ def _logits(model: Network, stream: int, shape: Mapping[str, int], vocabulary: i
 
 
 def _norm(model: Network, role: str, stream: int, shape: Mapping[str, int]) -> int:
-    """Normalisation over the model dimension, which therefore stays whole."""
+    """Normalisation over the model dimension, which must stay whole."""
     return model.add(role, [stream], shape, "batch sequence model", each=8, weight="model", whole="sequence model")
 
 
@@ -104,12 +104,12 @@ def _attention(model: Network, stream: int, shape: Mapping[str, int], heads: int
 
 
 def _tags(groups: int) -> list[str]:
-    """Ends of the names of operators that are computed in groups."""
+    """Suffixes of the names of operators that are computed in groups."""
     return [f"-{group}" for group in range(groups)] if groups > 1 else [""]
 
 
 def _head_group(model: Network, norm: int, split: Mapping[str, int], tag: str) -> int:
-    """Queries, keys and values of some heads, and what these attend to."""
+    """Queries, keys and values of some heads, and their attention."""
     b, s, heads, head = (split[dim] for dim in ("batch", "sequence", "heads", "head"))
     query, key, value = (
         model.add(
@@ -146,7 +146,7 @@ def _head_group(model: Network, norm: int, split: Mapping[str, int], tag: str) -
 
 
 def _feed_forward(model: Network, stream: int, shape: Mapping[str, int]) -> int:
-    """Two dense layers with four times the width between them, and a residual connection."""
+    """Two dense layers with four times the width in between, and a residual connection."""
     norm = _norm(model, "norm2", stream, shape)
     wide = {**shape, "hidden": 4 * shape["model"]}
     inner = {"batch": shape["batch"], "sequence": shape["sequence"], "hidden": wide["hidden"]}
@@ -157,7 +157,7 @@ def _feed_forward(model: Network, stream: int, shape: Mapping[str, int]) -> int:
 
 
 def _experts(model: Network, stream: int, shape: Mapping[str, int], experts: int, groups: int) -> int:
-    """A router, and groups of experts that each work on the tokens sent to them (2 experts a token)."""
+    """A router, and groups of experts that process the tokens sent to them (2 experts per token)."""
     b, s, m = shape["batch"], shape["sequence"], shape["model"]
     norm = _norm(model, "norm2", stream, shape)
     router = model.add(
@@ -258,7 +258,7 @@ def _convolution(
     kernel: int,
     activate: bool = True,
 ) -> int:
-    """Convolution, batch normalisation and, if wanted, rectification; the last two fused with the first."""
+    """Convolution, batch normalisation and optional rectification; the last two are fused with the first."""
     source, channel = channels
     loops = {"batch": batch, "channel": channel, "pixel": area, "source": source}
     conv = model.add(
@@ -303,7 +303,7 @@ def _bottleneck(model: Network, stream: int, batch: int, channels: tuple[int, in
 
 
 def u_net(*, batch: int, pixels: int, width: int, levels: int) -> Model:
-    """Down and up again through halving resolutions, with a long connection at each (Ronneberger et al., 2015)."""
+    """Halving resolutions and back up, with a long connection at each (Ronneberger et al., 2015)."""
     model = Network()
     image = {"batch": batch, "channel": 3, "pixel": pixels * pixels}
     stream = model.add("image", [], image, "batch channel pixel", flops=0, whole="channel pixel")
@@ -353,7 +353,7 @@ def sequence_to_sequence(*, layers: int, steps: int, batch: int, width: int, voc
 def _recurrent(
     model: Network, role: str, layers: int, steps: int, batch: int, width: int, below: list[int | None]
 ) -> list[int]:
-    """A stack of LSTM layers over ``below``, one operator a step or None for an embedded token; returns its top."""
+    """A stack of LSTM layers over ``below``, one operator per step or None for an embedded token; return its top."""
     for _ in range(layers):
         model.layer += 1
         above: list[int] = []

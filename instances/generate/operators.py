@@ -1,6 +1,6 @@
-"""Graphs of operators for ``placement``: branches that meet, a backward pass, weights that must not be parted.
+"""Graphs of operators for ``placement``: merging branches, a backward pass, weights that must share a device.
 
-Two that can be solved with pencil and paper, and a random family. All numbers are multiples of 0.01.
+Two can be solved by hand, the third is a random family. All numbers are multiples of 0.01.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from instances.placement import Instance
 
 
 def crossing(draws: Draws) -> Instance:
-    """Two chains, 5 before 3 and 3 before 1: 6 is best for two contiguous sets that need each other, 7 in a row."""
+    """Two chains, 5 before 3 and 3 before 1: the optimum is 6 for contiguous sets on a cycle, 7 for acyclic ones."""
     return _instance([5, 3, 3, 1], [[0, 1], [2, 3]], accelerators=2, cpus=0, memory=0)
 
 
 def sandwich(draws: Draws) -> Instance:
     """A node for the CPU and a chain of 3, 4, 3: contiguous sets take 7.25, the outer two together 6.75, tensors 0.25.
 
-    Two of the chain fit an accelerator. A single sample takes 11.75 at least: 1 on the CPU, then 3 + 4 on one
+    Two nodes of the chain fit an accelerator. A single sample takes at least 11.75: 1 on the CPU, then 3 + 4 on one
     accelerator and 3 on the other, and a tensor goes in, out and in again.
     """
     return _instance(
@@ -53,10 +53,10 @@ def operators(
     tied: float,
     jitter: float,
 ) -> Instance:
-    """Operators that read one or two of the last few, some tied to the next, some for CPUs only.
+    """Random operators that read one or two recent ones; some are tied to the next, some are for CPUs only.
 
-    In a training graph every operator has one of the backward pass that reads it, and the edges of that pass are
-    reversed. Most are tied to their forward operator, the others to none.
+    In a training graph every operator has a backward operator that reads it, and the edges of the backward pass are
+    reversed. Most backward operators are tied to their forward operator, the others to none.
     """
     back = np.minimum(1 + (draws.uniform(nodes) * 4 * branching).astype(np.int64), np.arange(nodes))[1:]
     first = np.column_stack([np.arange(1, nodes) - back, np.arange(1, nodes)])
@@ -91,7 +91,7 @@ def operators(
 
 
 def _with_backward(draws: Draws, columns: dict[str, Any], edges: Ints) -> tuple[dict[str, Any], Ints]:
-    """The columns and edges with a backward pass behind them: twice the time, and the tensors of what it derives."""
+    """Append a backward pass to the columns and edges: twice the time, and the tensors of the forward operators."""
     nodes = len(columns["time"])
     orphan = draws.uniform(nodes) < 0.15
     colour = np.where((columns["colour"] < 0) & ~orphan, nodes + np.arange(nodes), columns["colour"])
@@ -111,7 +111,7 @@ def _instance(
     memory: float,
     **columns: Any,
 ) -> Instance:
-    """An instance; what is not given is: nothing to send or keep, everything supported, forward, tied to nothing."""
+    """An instance; by default nodes send and keep nothing, are supported and forward, and have no colour."""
     count = len(time)
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
 

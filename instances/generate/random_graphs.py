@@ -1,7 +1,7 @@
 """Random graphs for ``pipeline`` in the manner of REGAL: classic models, oriented along a random order.
 
 A partial reconstruction of the data set of Paliwal et al. (ICLR 2020, Appendix A.1.4) as "Practical Performance
-Guarantees for Pipelined DNN Inference" uses it (Appendix C.2): families, sizes and costs follow the descriptions,
+Guarantees for Pipelined DNN Inference" uses it (Appendix C.2): families, sizes and costs follow the descriptions;
 the original's filter for hard graphs is left out.
 """
 
@@ -22,17 +22,17 @@ Pairs = Sequence[tuple[int, int]] | Ints  # shape (edges, 2)
 
 
 def erdos_renyi(draws: Draws, *, nodes: int, probability: float, **costs: Any) -> Instance:
-    """Every pair is joined with the same probability."""
+    """Random graph in which every pair is connected with the same probability."""
     pairs = _bernoulli(draws, nodes, lambda u: probability)
     return _instance(draws, nodes, pairs, **costs)
 
 
 def barabasi_albert(draws: Draws, *, nodes: int, attached: int, **costs: Any) -> Instance:
-    """Every new node attaches to a few earlier ones, the more likely the more neighbours they have."""
+    """Preferential attachment: every new node attaches to a few earlier ones, more likely to those of high degree."""
     if attached >= nodes:
         raise InputError("generate", "attached", f"expected fewer than the {nodes} nodes, found {attached}")
     pairs: list[tuple[int, int]] = []
-    ends = list(range(attached))  # every node as often as it has neighbours; the first ones once
+    ends = list(range(attached))  # every node once per neighbour; the first ones once
     for node in range(attached, nodes):
         chosen: set[int] = set()
         while len(chosen) < attached:
@@ -43,7 +43,7 @@ def barabasi_albert(draws: Draws, *, nodes: int, attached: int, **costs: Any) ->
 
 
 def watts_strogatz(draws: Draws, *, nodes: int, neighbours: int, rewiring: float, **costs: Any) -> Instance:
-    """A ring in which every node is joined with its nearest ones, some edges then rewired to lead elsewhere."""
+    """Small world: a ring in which every node is connected to its nearest ones, with some edges rewired."""
     if neighbours % 2:
         raise InputError("generate", "neighbours", f"expected an even number, half on each side, found {neighbours}")
     if neighbours >= nodes:
@@ -66,16 +66,16 @@ def watts_strogatz(draws: Draws, *, nodes: int, neighbours: int, rewiring: float
 
 
 def block_model(draws: Draws, *, nodes: int, blocks: int, inside: float, between: float, **costs: Any) -> Instance:
-    """Groups of equal size, dense inside and loosely joined (a stochastic block model)."""
+    """Stochastic block model: groups of equal size, dense inside, sparsely connected to each other."""
     group = np.arange(nodes) * blocks // nodes
     pairs = _bernoulli(draws, nodes, lambda u: np.where(group[u + 1 :] == group[u], inside, between))
     return _instance(draws, nodes, pairs, **costs)
 
 
 def _bernoulli(draws: Draws, nodes: int, probability: Callable[[int], float | Floats]) -> Ints:
-    """Pairs (u, v), u < v, shape (pairs, 2): ``probability(u)`` is how likely each v = u + 1, u + 2, ... is one of u.
+    """Pairs (u, v), u < v, shape (pairs, 2); ``probability(u)`` has the probabilities of v = u + 1, u + 2, ...
 
-    It needs memory in proportion to the pairs that it makes.
+    Needs memory in proportion to the number of pairs returned.
     """
     later = [u + 1 + np.flatnonzero(draws.uniform(nodes - u - 1) < probability(u)) for u in range(nodes)]
     return np.column_stack([np.repeat(np.arange(nodes), list(map(len, later))), np.concatenate(later)])
@@ -96,7 +96,7 @@ def _instance(
 
     A tensor has a normal size, at least 1. A node costs the sum of its input and output tensors, and a fraction |r|,
     r normal with mean 0 and deviation ``cost_spread``, of the sum of all tensors (``costs_from="all"``) or of its own
-    (``"own"``): accounts of REGAL differ.
+    (``"own"``): descriptions of REGAL differ.
     """
     if costs_from not in ("all", "own"):
         raise InputError("generate", "costs_from", f"expected 'all' or 'own', found {costs_from!r}")

@@ -1,8 +1,8 @@
 """Sharding strategies for ``intraop``: a network's operators and weights over a mesh of devices.
 
-The cost model follows Alpa (Zheng et al., OSDI 2022): a strategy splits loops over mesh axes, a node costs its
-arithmetic and the reduction of partial results, an edge the change from the layout in which a tensor is produced
-to the one in which it is read. Costs are nanoseconds, memory is bytes a device.
+The cost model follows Alpa (Zheng et al., OSDI 2022): a strategy splits loops over mesh axes; a node costs its
+arithmetic and the reduction of partial results; an edge costs the change from the layout in which a tensor is
+produced to the one in which it is read. Costs are nanoseconds, memory is bytes per device.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from instances.generate.draws import Draws
 from instances.generate.menus import with_limit
 from instances.models.model import Access, Model, Operator
 
-FLOPS = 100e12 / 1e9  # a nanosecond and device
-MEMORY_BANDWIDTH = 1e12 / 1e9  # bytes a nanosecond
+FLOPS = 100e12 / 1e9  # per nanosecond and device
+MEMORY_BANDWIDTH = 1e12 / 1e9  # bytes per nanosecond
 FAST_LINK, SLOW_LINK = 100e9 / 1e9, 25e9 / 1e9  # along the last axis of the mesh, along the others
-LATENCY = 5000.0  # nanoseconds a collective
+LATENCY = 5000.0  # nanoseconds per collective
 IMPOSSIBLE = 10**18
 TRAINING_STATE = 8  # bytes kept for each byte of a weight: weight, gradient, master copy and two moments
 
-Layout = tuple[int, ...]  # for every mesh axis the tensor dimension that it splits, -1: none
-Dims = tuple[str | None, ...]  # for every dimension of a tensor the loop that runs over it
-Strategy = tuple[str | None, ...]  # for every mesh axis the loop that it splits
+Layout = tuple[int, ...]  # per mesh axis, the tensor dimension that it splits; -1: none
+Dims = tuple[str | None, ...]  # per tensor dimension, the loop that runs over it
+Strategy = tuple[str | None, ...]  # per mesh axis, the loop that it splits
 
 
 def transformer(draws: Draws, **options: Any) -> intraop.Instance:
-    """Transformer decoder: heads, hidden units, batch or vocabulary are split."""
+    """Transformer decoder: splits heads, hidden units, batch or vocabulary."""
     return _sharded(draws, networks.transformer, options)
 
 
 def mixture_of_experts(draws: Draws, **options: Any) -> intraop.Instance:
-    """Transformer with experts, which may live on different devices."""
+    """Transformer with experts, which may be on different devices."""
     return _sharded(draws, networks.mixture_of_experts, options)
 
 
 def residual_network(draws: Draws, **options: Any) -> intraop.Instance:
-    """ResNet: batch against channels, fused chains."""
+    """ResNet: splits batch or channels, with fused chains."""
     return _sharded(draws, networks.residual_network, options)
 
 
@@ -71,7 +71,7 @@ def _sharded(draws: Draws, network: Callable[..., Model], options: dict[str, Any
 
 @dataclass(frozen=True)
 class Mesh:
-    """Devices in a grid: ``sizes`` of its axes, the last one joined by the fast links."""
+    """Devices in a grid: ``sizes`` of its axes; the last one has the fast links."""
 
     sizes: tuple[int, ...]
 
@@ -84,15 +84,15 @@ class Mesh:
         return cls(tuple(map(int, sizes)))
 
     def link(self, axis: int) -> float:
-        """Bytes a nanosecond along an axis."""
+        """Bytes per nanosecond along an axis."""
         return FAST_LINK if axis == len(self.sizes) - 1 else SLOW_LINK
 
     def share(self, split: Sequence[Any], unsplit: Any = -1) -> int:
-        """Over how many devices something is split, given for every axis what it splits."""
+        """The number of parts that a split makes, given what each axis splits."""
         return math.prod(size for size, dim in zip(self.sizes, split, strict=True) if dim != unsplit)
 
     def all_reduce(self, axis: int, size: float) -> float:
-        """Time to sum ``size`` bytes that every device along an axis holds."""
+        """Time to sum ``size`` bytes over the devices along an axis (all-reduce)."""
         k = self.sizes[axis]
         return LATENCY + 2 * (k - 1) / k * size / self.link(axis)
 
@@ -100,8 +100,8 @@ class Mesh:
     def reshard(self, source: Layout, target: Layout, size: int) -> tuple[float, float]:
         """Latency and transfer time to change the layout of a tensor of ``size`` bytes.
 
-        Cutting what every device has is free; gathering brings all parts to all devices along an axis; moving
-        the cut from one dimension to another exchanges all but a device's own part.
+        Splitting a replicated tensor is free; gathering sends all parts to all devices along an axis; moving the
+        split from one dimension to another exchanges all but a device's own part.
         """
         latency = transfer = 0.0
         part = size / self.share(source)
@@ -130,7 +130,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """Nodes that a table of costs joins, in ascending order; ``rigid`` if every entry is 0 or impossible."""
+    """Nodes joined by a table of costs, in ascending order; ``rigid`` if every entry is 0 or impossible."""
 
     nodes: tuple[int, ...]
     costs: list[int]
@@ -142,7 +142,7 @@ class Problem:
     """A model on a mesh; ``instance`` makes the instance.
 
     ``training``  forward and backward pass: tensors stay until their backward step, gradients are summed
-    ``joint``     tensors that an operator reads change their layouts in one collective, an edge of higher arity
+    ``joint``     all inputs of an operator change layout in one collective, an edge of higher arity
     ``jitter``    factor on every operator's cost
     """
 
@@ -168,12 +168,12 @@ class Problem:
 
     @cached_property
     def steps(self) -> int:
-        """Length of the schedule: an operator a time step, and back again in training."""
+        """Length of the schedule: one operator per time step, and back again in training."""
         return len(self.model.operators) * (2 if self.training else 1)
 
     @cached_property
     def last_use(self) -> list[int]:
-        """The operator that reads each operator's output last; itself if none does."""
+        """The last reader of each operator's output; the operator itself if there is none."""
         last = list(range(len(self.model.operators)))
         for producer, consumer in self.model.edges():
             last[producer] = consumer
@@ -219,7 +219,7 @@ class Problem:
         )
 
     def _strategies(self, loops: Mapping[str, int], whole: frozenset[str]) -> tuple[Strategy, ...]:
-        """Every way to give each mesh axis a loop whose trip count it divides, or none; nothing split comes first."""
+        """All assignments of each mesh axis to a loop whose trip count it divides, or to none; no split comes first."""
         choices = [None, *(loop for loop in loops if loop not in whole)]
         found = []
         for strategy in itertools.product(choices, repeat=len(self.mesh.sizes)):
@@ -232,7 +232,7 @@ class Problem:
         return tuple(found)
 
     def _time(self, operator: Operator, strategy: Strategy) -> float:
-        """Nanoseconds that an operator takes: roofline, sums of partial outputs, in training of gradients too."""
+        """Nanoseconds that an operator takes: roofline, sums of partial outputs and, in training, of gradients."""
         mesh = self.mesh
 
         def local(dims: Dims, size: int) -> float:
@@ -255,7 +255,7 @@ class Problem:
         return time
 
     def _join(self, operator: Operator, reads: list[tuple[int, Dims]]) -> None:
-        """Append the edges from what the last node reads: ``(node, loops over its dimensions)``."""
+        """Append the edges from the inputs of the last node, each ``(node, loops over its dimensions)``."""
         consumer = len(self.nodes) - 1
         if operator.fused:
             (producer, _), *reads = reads
@@ -266,10 +266,10 @@ class Problem:
             self.edges.append(Edge((*(node for node, _ in group), consumer), table))
 
     def _resharding(self, producers: list[int], dims: list[Dims], consumer: int) -> list[int]:
-        """Table of the time to bring tensors into the layouts in which a consumer reads them, in one collective."""
+        """Table of the times to convert tensors to the layouts in which a consumer reads them, in one collective."""
         sizes = [self.nodes[node].size for node in producers]
         targets = [tuple(layout(strategy, d) for d in dims) for strategy in self.nodes[consumer].strategies]
-        times = 2 if self.training else 1  # the gradient goes the same way back
+        times = 2 if self.training else 1  # the gradient takes the same way back
         table = []
         for sources in itertools.product(*(self.nodes[node].layouts for node in producers)):
             for target in targets:
@@ -289,7 +289,7 @@ class Problem:
                 self.edges.append(Edge((first, second), costs, rigid=True))
 
     def instance(self, tightness: float) -> intraop.Instance:
-        """The instance, its memory limit between those that a fast and a frugal greedy assignment need."""
+        """The instance; its memory limit lies between the needs of a fast and of a frugal greedy assignment."""
         instance = intraop.parse(self._document(), "generate")
         return with_limit(instance, self.greedy(frugal=False), self.greedy(frugal=True), tightness)
 
@@ -303,7 +303,7 @@ class Problem:
         return {"problem": {"name": "sharding", "nodes": nodes, "edges": edges, "usage_limit": 0}}
 
     def greedy(self, frugal: bool) -> list[int]:
-        """Strategies chosen node after node: the cheapest given those before, or the one that needs least memory."""
+        """Greedy strategies, node by node: the cheapest given the earlier ones, or the one with least memory."""
         possible = self.possible()
         ending: list[list[Edge]] = [[] for _ in self.nodes]
         for edge in self.edges:
@@ -319,11 +319,11 @@ class Problem:
             rank = [(price[s] >= IMPOSSIBLE, node.usages[s] if frugal else 0, price[s]) for s in range(menu)]
             chosen.append(min(possible[index], key=rank.__getitem__))
             if price[chosen[-1]] >= IMPOSSIBLE:
-                raise InputError("generate", f"layer {node.layer} {node.role}", "expected a strategy that is possible")
+                raise InputError("generate", f"layer {node.layer} {node.role}", "expected a feasible strategy")
         return chosen
 
     def possible(self) -> list[list[int]]:
-        """The strategies of every node that leave its neighbours along rigid edges one (arc consistency)."""
+        """The strategies of each node with a compatible one at every neighbour along rigid edges (arc consistency)."""
         possible = [list(range(len(node.strategies))) for node in self.nodes]
         waiting = [edge for edge in self.edges if edge.rigid]
         changed = True

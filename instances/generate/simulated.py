@@ -19,7 +19,7 @@ def speeds(draws: Draws, devices: int) -> Floats:
 
 
 def links(draws: Draws, devices: int) -> Floats:
-    """Sizes per time, whole numbers from 10 to 60, alike both ways, inf within a device; shape (devices, devices)."""
+    """Sizes per time: whole numbers from 10 to 60, symmetric, inf within a device; shape (devices, devices)."""
     between = np.triu(draws.integers(10, 61, devices * devices).reshape(devices, devices), 1)
     bandwidth = (between + between.T).astype(np.float64)
     np.fill_diagonal(bandwidth, np.inf)

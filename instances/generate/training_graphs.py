@@ -1,9 +1,9 @@
 """Training graphs for ``scheduling``, operation by operation as TensorFlow unrolls them: forward, backward, optimiser.
 
 Mayer et al. (DIDL 2017, Table 1) took three networks from examples and give their numbers of vertices, edges and
-colocated vertices. Here the networks are written down anew; gradients follow from the forward pass. Constants that
-operations read, and edges that only order operations, fill the graphs up to the numbers in the table; what is colocated
-is variables with all that holds or changes their state, then gradients with the operations that hand them on.
+colocated vertices. Here the networks are rewritten; gradients are derived from the forward pass. Constants, and edges
+that only order operations, fill the graphs up to the numbers in the table. Colocated are variables with all operations
+that hold or change their state, then gradients with the operations that forward them.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ def convolutional(draws: Draws, *, devices: int) -> Instance:
 
 
 def recurrent(draws: Draws, *, devices: int) -> Instance:
-    """A recurrent network of 28 steps, an LSTM cell each: 3,069 vertices, 5,533 edges, 533 colocated."""
+    """A recurrent network of 28 steps with an LSTM cell each: 3,069 vertices, 5,533 edges, 533 colocated."""
     net = _Network()
     _unroll(net, 28, lambda net, state, new, step: new)
     return net.instance(draws, devices, vertices=3069, edges=5533, colocated=533)
 
 
 def dynamic_recurrent(draws: Draws, *, devices: int) -> Instance:
-    """The same for sequences that may end before the last step: 5,271 vertices, 9,214 edges, 1,356 colocated."""
+    """A recurrent network for sequences that may end early: 5,271 vertices, 9,214 edges, 1,356 colocated."""
     net = _Network()
     _unroll(net, 36, _kept_after_the_end)
     return net.instance(draws, devices, vertices=5271, edges=9214, colocated=1356)
 
 
-#: Operations that only move numbers: their gradients need not know these.
+#: Operations that only move numbers: their gradients do not read them.
 MOVERS = {"Reshape", "Split", "Transpose", "Unstack"}
 
 State = tuple[int, int]
 
 
 def _unroll(net: _Network, steps: int, then: Callable[[_Network, State, State, int], State]) -> None:
-    """LSTM cells one after another, the same weights for all; ``then`` says what state follows from old and new."""
+    """Consecutive LSTM cells with shared weights; ``then`` chooses the next state from the old and the new one."""
     data, labels = net.add("x"), net.add("y")
     inputs = net.unary("Transpose", data)
     kernel, bias = net.variable("kernel"), net.variable("bias")
@@ -72,7 +72,7 @@ def _unroll(net: _Network, steps: int, then: Callable[[_Network, State, State, i
 
 
 def _cell(net: _Network, read: int, state: State, kernel: int, bias: int) -> State:
-    """A long short-term memory: the next content of the cell and what it shows."""
+    """An LSTM cell: its next content and its output."""
     content, shown = state
     gates = net.binary("BiasAdd", net.binary("MatMul", net.binary("ConcatV2", read, shown), kernel), bias)
     new, forget, let_in, let_out = (net.unary("Split", gates) for _ in range(4))
@@ -92,7 +92,7 @@ def _kept_after_the_end(net: _Network, state: State, new: State, step: int) -> S
 
 @dataclass
 class _Step:
-    """An operation that gradients flow through: what it reads, and how many operations a gradient takes."""
+    """An operation that gradients flow through: its inputs, and the number of operations per gradient."""
 
     made: int
     inputs: tuple[int, ...]
@@ -101,17 +101,17 @@ class _Step:
 
 @dataclass
 class _Network:
-    """Operations as they are added, each after all that it reads."""
+    """A graph under construction; each operation is added after its inputs."""
 
     names: list[str] = field(default_factory=list)
     edges: dict[tuple[int, int], None] = field(default_factory=dict)
-    group: dict[int, int] = field(default_factory=dict)  # of what is colocated, named by its first vertex
-    handed_on: list[tuple[int, int]] = field(default_factory=list)  # gradients and what hands them on
+    group: dict[int, int] = field(default_factory=dict)  # colocation group of a vertex, named by its first vertex
+    forwarded: list[tuple[int, int]] = field(default_factory=list)  # gradients and the operations that forward them
     tape: list[_Step] = field(default_factory=list)
-    variables: dict[int, int] = field(default_factory=dict)  # the variable of each reading of one
+    variables: dict[int, int] = field(default_factory=dict)  # the variable of each read
 
     def add(self, name: str, *inputs: int, companion: int | None = None) -> int:
-        """An operation, in the colocation group of another if that is given."""
+        """Add an operation, in the colocation group of another one if given."""
         made = len(self.names)
         self.names.append(f"{name}-{made}")
         self.edges.update(dict.fromkeys((u, made) for u in inputs))
@@ -121,15 +121,15 @@ class _Network:
         return made
 
     def unary(self, kind: str, read: int) -> int:
-        """An operation with one input that has a gradient."""
+        """Add an operation with one differentiable input."""
         return self._taped(kind, "unary", read)
 
     def binary(self, kind: str, *inputs: int, reads: tuple[int, ...] = ()) -> int:
-        """One with two inputs that have gradients, and others that have none."""
+        """Add an operation with two differentiable inputs, and others."""
         return self._taped(kind, "binary", *inputs, reads=reads)
 
     def broadcast(self, kind: str, *inputs: int) -> int:
-        """One of two inputs whose shapes may differ, so that gradients are summed up and brought into shape."""
+        """Add an operation of two inputs that may broadcast, so that gradients are summed and reshaped."""
         return self._taped(kind, "broadcast", *inputs)
 
     def _taped(self, name: str, kind: str, *inputs: int, reads: tuple[int, ...] = ()) -> int:
@@ -138,7 +138,7 @@ class _Network:
         return made
 
     def variable(self, name: str) -> int:
-        """A variable, its initial value and what reads it, which is returned."""
+        """Add a variable, its initial value and a read, which is returned."""
         shape, mean, deviation = (self.add(f"{name}/{part}") for part in ("shape", "mean", "stddev"))
         scaled = self.add(f"{name}/mul", self.add(f"{name}/RandomStandardNormal", shape), deviation)
         value = self.add(name)
@@ -148,7 +148,7 @@ class _Network:
         return read
 
     def train(self, logits: int, labels: int) -> None:
-        """The loss, gradients back to all variables, and a step of Adam for each; and how many guesses are right."""
+        """Add the loss, gradients to all variables, a step of Adam for each, and the accuracy."""
         loss = self.binary("Mean", self.unary("SoftmaxCrossEntropy", logits))
         self.edges[labels, self.tape[-2].made] = None
         guessed, right = self.add("ArgMax", logits), self.add("ArgMax", labels)
@@ -156,7 +156,7 @@ class _Network:
         self._descend(self._gradients(loss))
 
     def _gradients(self, loss: int) -> dict[int, int]:
-        """The gradient of each reading of a variable."""
+        """Add the gradient of each read of a variable."""
         reach = set(self.variables)
         for step in self.tape:
             if reach.intersection(step.inputs):
@@ -172,7 +172,7 @@ class _Network:
         return gradients[0] if len(gradients) == 1 else self.add("gradients/AddN", *gradients)
 
     def _back(self, step: _Step, gradient: int, arriving: dict[int, list[int]], reach: set[int]) -> None:
-        """The gradients of what an operation reads, each computed from what it has made of the others."""
+        """Add the gradients of an operation's inputs, each computed from another input or from the output."""
         name = f"gradients/{self.names[step.made]}"
         if step.kind == "unary":
             if step.inputs[0] in reach:
@@ -191,12 +191,12 @@ class _Network:
         together = self.add(f"{name}/group_deps", *parts)
         for u, part in zip(step.inputs, parts, strict=True):
             handed = self.add(f"{name}/control_dependency", part, together)
-            self.handed_on.append((part, handed))
+            self.forwarded.append((part, handed))
             if u in reach:
                 arriving[u].append(handed)
 
     def _descend(self, gradients: dict[int, int]) -> None:
-        """Adam: moments of each gradient, and powers of the decay of these beside the first variable."""
+        """Add Adam: moments of each gradient, and powers of their decay with the first variable."""
         first = next(iter(self.variables.values()))
         powers = [self._held(f"beta{number}_power", first) for number in (1, 2)]
         settings = [self.add(f"Adam/{name}") for name in ("learning_rate", "beta1", "beta2", "epsilon")]
@@ -210,14 +210,14 @@ class _Network:
             self.add("Adam/Assign", self.add("Adam/mul", power, decay), *steps)
 
     def _held(self, name: str, companion: int) -> tuple[int, int]:
-        """A variable that holds what the optimiser remembers, and its reading."""
+        """Add a variable with a state of the optimiser, and its read."""
         start = self.add(f"{name}/initial", companion=companion)
         held = self.add(name, companion=companion)
         self.add(f"{name}/Assign", held, start, companion=companion)
         return held, self.add(f"{name}/read", held, companion=companion)
 
     def instance(self, draws: Draws, devices: int, *, vertices: int, edges: int, colocated: int) -> Instance:
-        """Filled up to these numbers, with weights and devices as Section 5.1 draws them, and ``devices`` of them."""
+        """The instance, filled up to these numbers, with weights and ``devices`` devices drawn as in Section 5.1."""
         self._fill(draws, vertices, edges, colocated)
         tail, head = np.array(list(self.edges)).T
         bandwidth = links(draws, devices)
@@ -238,8 +238,8 @@ class _Network:
         )
 
     def _fill(self, draws: Draws, vertices: int, edges: int, colocated: int) -> None:
-        """Colocate gradients with what hands them on, then add constants, then edges that only order."""
-        for gradient, handed in self.handed_on:
+        """Colocate gradients with the operations that forward them, then add constants, then edges that only order."""
+        for gradient, handed in self.forwarded:
             room = colocated - len(self.group)
             if room >= 2:
                 self.group[gradient] = self.group[handed] = gradient

@@ -1,13 +1,12 @@
-"""Importers: files of other programs as instances; every module of this folder whose name has no underscore is one.
+"""Importers of other programs' files; every module of this folder whose name does not begin with an underscore is one.
 
-It offers three names, and nothing outside has to change when one is added; its docstring's first paragraph is what
-``shardmark import --help`` says of it:
+Adding one needs no other change. ``shardmark import --help`` shows the first paragraph of its docstring. It offers:
 
 ``TRACK``               the track of the instances that it makes
 ``OPTIONS``             its options by name, each an `Option`
 ``read(path, **given)`` the instance of a file, or InputError; every option is given
-``TELLS``               optional, True: ``read`` also takes ``tell``, which is called with each sentence on what may not
-                        be as the user thinks
+``TELLS``               optional, True: ``read`` also takes ``tell``, which is called with each sentence that warns of a
+                        possible misunderstanding
 """
 
 from __future__ import annotations

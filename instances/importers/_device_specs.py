@@ -1,7 +1,7 @@
-"""TensorFlow's names for devices, whole ones and partial ones, and which devices a partial one means.
+"""TensorFlow's names of devices, full and partial, and the devices that a partial name matches.
 
 ``/job:worker/replica:0/task:1/device:GPU:2`` names one device; every part may be absent, and ``*`` stands for any job,
-number or type. ``/gpu:2`` is an older way to write ``/device:GPU:2``; types are the same in small letters.
+number or type. ``/gpu:2`` is an older way to write ``/device:GPU:2``; lower-case types mean the same.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Devices:
         self._meant: dict[str, list[int] | None] = {}
 
     def meant(self, text: str) -> list[int] | None:
-        """Numbers of the devices that a name means, which may be none; None for what is no name at all."""
+        """Numbers of the devices that a name matches, possibly none; None for a malformed name."""
         if text not in self._meant:
             self._meant[text] = self._search(text)
         return self._meant[text]
@@ -57,6 +57,6 @@ class Devices:
 
 
 def drawn_name(device: int) -> str:
-    """The name of a device that is made up: tasks of one CPU and four GPUs each."""
+    """The name of a drawn device: tasks have one CPU and four GPUs each."""
     task, place = divmod(device, 5)
     return f"/job:worker/replica:0/task:{task}/device:{f'GPU:{place - 1}' if place else 'CPU:0'}"

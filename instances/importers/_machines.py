@@ -1,4 +1,4 @@
-"""Devices for graphs that come without: drawn, or read from a file, as a scheduling document has them."""
+"""Devices for graphs without any: drawn, or read from a file, as in a scheduling document."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from instances.generate.simulated import links, speeds
 from instances.importers import Option
 
 DEFAULT_DEVICES = 50  # as in the paper
-MOST_DEVICES = 2000  # there is a bandwidth for every pair
-SEED = Option(int, "of what is drawn (default: 0)", 0)
+MAX_DEVICES = 2000  # every pair has a bandwidth
+SEED = Option(int, "seed of random numbers (default: 0)", 0)
 MACHINE = Option(
-    Path, 'JSON file of the devices, {"devices": {"speed": [...]}, "bandwidth": [[...]]}, instead of drawn'
+    Path, 'JSON file of the devices, {"devices": {"speed": [...]}, "bandwidth": [[...]]}, instead of random ones'
 )
 
 #: The keys ``devices`` and ``bandwidth`` of a scheduling document.
@@ -28,18 +28,18 @@ Machine = dict[str, Any]
 def machine_of(
     path: Path | None, devices: int | None, draws: Draws, name: Callable[[int], str] = "device-{}".format
 ) -> Machine:
-    """The devices of a file; without one so many of them, by default 50, drawn as in Section 5.1 of the paper.
+    """The devices of a file or, without one, ``devices`` random ones (default: 50), as in the paper's Section 5.1.
 
-    The file has the keys ``devices`` and ``bandwidth`` of a scheduling instance. Raises InputError for a file that is
-    no machine, a count that is none, or both.
+    The file has the keys ``devices`` and ``bandwidth`` of a scheduling instance. Raises InputError for a bad file, a
+    bad count, or both a file and a count.
     """
     if path is not None and devices is not None:
         raise InputError("import", "--devices", "expected it without --machine, whose file has the devices")
     if path is not None:
         return _read(path)
     devices = DEFAULT_DEVICES if devices is None else devices
-    if not 1 <= devices <= MOST_DEVICES:
-        raise InputError("import", "--devices", f"expected 1 to {MOST_DEVICES}, found {devices}")
+    if not 1 <= devices <= MAX_DEVICES:
+        raise InputError("import", "--devices", f"expected 1 to {MAX_DEVICES}, found {devices}")
     bandwidth = links(draws, devices)
     rows = [[*row[:i], None, *row[i + 1 :]] for i, row in enumerate(map(plain, bandwidth))]
     columns = {"name": [name(device) for device in range(devices)], "speed": plain(speeds(draws, devices))}
@@ -58,8 +58,8 @@ def _read(path: Path) -> Machine:
     machine = {key: document[key] for key in ("devices", "bandwidth")}
     empty = {"format": scheduling.FORMAT, "nodes": {"complexity": []}, "edges": []}
     speeds_ = machine["devices"].get("speed") if isinstance(machine["devices"], dict) else None
-    if isinstance(speeds_, list) and len(speeds_) > MOST_DEVICES:
-        raise InputError(path, "devices.speed", f"expected at most {MOST_DEVICES} devices, found {len(speeds_)}")
+    if isinstance(speeds_, list) and len(speeds_) > MAX_DEVICES:
+        raise InputError(path, "devices.speed", f"expected at most {MAX_DEVICES} devices, found {len(speeds_)}")
     instance = scheduling.parse({**empty, **machine}, str(path))
     machine["devices"] = {**machine["devices"], "name": list(instance.device_names)}
     return machine

@@ -1,21 +1,21 @@
 """Cost model of TensorFlow's operations: FLOPs and bytes sent, from the shapes that a graph carries.
 
 Sizes are bytes. Shapes are those of the attribute ``_output_shapes``, which `as_graph_def(add_shapes=True)` adds, of a
-constant's value, or of the attribute ``shape`` of variables and placeholders. Operations are counted so:
+constant's value, or of the attribute ``shape`` of variables and placeholders. Counts of operations:
 
-nothing                  what holds, hands on or names tensors, or steers: constants, variables, Identity, Reshape,
-                         Shape, Switch, Merge, Enter, NoOp, ...
-2 times multiplications  MatMul and BatchMatMul: elements of the product, times what is summed over; Einsum: sizes of
-                         all indices, multiplied; convolutions and their gradients: elements of the side with output
-                         channels, times those of the filter without them
-the window's elements    for each element of a pooling's result, or of the gradient that comes to it
-elements added           of all inputs but the first one, by AddN and AccumulateNV2
-all elements it makes    what picks them from a larger tensor: Gather, Slice, ...
-one an element           the rest, for the largest of what an operation reads and makes, without the variables that it
-                         takes by reference: elementwise ones and their gradients, reductions, updates of variables,
-                         and what moves data; also what is not known, which is told. Where the graph says nothing of
-                         what it makes, and nothing reads that, what it reads counts alone
-an error                 what shapes do not tell: recurrent layers in one operation, quantised products, factorisations
+none                     operations that hold, forward or name tensors, or control flow: constants, variables, Identity,
+                         Reshape, Shape, Switch, Merge, Enter, NoOp, ...
+2 per multiplication     MatMul and BatchMatMul: elements of the product times the inner dimension; Einsum: product of
+                         the sizes of all indices; convolutions and their gradients: elements of the side with output
+                         channels times those of the filter without them
+elements of the window   per element of a pooling's result, or of its incoming gradient
+elements added           all inputs but the first, for AddN and AccumulateNV2
+elements produced        operations that select from a larger tensor: Gather, Slice, ...
+1 per element            the rest, for the largest input or output without variables taken by reference: elementwise
+                         operations and their gradients, reductions, updates of variables, data movement; also unknown
+                         operations, with a note. If the graph has no shape of the output and nothing reads it, only
+                         the inputs count
+an error                 shapes do not determine the count: fused recurrent layers, quantised products, factorisations
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ _NAMES = {
     16: "COMPLEX128 STRING",
 }
 #: Bytes of an element by the name of its type, or of a reference to it (types.proto). A string counts with its address
-#: and length, without what it says; a resource or a variant names something, of which the graph tells no size.
+#: and length, without its text; the sizes of resources and variants are unknown.
 BYTES = {f"DT_{name}{end}": size for size, names in _NAMES.items() for name in names.split() for end in ("", "_REF")}
 
-#: Attributes that say the types of all outputs, or else of each; the first that there is counts.
+#: Attributes with the list of output types, or with one type for all outputs; the first one present counts.
 _LISTS = ("dtypes", "output_types", "component_types", "Toutput_types", "Tout", "out_types", "T")
 _CHOSEN = ("out_type", "output_type", "output_dtype")
 _TYPES = ("DstT", "type", *_CHOSEN, "dtype", "Tparams", "elem_type", "component_type", "Tout", "T", "Tidx")
-#: Operations with a type that no attribute says, always or if none of `_CHOSEN` does. What orders the accesses to a
-#: TensorArray is a float.
+#: Operations whose type is not in an attribute, always or if no attribute of `_CHOSEN` is present. The flow value that
+#: orders accesses to a TensorArray is a float.
 _ALWAYS = {
     "DT_BOOL": re.compile(
         r"(Not)?Equal|(Less|Greater)(Equal)?|Logical(And|Or|Not)|Any|All|LoopCond|Is(Finite|Inf|Nan)|InTopK(V2)?"
@@ -66,7 +66,7 @@ _ALWAYS = {
     "DT_FLOAT": re.compile(r"TensorArray(Write|Scatter|Split)V[23]"),
 }
 _OTHERWISE = {"DT_INT32": re.compile(r"Rank|Size|ShapeN?"), "DT_INT64": re.compile(r"Where|ArgM(ax|in)|Multinomial")}
-#: The attribute that says the type of all outputs but the first, and what that is without it.
+#: The attribute with the type of all outputs but the first, and the default type.
 _SECOND = {
     **dict.fromkeys((f"FusedBatchNorm{end}" for end in ("V2", "V3", "GradV2", "GradV3")), ("U", "DT_FLOAT")),
     **dict.fromkeys(("Merge", "RefMerge", "Unique", "UniqueV2", "UniqueWithCounts"), ("out_idx", "DT_INT32")),
@@ -74,13 +74,13 @@ _SECOND = {
     **dict.fromkeys(("TensorArrayV3", "TensorArrayGradV3"), ("", "DT_FLOAT")),
     "MaxPoolWithArgmax": ("Targmax", "DT_INT64"),
 }
-#: Operations whose output 0 names a state that is a variable, or another one.
+#: Operations whose output 0 is a reference to a variable, or to another state.
 VARIABLE = re.compile(r"Variable(V2)?|TemporaryVariable")
 _STATE = re.compile(
     r"\w*HandleOp|(Stack|TensorArray(Grad)?|Iterator|OneShotIterator|(Mutable)?(Dense)?HashTable(OfTensors)?"
     r"|\w*(Queue|Reader|Dataset)|SummaryWriter|ConditionalAccumulator)(V[0-9])?"
 )
-#: Operations whose output 0 is the reference that they take as their first input, and all that take one there.
+#: Operations that return the reference taken as their first input, and all operations that take one there.
 _HANDS_ON = re.compile(
     r"Assign(Add|Sub)?|(Sparse)?Apply\w+|Scatter(Nd)?(Add|Sub|Mul|Div|Min|Max|Update)"
     r"|Ref(Identity|Switch|Merge|Enter|Exit|NextIteration)"
@@ -88,7 +88,7 @@ _HANDS_ON = re.compile(
 _TAKES = re.compile(
     rf"{_HANDS_ON.pattern}|CountUpTo|IsVariableInitialized|DestroyTemporaryVariable|(TensorArray|Stack|Queue|Reader)\w+"
 )
-#: How many inputs optimisers take by reference, a variable and what they keep of it; the others take one.
+#: Optimisers by the number of inputs taken by reference, a variable and its states; other operations take one.
 _SLOTS = {
     2: re.compile(r"(Sparse)?Apply(Momentum|(Proximal)?Adagrad(V2)?|(Add|Power)Sign)"),
     3: re.compile(r"(Sparse)?Apply(Adam|AdaMax|Adadelta|AdagradDA|RMSProp|Ftrl(V2)?)"),
@@ -102,7 +102,7 @@ FREE = re.compile(
     r"|(Save|Restore)(V2)?|ShardedFilename|MergeV2Checkpoints"
 )
 _PRODUCT = re.compile(r"(Sparse|Batch|_Fused|_FusedBatch)?MatMul(V[23])?")
-#: Which input of a convolution has its output channels, None for its output; and the same for its filter.
+#: The input of a convolution that has the output channels, and the input that is its filter; None: its output.
 _CONVOLUTIONS = {
     f"{fused}{name}{end}": sides
     for name in ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
@@ -115,17 +115,17 @@ _CONVOLUTIONS = {
         ("", "BackpropFilterV2", (2, None)),
     )
 }
-#: Which input of a pooling, or of its gradient, the window is counted for; None for its output.
+#: The input of a pooling, or of its gradient, whose elements each count a window; None: its output.
 _POOLINGS = {
     **dict.fromkeys(("MaxPool", "MaxPoolV2", "MaxPoolWithArgmax", "AvgPool", "MaxPool3D", "AvgPool3D"), None),
     **dict.fromkeys(("AvgPoolGrad", "AvgPool3DGrad"), 1),
     **dict.fromkeys(("MaxPoolGrad", "MaxPoolGradV2", "MaxPool3DGrad"), 2),
 }
 _SUMS = {"AddN", "AccumulateNV2"}
-#: What hands on some elements of a larger tensor, and what no shape tells the operations of.
+#: Operations that select elements of a larger tensor, and those whose count does not follow from shapes.
 _PICKS = re.compile(r"(Resource)?Gather(V2|Nd)?|(Strided)?Slice")
-#: What is known to take one operation an element, and so are its gradients; what is not, is counted so and told.
-_ONE_AN_ELEMENT = (
+#: Operations known to take one operation per element, as do their gradients; unknown ones count so with a note.
+_ONE_PER_ELEMENT = (
     "Add AddN AccumulateN Sub Mul MulNoNan Div DivNoNan RealDiv FloorDiv TruncateDiv Mod FloorMod TruncateMod"
     " BiasAdd Pow Xdivy Xlogy SquaredDifference Minimum Maximum Abs ComplexAbs Neg Sign Square Sqrt Rsqrt Inv"
     " Reciprocal Exp Expm1 Log Log1p Floor Ceil Round Rint Sin Cos Tan Asin Acos Atan Atan2 Sinh Cosh Tanh Asinh"
@@ -147,7 +147,7 @@ _ONE_AN_ELEMENT = (
     r" Stack(Push|Pop) Queue\w+ Reader\w+ Iterator\w+ \w+Summary String\w+ AsString ReadFile WriteFile Encode\w+"
     r" Decode\w+ Parse\w+"
 )
-_KNOWN = re.compile(rf"({_ONE_AN_ELEMENT.replace(' ', '|')})(Grad)?(V[0-9])?")
+_KNOWN = re.compile(rf"({_ONE_PER_ELEMENT.replace(' ', '|')})(Grad)?(V[0-9])?")
 _UNTOLD = re.compile(
     r"CudnnRNN\w*|(Block)?LSTM\w*|GRU\w+|_?Quantized(Fused)?(MatMul|Conv2D|DepthwiseConv2D)\w*|SparseTensorDenseMatMul"
     r"|(Batch)?(Cholesky|Matrix(Inverse|Determinant|(Triangular)?Solve\w*)|Svd|Qr|SelfAdjointEig(V2)?)(Grad)?"
@@ -157,15 +157,15 @@ _UNTOLD = re.compile(
 class Operations:
     """Compute cost and output size of nodes; every error names the node.
 
-    ``nodes``   of the graph, their attributes in one dictionary each
-    ``batch``   what stands for unknown dimensions; None: they are errors
-    ``fail``    makes the error of a node from what was expected
+    ``nodes``   nodes of the graph, each with its attributes in one dictionary
+    ``batch``   size of unknown dimensions; None: these are errors
+    ``fail``    makes the error of a node from its expectation
     """
 
     def __init__(self, nodes: Sequence[Message], batch: int | None, fail: Callable[[int, str], InputError]) -> None:
         self._nodes, self._batch, self._fail = nodes, batch, fail
         self._types: dict[Input, str | None] = {}
-        #: Operations that `count` did not know, and how many nodes have each.
+        #: Number of nodes of each operation unknown to `count`.
         self.unknown: Counter[str] = Counter()
 
     def size(self, node: int, port: int) -> float:
@@ -193,7 +193,7 @@ class Operations:
             return float(prod(self._output(node, 0)))
         if _UNTOLD.fullmatch(op):
             found = f"found the operation {describe(op)}"
-            self._refuse(node, f"expected what shapes tell the operations of, or `--weights random`, {found}")
+            self._refuse(node, f"expected an operation with a known cost, or `--weights random`, {found}")
         if not _KNOWN.fullmatch(op):
             self.unknown[op] += 1
         return self._one_an_element(node, inputs)
@@ -227,7 +227,7 @@ class Operations:
         return prod(window)
 
     def _indices(self, node: int, inputs: Sequence[Input]) -> float:
-        """Operations of an Einsum: a multiplication and an addition for each value of all its indices."""
+        """Operations of an Einsum: a multiplication and an addition per combination of its indices."""
         equation = self._attribute(node, "equation").get("s", b"").decode(errors="replace").replace(" ", "")
         terms = equation.split("->")[0].split(",")
         sizes: dict[str | int, int] = {}
@@ -244,11 +244,11 @@ class Operations:
         return prod(map(float, sizes.values())) * (2.0 if len(inputs) > 1 else 1.0)
 
     def names_state(self, node: int, port: int) -> bool:
-        """Return whether an output is a handle to a resource that does not move."""
+        """True if an output is a handle to a resource, which does not move."""
         return self._type(node, port) in ("DT_RESOURCE", "DT_RESOURCE_REF")
 
     def stays(self, node: int, place: int, given: Input) -> bool:
-        """Return whether this input of a node is a variable taken by reference, or a resource."""
+        """True if this input of a node is a variable taken by reference, or a resource."""
         if self.names_state(*given):
             return True
         giver, taker = self._nodes[given[0]]["op"], self._nodes[node]["op"]
@@ -261,7 +261,7 @@ class Operations:
         """Return the length of the inner dimension of a matrix product."""
         shape = self._input(node, inputs, 0)
         if len(shape) < 2:
-            self._refuse(node, f"expected two dimensions of what it multiplies, found {len(shape)}")
+            self._refuse(node, f"expected factors with two dimensions, found {len(shape)}")
         turned = any(self._attribute(node, key).get("b", False) for key in ("transpose_a", "adj_x"))
         return shape[-2 if turned else -1]
 
@@ -299,7 +299,7 @@ class Operations:
         return known
 
     def _shapes(self, node: int) -> list[Message] | None:
-        """Shapes of all outputs as the graph carries them; None if it does not."""
+        """The shapes of all outputs in the graph; None if it has none."""
         attributes = self._nodes[node]["attr"]
         if "_output_shapes" in attributes:
             shapes: list[Message] = self._attribute(node, "_output_shapes").get("list", {}).get("shape", [])
@@ -316,7 +316,7 @@ class Operations:
         return self._types[node, port]
 
     def _said_type(self, node: int, port: int) -> str | None:
-        """The type of an output; None if the graph does not say."""
+        """The type of an output; None if the graph does not have it."""
         op = self._nodes[node]["op"]
         if not port and _STATE.fullmatch(op):
             return "DT_RESOURCE"

@@ -1,6 +1,6 @@
-"""Reads protocol buffers written as text, in one pass over the text and with a schema that says what to keep.
+"""Reads protocol buffers in text format, in one pass, with a schema of the fields to keep.
 
-The grammar is that of https://protobuf.dev/reference/protobuf/textformat-spec, without what no graph file has:
+The grammar is that of https://protobuf.dev/reference/protobuf/textformat-spec without features that no graph file uses:
 extensions, expanded Any messages, lists of messages, and numbers with a fraction.
 """
 
@@ -14,15 +14,15 @@ from typing import Any, NoReturn
 from instances.errors import InputError, TooLarge
 from instances.files.jsonfile import line_and_column
 
-MOST_VALUES = 1 << 24  # and messages, each of which takes up to 250 bytes of memory
+MAX_VALUES = 1 << 24  # values and messages; each takes up to 250 bytes of memory
 #: Under this key a message has the index of its first character in the text.
 AT = "@"
-#: What the schema says of fields that are checked for their syntax and dropped, messages with all that is in them.
+#: Schema of a field that is dropped after a check of its syntax; a message is dropped with all its content.
 SKIPPED = None
 
 
 class Word(str):
-    """The kind of a field of an enumeration: the name of a value, or its number as it stands there."""
+    """The kind of an enumeration field: the name of a value, or its number as written."""
 
 
 #: A field's kind: int (64 bits, signed), str, bytes, bool or `Word`; a schema for a message; one of them in a list if
@@ -58,20 +58,20 @@ _BOOLEANS = {"true": True, "True": True, "t": True, "1": True, "false": False, "
 
 
 def parse(text: str, source: str, schema: Schema) -> Message:
-    """The message that ``text`` holds: what its fields are in the schema, lists of values for fields that may repeat.
+    """Parse the message in ``text``: fields as in the schema, with lists of values for fields that may repeat.
 
-    Raises InputError with the line and column for what is no text of this schema: a field that it does not know,
-    one that is there twice, a value of another kind, a string or brace that is not closed. More than `MOST_VALUES`
+    Raises InputError with the line and column if the text does not fit the schema: an unknown field, a repeated one, a
+    value of the wrong kind, an unclosed string or brace. More than `MAX_VALUES`
     values are refused.
     """
-    if len(text) > MOST_VALUES and sum(map(text.count, "{<:,")) > MOST_VALUES:
-        raise TooLarge(source, "", f"expected at most {MOST_VALUES} values and messages")
+    if len(text) > MAX_VALUES and sum(map(text.count, "{<:,")) > MAX_VALUES:
+        raise TooLarge(source, "", f"expected at most {MAX_VALUES} values and messages")
     return _Parser(text, source, schema).message()
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A message that is being read: the brace that opened it, what it is, and what its fields may be."""
+    """A message being read: its opening brace, its content, and the schema of its fields."""
 
     brace: str
     message: Message
@@ -98,11 +98,11 @@ class _Parser:
             else:
                 self._add(field)
         if len(self._places) > 1:
-            self._refuse(self._places[-1].message[AT], "expected a message that is closed")
+            self._refuse(self._places[-1].message[AT], "expected the message to be closed")
         return self._places[0].message
 
     def _add(self, field: re.Match[str]) -> None:
-        """Keep the values of a field, or begin with the message that it is."""
+        """Keep the values of a field, or begin to read its message."""
         name, place = field["name"], self._places[-1]
         kind, repeats = self._kind(field, place.schema)
         values = [self._open(field, kind)] if field.lastgroup == "open" else self._scalars(field, kind)
@@ -126,7 +126,7 @@ class _Parser:
         return (kind[0], True) if isinstance(kind, list) else (kind, False)
 
     def _open(self, field: re.Match[str], kind: Kind) -> Message:
-        """The message that a field begins with, still without its fields."""
+        """Begin the message of a field."""
         if kind is not SKIPPED and not isinstance(kind, dict):
             self._refuse(field.start("open"), f"expected {_a(kind)} for {field['name']}, found a message")
         message: Message = {AT: field.start("name")}
@@ -156,7 +156,7 @@ class _Parser:
         elif scalar[0] in "\"'":
             value = _string([match[0][1:-1] for match in _TEXTS.finditer(scalar)], kind)
         if value is None:
-            line = " ".join(scalar.split())  # there may be a comment after the sign
+            line = " ".join(scalar.split())  # a comment may follow the sign
             found = line if len(line) <= 40 else f"{line[:37]}..."
             self._refuse(position, f"expected {_a(kind)}, found {found}")
         return value
@@ -185,8 +185,8 @@ def _a(kind: Kind) -> str:
 
 
 def _integer(scalar: str) -> int | None:
-    """A literal's value; None for one of another kind or of more than 64 bits."""
-    if len(scalar) < 19 and scalar[0] != "0" and scalar.isdecimal():  # most of them
+    """A literal's value; None for another kind or more than 64 bits."""
+    if len(scalar) < 19 and scalar[0] != "0" and scalar.isdecimal():  # the most common case
         return int(scalar)
     literal = _INTEGER.fullmatch(scalar)
     if literal is None or len(scalar) > 1000:  # gaps and comments after the sign count
@@ -198,7 +198,7 @@ def _integer(scalar: str) -> int | None:
 
 
 def _string(parts: Sequence[str], kind: type) -> str | bytes | None:
-    """Adjacent literals without their quotes; None if an escape is bad, or a text's bytes are no UTF-8."""
+    """The concatenation of adjacent literals; None if an escape is invalid, or a text is not UTF-8."""
     joined = "".join(parts)
     if "\\" not in joined:
         return joined if kind is str else joined.encode()
@@ -210,7 +210,7 @@ def _string(parts: Sequence[str], kind: type) -> str | bytes | None:
 
 
 def _unescaped(match: re.Match[bytes]) -> bytes:
-    """The bytes that an escape sequence stands for; ValueError if it stands for none."""
+    """The bytes of an escape sequence; ValueError if it is invalid."""
     octal, hexadecimal, short, long, letter, _ = match.groups()
     if letter:
         return bytes([_LETTERS[letter[0]]])

@@ -3,14 +3,14 @@
 Treatment of the fields of tensorflow/core/framework/cost_graph.proto:
 
 ``id``, ``input_info``  an edge from the node of every input. Several outputs of a node are several tensors: with
-                        ``tensors="every"`` helper nodes after the file's own carry them, so that each counts once a
-                        cut and block (see instances/single_tensors.py); with ``"first"`` a node has only its
-                        output 0, whatever is read, as "Practical Performance Guarantees for Pipelined DNN Inference"
-                        took this data set (Archer et al. 2024, Appendix C.2)
-``control_input``       the node executes after that one; nothing is sent, which may take a helper node too
-``compute_cost``        work, in microseconds where TensorFlow measured it
-``output_info.size``    size of the tensor in bytes; an output that nothing reads is left out. An alias of an input
-                        has a size like any other: between blocks it has to be sent all the same
+                        ``tensors="every"``, helper nodes after the file's own carry them, so that each counts once
+                        per cut and block (see instances/single_tensors.py); with ``"first"`` a node has only its
+                        output 0, whatever is read, as in "Practical Performance Guarantees for Pipelined DNN
+                        Inference" (Archer et al. 2024, Appendix C.2)
+``control_input``       the node executes after that one; nothing is sent, which may also need a helper node
+``compute_cost``        work, in microseconds if TensorFlow measured it
+``output_info.size``    size of the tensor in bytes; an output without readers is left out. An alias of an input
+                        has a size like any other output: between blocks it must be sent too
 ``persistent_memory_size``  size of the parameters, with the older fields for host and device
 the rest                dropped: device, temporary memory, analytical times, shapes and types. Nodes without any cost
                         such as ``_SOURCE`` stay, so that node i of a solution is node i of the file
@@ -34,7 +34,7 @@ from instances.single_tensors import Operation, Tensor, one_tensor_each
 TRACK = "pipeline"
 OPTIONS: Mapping[str, Option] = {
     "stages": Option(int, "blocks to partition into"),
-    "bandwidth": Option(float, "bytes that blocks exchange in a unit of compute_cost (default: 1)", 1.0),
+    "bandwidth": Option(float, "bytes sent between blocks per unit of compute_cost (default: 1)", 1.0),
     "memory": Option(float, "fast memory of a block in bytes (default: unlimited)"),
     "tensors": Option(str, "outputs of a node that count (default: every)", "every", ("every", "first")),
 }
@@ -57,7 +57,7 @@ _GRAPH: Schema = {"node": [_NODE], "cost": SKIPPED}
 
 
 def read(path: Path, *, stages: int | None, bandwidth: float, memory: float | None, tensors: str) -> pipeline.Instance:
-    """The pipeline of a file, plain or gzip; InputError with line and column for what is no cost graph."""
+    """The pipeline of a file, plain or gzip; InputError with line and column if it is no cost graph."""
     with collector_paused():
         reader = _Reader(decode(read_bytes(path, LARGEST), path), str(path))
         document = {
@@ -71,7 +71,7 @@ def read(path: Path, *, stages: int | None, bandwidth: float, memory: float | No
 
 
 class _Reader:
-    """The nodes of a cost graph, and the number of each by its id."""
+    """The nodes of a cost graph, and their numbers by id."""
 
     def __init__(self, text: str, source: str) -> None:
         self._text, self._source = text, source
@@ -101,7 +101,7 @@ class _Reader:
         return made
 
     def _refuse_cycle(self, made: list[Operation]) -> None:
-        """Raise InputError if nodes of the file read each other in a cycle, before helper nodes stand between them."""
+        """Raise InputError if nodes of the file are on a cycle, before helper nodes are inserted."""
         pairs = [
             (producer, consumer)
             for producer, operation in enumerate(made)
@@ -127,7 +127,7 @@ class _Reader:
         )
 
     def _sum(self, message: Message, fields: Iterable[str]) -> int:
-        """The sum of fields that have to be at least 0."""
+        """The sum of fields, each of which must be at least 0."""
         values = {field: message.get(field, 0) for field in fields}
         for field, value in values.items():
             if value < 0:

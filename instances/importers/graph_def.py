@@ -1,28 +1,28 @@
-"""TensorFlow's graphs (GraphDef, also within a MetaGraphDef) written as text, as data flows to schedule.
+"""TensorFlow's graphs (GraphDef, also within a MetaGraphDef) in text format, as dataflows to schedule.
 
 Treatment of the fields of tensorflow/core/framework/graph.proto and node_def.proto:
 
-``node``        a vertex, node i of the file is vertex i. A call of a function is one vertex; both branches of a
-                condition are executed
-``input``       an edge from the node that makes it; its size is that of all outputs that are read. ``^name`` is an
-                edge of size 0, which only orders, and so is one that names a resource, or a variable by reference
+``node``        node i of the file is vertex i. A function call is one vertex; both branches of a condition are
+                executed
+``input``       an edge from the node that produces it; its size is that of all outputs read. ``^name`` is an edge of
+                size 0, which only orders, and so is one for a resource, or a variable by reference
 ``_class``      nodes with an entry ``loc:@name`` share a device with the node of that name and with each other. So do
-                a node that takes a variable by reference, or a resource, and the one that this comes from, and a node
-                of the device ``@name`` and the node of that name
-``device``      a restriction to the devices that the name means, which may say but a part: see
+                a node that takes a variable by reference, or a resource, and the node that it comes from, and a node
+                with the device ``@name`` and the node of that name
+``device``      a restriction to the devices that the name, possibly a partial one, matches: see
                 instances/importers/_device_specs.py; with ``--placement free`` there are no restrictions
-while loops     with ``--loops once`` one iteration: what NextIteration would hand to Merge goes to Exit instead. Any
-                other cycle is an error
-``--fetch``     only nodes of these names and what they need, as a session runs them. Initialisers and savers, which a
-                step of training does not need, are part of a whole graph
+while loops     with ``--loops once`` one iteration: the input of NextIteration goes to Exit instead of Merge. Any other
+                cycle is an error
+``--fetch``     only nodes of these names and their dependencies, as a session runs them. Without it, the graph includes
+                initialisers and savers, which a training step does not need
 ``attr``        types and shapes, for sizes in bytes and operations to compute: see instances/importers/_operations.py.
-                With ``--weights random`` all are whole numbers from 1 to 100 instead, as Section 5.1 of Mayer et al.
-                (DIDL 2017) draws them for such graphs
+                With ``--weights random`` all are random whole numbers from 1 to 100 instead, as in Section 5.1 of
+                Mayer et al. (DIDL 2017)
 the rest        dropped
 
 Devices are drawn as in Section 5.1, named as tasks of one CPU and four GPUs each, or come from a file (``--machine``).
-With speeds in operations per second and bandwidths in bytes per second, costs are seconds; drawn devices have speeds of
-no unit, which go with drawn weights.
+With speeds in operations per second and bandwidths in bytes per second, costs are seconds; random devices have speeds
+without a unit, for random weights.
 """
 
 from __future__ import annotations
@@ -51,18 +51,20 @@ from instances.importers._text_proto import AT, SKIPPED, Message, Schema, Word, 
 TRACK = "scheduling"
 TELLS = True
 OPTIONS: Mapping[str, Option] = {
-    "devices": Option(int, "how many to draw (default: 50)"),
+    "devices": Option(int, "number of random devices (default: 50)"),
     "machine": MACHINE,
     "seed": SEED,
     "weights": Option(
-        str, "of vertices and edges: from shapes, or drawn (default: shapes)", "shapes", ("shapes", "random")
+        str, "weights of vertices and edges: from shapes, or random (default: shapes)", "shapes", ("shapes", "random")
     ),
-    "batch": Option(int, "what stands for dimensions that are unknown (default: they are errors)"),
+    "batch": Option(int, "size of unknown dimensions (default: these are errors)"),
     "loops": Option(
         str, "while loops: an error, or one iteration of each (default: refused)", "refused", ("refused", "once")
     ),
-    "fetch": Option(str, "nodes to run, with all that they need, separated by commas (default: all nodes)"),
-    "placement": Option(str, "what device names in the graph are (default: kept)", "kept", ("kept", "free")),
+    "fetch": Option(str, "nodes to run with their dependencies, separated by commas (default: all nodes)"),
+    "placement": Option(
+        str, "device names in the graph: restrictions, or ignored (default: kept)", "kept", ("kept", "free")
+    ),
 }
 LARGEST = 256 << 20  # bytes of a file
 LONGEST = 200  # characters of a name in an error
@@ -135,10 +137,10 @@ def read(
     tell: Callable[[str], None] = lambda _: None,
     **options: Any,
 ) -> scheduling.Instance:
-    """The data flow of a file, plain or gzip; InputError with line and column for what is no graph.
+    """The dataflow of a file, plain or gzip; InputError with line and column if it is no graph.
 
     ``options`` are ``batch``, ``fetch``, ``loops`` and ``placement``. ``tell`` is called with a sentence on classes
-    that name no node, on operations that are not known, and on weights whose units the devices do not have.
+    that name no node, on unknown operations, and on weights with units that the devices do not have.
     """
     batch = options["batch"]
     if batch is not None and batch < 1:
@@ -161,7 +163,7 @@ def read(
 
 
 class _Graph:
-    """The nodes of a graph, and what each reads."""
+    """The nodes of a graph and their inputs."""
 
     def __init__(self, text: str, source: str, batch: int | None, fetch: str | None, *, once: bool) -> None:
         self._text, self._source = text, source
@@ -177,10 +179,10 @@ class _Graph:
         self._number: dict[str, int] = {}
         for number, node in enumerate(self._nodes):
             self._check(number, node)
-        self._named = set(self._number)  # also what is not fetched
+        self._named = set(self._number)  # including nodes that are not fetched
         if fetch is not None:
             self._keep(fetch.split(","))
-        #: Of each node: its inputs in their order, and the nodes that come before it whatever they make.
+        #: Inputs of each node in their order, and the nodes that only precede it.
         self._inputs: list[list[Input]] = []
         self._before: list[list[int]] = []
         self._next: dict[int, int] = {}  # the NextIteration that each Merge would read
@@ -192,7 +194,7 @@ class _Graph:
 
     @property
     def names(self) -> list[str]:
-        """Of the nodes, in their order in the file."""
+        """The names of the nodes, in file order."""
         return [node["name"] for node in self._nodes]
 
     def _check(self, number: int, node: Message) -> None:
@@ -205,7 +207,7 @@ class _Graph:
         node["attr"] = {entry.get("key", ""): entry.get("value", {}) for entry in node.get("attr", ())}
 
     def _keep(self, wanted: list[str]) -> None:
-        """Drop all nodes but those of these names, or of outputs such as name:0, and what they need."""
+        """Drop all nodes except those of these names, or of outputs such as name:0, and their dependencies."""
         for name in wanted:
             if _tail(name) not in self._number:
                 expected = "expected names of nodes, separated by commas"
@@ -213,7 +215,7 @@ class _Graph:
         needed, ahead = set[str](), list(map(_tail, wanted))
         while ahead:
             name = ahead.pop()
-            if name in self._number and name not in needed:  # an input that is no node is refused later
+            if name in self._number and name not in needed:  # inputs without a node are refused later
                 needed.add(name)
                 ahead += map(_tail, self._nodes[self._number[name]].get("input", ()))
         self._nodes = [node for node in self._nodes if node["name"] in needed]
@@ -241,7 +243,7 @@ class _Graph:
         self._before.append(before)
 
     def _leave_loops(self) -> None:
-        """Let Exit read what the one iteration hands on, which came back to it through Merge and Switch."""
+        """Let Exit read the input of NextIteration, which would reach it through Merge and Switch."""
         for number, node in enumerate(self._nodes):
             inputs = self._inputs[number]
             if node["op"] in _EXITS and inputs:
@@ -257,7 +259,7 @@ class _Graph:
             raise self._error(cycle[1], no_cycle([_quoted(self._nodes[number]["name"]) for number in cycle]))
 
     def drawn(self, draws: Draws) -> tuple[list[Any], list[list[Any]]]:
-        """Complexities and edges, each drawn but for edges that only order, or name what stays where it is."""
+        """Random complexities and sizes, except for edges that only order or carry references."""
         edges = self._edges()
         sizes = plain(drawn_weights(draws, len(edges)))
         complexity = plain(drawn_weights(draws, len(self._nodes)))
@@ -266,25 +268,25 @@ class _Graph:
         ]
 
     def counted(self) -> tuple[list[Any], list[list[Any]]]:
-        """Complexities and edges as types and shapes have them."""
+        """Complexities and edges from types and shapes."""
         operations = self._operations
         for number, node in enumerate(self._nodes):
             called = (value.get("func") or value.get("list", {}).get("func") for value in node["attr"].values())
             if node["op"] in self._functions or any(called):
-                expected = "expected no call of a function, whose operations are not counted, or `--weights random`"
+                expected = "expected no function call, as its operations are not counted, or `--weights random`"
                 raise self._error(number, f"{expected}, found the operation {_quoted(node['op'])}")
         edges = [[u, v, sum(operations.size(u, port) for port in ports)] for (u, v), ports in self._edges().items()]
         return [operations.count(number, inputs) for number, inputs in enumerate(self._inputs)], edges
 
     def doubts(self, *, shapes: bool, drawn: bool) -> Iterator[str]:
-        """A sentence for each thing of the graph that may not be what it seems, with ``shapes`` for weights."""
+        """Warnings about the graph, with ``shapes`` about its weights too."""
         classes = Counter(name for n, node in enumerate(self._nodes) for name in self._beside(n, node))
         for name, count in classes.items():
             if name not in self._named:
                 yield f"{_many(count)} of the class {_quoted(f'loc:@{name}')}, which names no node of the graph"
         if shapes:
             for op, count in self._operations.unknown.items():
-                yield f"{_many(count)} of the unknown operation {_quoted(op)} counted as one operation an element"
+                yield f"{_many(count)} of the unknown operation {_quoted(op)} counted as one operation per element"
         if shapes and drawn:
             yield (
                 "weights are operations and bytes, but speeds and bandwidths are drawn and have no unit, nor has a"
@@ -292,7 +294,7 @@ class _Graph:
             )
 
     def _edges(self) -> dict[tuple[int, int], list[int]]:
-        """Outputs of its tail that each edge carries."""
+        """The outputs of its tail that each edge carries."""
         edges: dict[tuple[int, int], dict[int, None]] = {}
         for head, inputs in enumerate(self._inputs):
             for place, (tail, port) in enumerate(inputs):
@@ -304,7 +306,7 @@ class _Graph:
         return {ends: list(ports) for ends, ports in edges.items()}
 
     def colocation(self) -> list[int | None]:
-        """The group of each node that has to be with others, the groups numbered as their first nodes lie."""
+        """The colocation group of each node, numbered in order of first nodes."""
         together = list(range(len(self._nodes)))
 
         def root(number: int) -> int:
@@ -313,7 +315,7 @@ class _Graph:
                 number = together[number]
             return number
 
-        first = dict(self._number)  # a class is called like a node, which need not be there
+        first = dict(self._number)  # a class has the name of a node, which may not exist
         for number, node in enumerate(self._nodes):
             for name in self._beside(number, node):
                 together[root(number)] = root(first.setdefault(name, number))
@@ -326,7 +328,7 @@ class _Graph:
         return [order.setdefault(r, len(order)) if members[r] > 1 else None for r in roots]
 
     def _beside(self, number: int, node: Message) -> list[str]:
-        """Names that a node is colocated with."""
+        """Names of the nodes that a node is colocated with."""
         classes = node["attr"].get("_class", {}).get("list", {}).get("s", ())
         names = [text[5:].decode(errors="replace") for text in classes if text.startswith(b"loc:@")]
         device = node.get("device", "")
@@ -373,7 +375,7 @@ class _Graph:
 
 
 def _tail(text: str) -> str:
-    """The name of the node that an input, or an output to fetch, comes from."""
+    """The name of the node of an input, or of an output to fetch."""
     return text.removeprefix("^").partition(":")[0]
 
 
@@ -382,5 +384,5 @@ def _many(count: int) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A name as it stands, but for what is no character to print, and for all but the beginning of a long one."""
+    """A name in quotes, with unprintable characters escaped and a long one truncated."""
     return repr(text if len(text) <= LONGEST else f"{text[:LONGEST]}...")

@@ -1,13 +1,13 @@
 """Graphs of "Efficient Algorithms for Device Placement of DNN Graph Operators" (NeurIPS 2020) read as pipelines.
 
-Accelerators become stages, times on an accelerator work, and communication costs tensors. In both problems a device
-pays for its work and once for each tensor that it sends or receives, so a partition costs as much as its slowest
-accelerator takes. Differences:
+Accelerators become stages, times on an accelerator become work, and communication costs become tensors. In both
+problems a device pays for its work and once for each tensor that it sends or receives, and the cost of a partition is
+the time of its slowest device. Differences:
 
 CPUs                a pipeline has none; a node that no accelerator supports is refused
 memory              in the file a hard limit on the total size of an accelerator's nodes; in a pipeline, parameters
-                    beyond the memory are streamed. The limit counts only if a bandwidth is given, which converts
-                    communication costs to bytes; else the bandwidth is 1, tensor sizes are times and memory is
+                    beyond the memory are streamed. The limit applies only if a bandwidth is given, which converts
+                    communication costs to bytes; otherwise the bandwidth is 1, tensor sizes are times and memory is
                     unlimited
 colour classes      nodes of a colour, and nodes on a cycle with such a class, are contracted to one node: no partition
                     with an acyclic quotient graph can separate them. The tensors of the members stay separate,
@@ -32,13 +32,13 @@ from instances.placement_as_pipeline import as_pipeline
 TRACK = "pipeline"
 OPTIONS: Mapping[str, Option] = {
     "stages": Option(int, "blocks to partition into (default: as many as the file has accelerators)"),
-    "bandwidth": Option(float, "bytes per unit of time between blocks, for the memory to count (default: it does not)"),
-    "part": Option(str, "nodes to take of a graph for training (default: whole)", "whole", ("whole", "forward")),
+    "bandwidth": Option(float, "bytes per unit of time between blocks; without it, memory is unlimited"),
+    "part": Option(str, "part of a training graph to take (default: whole)", "whole", ("whole", "forward")),
 }
 
 
 def read(path: Path, *, stages: int | None, bandwidth: float | None, part: str) -> Any:
-    """Read a file, plain or gzip, as a pipeline; InputError for a graph that is none."""
+    """Read a file, plain or gzip, as a pipeline; InputError for a graph that has none."""
     pipeline = track_module(TRACK)
     columns = as_pipeline(read_json(path), str(path), bandwidth, forward_only=part == "forward")
     return pipeline.parse({"format": pipeline.FORMAT, **columns}, str(path), stages)

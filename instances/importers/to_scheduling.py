@@ -1,28 +1,28 @@
-"""Instances of the other tracks as data flows to schedule.
+"""Instances of the other tracks as dataflows to schedule.
 
-A vertex is a node, node i of the file is vertex i, and an edge has a tensor of its own: what several nodes read is sent
-to each. The cost is the time of one sample instead of the slowest device, so that nothing gains by working on several
-samples at once. FILE may be an id from ``shardmark list instances``.
+Node i of the file is vertex i, and each edge has its own tensor: a tensor with several readers is sent to each. The
+cost is the time of one sample instead of the load of the slowest device, so that processing several samples at once
+gains nothing. FILE may be an id from ``shardmark list instances``.
 
-Of a pipeline: complexities are work, sizes those of the tail's output. There are as many devices of speed 1 as stages,
-and the bandwidth between any two is that of the file. Parameters and memory are dropped: memory holds parameters there,
-here it holds what waits to be read.
+Pipeline: complexities are work, and the size of an edge is that of the tail's output. There are as many devices of
+speed 1 as stages, with the file's bandwidth between any two. Parameters and memory are dropped: there the memory holds
+parameters, here it holds tensors that wait for their readers.
 
-Of a placement: accelerators have speed 1, complexities are times on an accelerator. CPUs have the speed at which all
-nodes that accelerators support take there, in sum, as long as the file says; on a CPU, a single one of them may take
-more or less than it says. Nodes that accelerators do not support are restricted to CPUs and take as long as it says.
-Sizes are times of transfers: a tensor takes that once between an accelerator and a CPU, twice between accelerators, by
-way of a CPU's memory, and between CPUs next to nothing. Colour classes are colocated; artificial edges have size 0.
-Sizes of nodes and memory are dropped, and so are all options.
+Placement: accelerators have speed 1, and complexities are times on an accelerator. The speed of CPUs is such that the
+supported nodes take as long there in total as the file says; a single node may take more or less. Nodes that
+accelerators do not support are restricted to CPUs and take exactly as long as the file says. Sizes are times of
+transfers: a tensor takes its size between an accelerator and a CPU, twice that between accelerators (through a CPU's
+memory), and almost nothing between CPUs. Colour classes are colocated; artificial edges have size 0. Sizes of nodes,
+memory and all options are dropped.
 
-Of intraop: a device stands for a whole mesh of chips, as all of them work on each node together. A node has its
-cheapest strategy, the first if there are several; its cost is the complexity, and its memory the size of what the node
-sends. The first node of an edge, by the beginning of its interval and its number, sends to all others of it. Costs of
-edges, all other strategies, intervals and the memory limit are dropped.
+Intraop: a device stands for a whole mesh of chips, as all chips work on each node together. A node takes its cheapest
+strategy, the first one among ties; the strategy's cost is the complexity, and its memory is the size of the node's
+output. The first node of an edge, by the beginning of its interval and its number, sends to all others. Costs of edges,
+all other strategies, intervals and the memory limit are dropped.
 
-Other devices are drawn as in Section 5.1 of Mayer et al. (DIDL 2017) with ``--devices``, or come from a file
-(``--machine``): a pipeline then keeps its weights only, an instance of intraop needs them, and a placement, whose
-devices are of two kinds, is refused.
+With ``--devices``, devices are drawn as in Section 5.1 of Mayer et al. (DIDL 2017); with ``--machine`` they come from a
+file. A pipeline then keeps only its weights; an instance of intraop needs one of the two; a placement, which has two
+kinds of devices, is refused.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from instances.errors import InputError
 from instances.files.columns import plain
 from instances.files.jsonfile import collector_paused, read_json
 from instances.importers import Option
-from instances.importers._machines import MACHINE, MOST_DEVICES, SEED, Machine, machine_of, seeded
+from instances.importers._machines import MACHINE, MAX_DEVICES, SEED, Machine, machine_of, seeded
 
 TRACK = "scheduling"
 OPTIONS: Mapping[str, Option] = {
-    "devices": Option(int, "how many to draw (default: the file's own devices)"),
+    "devices": Option(int, "number of random devices (default: the file's own devices)"),
     "machine": MACHINE,
     "seed": SEED,
 }
-#: Bandwidth between CPUs if that between a CPU and an accelerator is 1: a link has to take some time.
+#: Bandwidth between CPUs, relative to that between a CPU and an accelerator: transfers must take some time.
 FAST = 1e9
 
 
 def read(path: Path, *, devices: int | None, machine: Path | None, seed: int) -> scheduling.Instance:
-    """The data flow of a file, plain or gzip, or of an id of the catalog; InputError for a track that has none."""
+    """The dataflow of a file, plain or gzip, or of an id of the catalog; InputError for an instance without one."""
     draws = seeded(seed)
     other = None if devices is None and machine is None else machine_of(machine, devices, draws)
     count = None if other is None else len(other["devices"]["speed"])
@@ -62,7 +62,7 @@ def read(path: Path, *, devices: int | None, machine: Path | None, seed: int) ->
 
 
 def converted(found: Any, other: Machine | None = None) -> scheduling.Instance:
-    """The data flow of an instance of another track, on ``other`` devices than its own if there are any."""
+    """The dataflow of an instance of another track, on ``other`` devices if given, else on its own."""
     with collector_paused():
         if found.track == "pipeline":
             document = _of_pipeline(found, other)
@@ -76,7 +76,7 @@ def converted(found: Any, other: Machine | None = None) -> scheduling.Instance:
 
 
 def _load(path: Path, entry: catalog.Entry | None, stages: int | None) -> Any:
-    """The instance of a file; a pipeline that does not say into how many stages gets one for each device."""
+    """The instance of a file; a pipeline without a number of stages gets one per device."""
     if entry is not None:
         return load(path, entry.track, **entry.options)
     document = read_json(path)
@@ -87,7 +87,7 @@ def _load(path: Path, entry: catalog.Entry | None, stages: int | None) -> Any:
 
 def _expected(track: str) -> str:
     if track == "placement":
-        return "expected no other devices for a placement, whose times are those of its accelerators and CPUs"
+        return "expected no other devices for a placement, whose times are for its accelerators and CPUs"
     if track == "intraop":
         return "expected `--devices N` or `--machine FILE` for an instance of intraop, which names no devices"
     return f"expected an instance of another track, found {track}"
@@ -100,18 +100,20 @@ def _of_pipeline(found: Any, other: Machine | None) -> dict[str, Any]:
 
 
 def _stages(found: Any) -> Machine:
-    """One device a stage, all alike."""
-    if found.stages > MOST_DEVICES:
-        raise InputError(found.source, "stages", f"expected at most {MOST_DEVICES}, one a device, found {found.stages}")
+    """One device per stage, all equal."""
+    if found.stages > MAX_DEVICES:
+        raise InputError(
+            found.source, "stages", f"expected at most {MAX_DEVICES}, one per device, found {found.stages}"
+        )
     devices = {"name": [f"stage-{stage}" for stage in range(found.stages)], "speed": [1] * found.stages}
     return {"devices": devices, "bandwidth": found.bandwidth}
 
 
 def _of_placement(found: Any) -> dict[str, Any]:
     k, cpus = found.accelerators, found.cpus
-    if k + cpus > MOST_DEVICES:
+    if k + cpus > MAX_DEVICES:
         raise InputError(
-            found.source, "maxFPGAs", f"expected at most {MOST_DEVICES} devices with maxCPUs, found {k + cpus}"
+            found.source, "maxFPGAs", f"expected at most {MAX_DEVICES} devices with maxCPUs, found {k + cpus}"
         )
     speed = _cpu_speed(found)
     complexity = np.where(found.supported, found.accelerator_time, found.cpu_time * speed)
@@ -139,7 +141,7 @@ def _cpu_speed(found: Any) -> float:
     on_accelerator, on_cpu = (fsum(column[found.supported].tolist()) for column in both)
     speed = on_accelerator / on_cpu if on_accelerator and on_cpu else 1.0
     if not 0 < speed < inf:
-        expected = "expected times on CPUs and on accelerators that are within 10^300 times each other"
+        expected = "expected total times on CPUs and on accelerators within a factor of 10^300"
         raise InputError(found.source, "nodes", f"{expected}, found sums of {on_cpu:g} and {on_accelerator:g}")
     return speed
 

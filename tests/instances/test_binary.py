@@ -37,7 +37,7 @@ def document(cost: int = 10) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def small_ones_too(monkeypatch, tmp_path):
     """Arrays of any size are kept; the user's cache is a folder of the test."""
-    monkeypatch.setattr(array_cache, "LEAST_BYTES", 0)
+    monkeypatch.setattr(array_cache, "MIN_BYTES", 0)
     monkeypatch.setenv("SHARDMARK_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv(array_cache.VARIABLE, raising=False)
 
@@ -281,7 +281,7 @@ def cached(tmp_path, monkeypatch):
     cache = tmp_path / "cache" / "arrays"
     load(files[0])
     (kept,) = cache.iterdir()
-    monkeypatch.setattr(array_cache, "MOST_BYTES", 5 * kept.stat().st_size // 2)
+    monkeypatch.setattr(array_cache, "MAX_BYTES", 5 * kept.stat().st_size // 2)
     return files, cache
 
 
@@ -324,7 +324,7 @@ def test_what_is_read_is_used_unless_nothing_is_to_be_written(cached, scans, mon
 
 def test_what_is_larger_than_the_cache_may_be_drives_nothing_out(cached, scans, monkeypatch):
     (a, b, _), cache = cached
-    monkeypatch.setattr(array_cache, "MOST_BYTES", 100)
+    monkeypatch.setattr(array_cache, "MAX_BYTES", 100)
     load(b)
     assert len(list(cache.iterdir())) == 1
     load(a)
@@ -400,7 +400,7 @@ def test_switched_off_or_only_read(path, scans, monkeypatch):
 
 
 def test_small_instances_are_not_kept(path, monkeypatch):
-    monkeypatch.setattr(array_cache, "LEAST_BYTES", 1000)
+    monkeypatch.setattr(array_cache, "MIN_BYTES", 1000)
     load(path)
     assert not arrays(path).exists()
 

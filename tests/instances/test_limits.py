@@ -40,9 +40,9 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
         assert parts_of(text) <= 500, "a text with too many parts is parsed"
         return parse(text, **given)
 
-    monkeypatch.setattr(jsonfile, "MOST_VALUES", 500)
-    monkeypatch.setattr(scan, "MOST_INTEGERS", 700)
-    monkeypatch.setattr(_text_proto, "MOST_VALUES", 500)
+    monkeypatch.setattr(jsonfile, "MAX_VALUES", 500)
+    monkeypatch.setattr(scan, "MAX_INTEGERS", 700)
+    monkeypatch.setattr(_text_proto, "MAX_VALUES", 500)
     monkeypatch.setattr(json, "loads", loads)
 
 
@@ -96,7 +96,7 @@ def test_a_command_that_reads_too_many_parts_ends_in_one_sentence(arguments, tmp
 
 
 def test_a_file_at_the_limits_is_read_and_one_above_is_not(monkeypatch):
-    monkeypatch.setattr(jsonfile, "MOST_VALUES", 6)
+    monkeypatch.setattr(jsonfile, "MAX_VALUES", 6)
     assert parse_json("[1,2,3,4,5,6]", "x") == [1, 2, 3, 4, 5, 6]
     with pytest.raises(TooLarge, match="x: expected at most 6 values and keys"):
         parse_json("[1,2,3,4,5,6,7]", "x")
@@ -104,7 +104,7 @@ def test_a_file_at_the_limits_is_read_and_one_above_is_not(monkeypatch):
     assert jsonfile.decode(b"0123456789", "x") == "0123456789"
     with pytest.raises(TooLarge, match="expected only lists of lists of integers in a file of over 10 bytes"):
         jsonfile.decode(b"0123456789a", "x")
-    monkeypatch.setattr(scan, "MOST_INTEGERS", 6)
+    monkeypatch.setattr(scan, "MAX_INTEGERS", 6)
     assert scan.scan([b"[[1,2],[3]]"]).value.tolist() == [1, 2, 3]
     with pytest.raises(TooLarge, match="expected at most 6 integers and rows"):
         scan.scan([b"[[1,2],[3,4]]"])

@@ -131,7 +131,7 @@ def node(text):
             node("control_input: 3 } node { name: 'c' id: 3 control_input: 2"),
             "line 2 column 43: expected a graph without cycles, found 'b' -> 'c' -> 'b'",
         ),
-        ("node {", "line 1 column 1: expected a message that is closed"),
+        ("node {", "line 1 column 1: expected the message to be closed"),
         ("# nothing", "graph.pbtxt: expected at least one node"),
         ('{"nodes": []}', "line 1 column 1: expected a field such as `id: 1` or `node { ... }`"),
         (b"\x0a\x05\x0a\x03abc\xff", "byte 7: expected UTF-8 text"),

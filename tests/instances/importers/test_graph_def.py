@@ -385,7 +385,7 @@ def test_random_weights_need_no_shapes_and_follow_the_seed(tmp_path: Any) -> Non
     assert first.devices == 50
     assert (first.speed.tolist(), first.bandwidth.tolist()) == (again.speed.tolist(), again.bandwidth.tolist())
     assert (first.bandwidth == first.bandwidth.T).all()
-    with pytest.raises(InputError, match="line 5 column 1, node 'd': expected no call of a function"):
+    with pytest.raises(InputError, match="line 5 column 1, node 'd': expected no function call"):
         read(tmp_path, bare.replace("Custom", "Const").replace("a:3", "^a").replace('"b" input', '"^b" input'))
 
 
@@ -397,8 +397,8 @@ def test_what_may_not_be_as_it_seems_is_told(tmp_path: Any) -> None:
     unit = "weights are operations and bytes, but speeds and bandwidths are drawn and have no unit, nor has a cost:"
     assert told == [
         "1 node of the class 'loc:@zz', which names no node of the graph",
-        "2 nodes of the unknown operation 'FancyOp' counted as one operation an element",
-        "1 node of the unknown operation 'FancyOpGrad' counted as one operation an element",
+        "2 nodes of the unknown operation 'FancyOp' counted as one operation per element",
+        "1 node of the unknown operation 'FancyOpGrad' counted as one operation per element",
         f"{unit} `--machine FILE` gives devices, and costs in seconds",
     ]
     told.clear()
@@ -499,7 +499,7 @@ X = made("x", "Relu", shape=(2,))
         (made("m", "MatMul", shape=(2, 2)), "node 'm': expected at least 1 inputs, found 0"),
         (
             X + made("m", "MatMul", "x", "x", shape=(2, 2)),
-            "node 'm': expected two dimensions of what it multiplies, found 1",
+            "node 'm': expected factors with two dimensions, found 1",
         ),
         (
             made("x", "Relu", shape=(2**62, 2)),
@@ -530,7 +530,7 @@ X = made("x", "Relu", shape=(2,))
         ),
         (
             X + made("l", "BlockLSTM", "x", shape=(2,)),
-            "node 'l': expected what shapes tell the operations of, or `--weights random`, found the operation",
+            "node 'l': expected an operation with a known cost, or `--weights random`, found the operation",
         ),
         (
             node("a", "NoOp", device="gpu:0"),
@@ -545,7 +545,7 @@ X = made("x", "Relu", shape=(2,))
             node("a", "NoOp", device="/gpu:0") + node("b", "NoOp", device="/cpu:0", _class=beside("a")),
             "node 'b': expected a device that its colocation group may use, to which 'a' belongs, found '/cpu:0'",
         ),
-        ('node { name: "a" op: "NoOp" ', "line 1 column 1: expected a message that is closed"),
+        ('node { name: "a" op: "NoOp" ', "line 1 column 1: expected the message to be closed"),
         ('node { name: "a', "expected a field such as"),
         ('node { name: "a" op: "NoOp" } }', "line 1 column 31: expected a field, found '}'"),
         ('node { name: "a" op: "NoOp" attr { key: "T" value { type: "DT" } } }', "expected a name without quotes"),

@@ -139,16 +139,16 @@ def test_drawn_instances_keep_their_sums_and_edges(family: str, tmp_path: Any) -
 @pytest.mark.parametrize(
     ("document", "options", "sentence"),
     [
-        (PLACEMENT, {"devices": 3}, "expected no other devices for a placement, whose times are those of its"),
+        (PLACEMENT, {"devices": 3}, "expected no other devices for a placement, whose times are for its"),
         (PIPELINE, {"devices": 0}, "--devices: expected 1 to 2000, found 0"),
-        ({**PIPELINE, "stages": 2001}, {}, "stages: expected at most 2000, one a device, found 2001"),
+        ({**PIPELINE, "stages": 2001}, {}, "stages: expected at most 2000, one per device, found 2001"),
         ({**PLACEMENT, "maxFPGAs": 1999}, {}, "maxFPGAs: expected at most 2000 devices with maxCPUs, found 2001"),
         ({**PIPELINE, "edges": [[0, 1], [1, 0]]}, {}, "expected a graph without cycles"),
         ([1, 2], {}, "expected an instance of one of the tracks"),
         (
             {**PLACEMENT, "nodes": [operator(v, 1e300, 1e-300) for v in range(4)]},
             {},
-            "nodes: expected times on CPUs and",
+            "nodes: expected total times on CPUs and",
         ),
         ({**PLACEMENT, "nodes": [operator(v, 1e-300, 1e300) for v in range(4)]}, {}, "found sums of 4e-300 and 4e+300"),
     ],

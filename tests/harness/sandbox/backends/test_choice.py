@@ -141,7 +141,7 @@ def test_an_isolated_run_maps_kept_arrays_and_cannot_change_them(name, tmp_path,
     monkeypatch.delenv("SHARDMARK_CACHE", raising=False)
     monkeypatch.delenv("SHARDMARK_ARRAYS")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(array_cache, "LEAST_BYTES", 0)
+    monkeypatch.setattr(array_cache, "MIN_BYTES", 0)
     order = order_of(tmp_path, SPOILS_ARRAYS)
     instance = Path(order.instance)
     instance.write_bytes((EMBEDDED / "intraop" / "diamond.json").read_bytes())
