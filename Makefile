@@ -1,4 +1,4 @@
-# Everything a clone needs, two commands: `make benchmark` and `make test`. Each sets itself up. `make help` names all.
+# A clone needs two commands: `make benchmark` and `make test`. Each sets itself up. `make help` lists all targets.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -11,14 +11,14 @@ RUN ?=
 COMMITS ?= 3
 DRAWS ?= 10000
 
-# pip without its own news; versions pinned in constraints.txt, the C core compiled by the pinned cffi
+# pip without its update notice; versions are pinned in constraints.txt, and the pinned cffi compiles the C core
 C_CORE := $(shell find c_src -name '*.[ch]')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
 .PHONY: setup help benchmark run leaderboard test fuzz measure lint format asv instances clean
 
-setup: $(VENV)/base ## the virtual environment, which all others set up by themselves
+setup: $(VENV)/base ## the virtual environment (every other target sets it up)
 
 help: ## this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -33,7 +33,7 @@ $(VENV)/base: pyproject.toml setup.py constraints.txt $(C_CORE) c_src/build.py
 	@$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
-# One stamp per extra: test, lint, asv. Its packages alone, as installing the project again would compile the core again.
+# One stamp per extra: test, lint, asv. Only its packages, as reinstalling the project would compile the core again.
 EXTRA = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$*"])'
 $(VENV)/extra-%: $(VENV)/base
 	@$(INSTALL) $$($(EXTRA))
@@ -48,8 +48,8 @@ run: $(VENV)/base ## the runs of a suite alone
 leaderboard: $(VENV)/base ## the site of runs that are done (RESULTS=results SITE=site)
 	@$(BIN)/shardmark leaderboard --suite '$(SUITE)' --results '$(RESULTS)' --output '$(SITE)'
 
-# Files of tests beside each other, one more than cores, as much of the time is waiting; in their order: sorted by their
-# numbers of tests, the one that takes longest would come last. PYTEST="-n0 -x tests/harness" for one after another.
+# Test files run in parallel, one more than cores, as tests often wait. They keep their order: sorted by number of tests,
+# the slowest file would come last. PYTEST="-n0 -x tests/harness" runs one after another.
 test: $(VENV)/extra-test ## the quick tests (PYTEST=options); all of them with SHARDMARK_GATE=1
 	@$(BIN)/python -m pytest --numprocesses=$$(($(CORES) + 1)) --maxprocesses=4 --dist=loadfile --no-loadscope-reorder --durations=10 $(PYTEST)
 
@@ -57,7 +57,7 @@ test: $(VENV)/extra-test ## the quick tests (PYTEST=options); all of them with S
 fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, about an hour (DRAWS=10000 per track)
 	@SHARDMARK_DRAWS=$(DRAWS) $(BIN)/python -m pytest --numprocesses=logical --show-capture=no tests/fuzz $(PYTEST)
 
-# How precisely limits hold, what 10,000 runs cost, and 100 kills of a campaign and of a site's build each: some minutes, on a machine that should do nothing else.
+# Precision of limits, overhead of 10,000 runs, and 100 kills each of a campaign and of a site's build: minutes, on an otherwise idle machine.
 measure: $(VENV)/extra-test ## how precisely limits hold, some minutes
 	@SHARDMARK_KILLS=100 $(BIN)/python -m pytest -s $(wildcard tests/harness/sandbox/precision/measure_*.py) tests/harness/campaign/test_kill.py tests/leaderboard/test_kill.py $(PYTEST)
 
@@ -67,7 +67,7 @@ lint: $(VENV)/extra-lint ## format, rules and types of all code
 	@$(BIN)/mypy
 	@$(BIN)/clang-format --dry-run --Werror $(C_CORE) $(wildcard tests/c_src/*.[ch])
 
-format: $(VENV)/extra-lint ## mend what `make lint` finds, as far as that can be done
+format: $(VENV)/extra-lint ## fix what `make lint` finds, as far as possible
 	@$(BIN)/ruff check --fix --quiet .
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/clang-format -i $(C_CORE) $(wildcard tests/c_src/*.[ch])
@@ -84,6 +84,6 @@ asv: $(VENV)/extra-asv ## times and gaps of the last commits (COMMITS=3)
 instances: $(VENV)/base ## the embedded instances again from their seeds
 	@$(BIN)/python -m instances.generate.embedded
 
-clean: ## delete all that was made, results too
+clean: ## delete everything that was made, including results
 	rm -rf $(VENV) $(SITE) $(RESULTS) .asv build dist *.egg-info solvers/_core.* instances/files/_reader.* .pytest_cache .hypothesis .mypy_cache .ruff_cache .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
