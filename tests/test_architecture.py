@@ -23,7 +23,7 @@ COMMON = {f"solvers.{name}" for name in ("native", "registry", "_cpsat", "_scip"
 CONTRACT = ("Declined", "LocalRun", "Run", "bound", "solver")  # what the front door hands on to solver files
 MOST_FILES = 15  # of code, side by side in one folder
 
-#: What each room may import of ours. The most specific prefix counts.
+#: Modules of ours that each room may import. The most specific prefix counts.
 ALLOWED = {
     "instances": {"instances"},
     "solvers": {"instances", *COMMON},

@@ -36,7 +36,7 @@ def problem(**changes: Any) -> dict[str, Any]:
     }
 
 
-# What is changed, and what the summary says of it: least peak of memory, the simplest bound, the largest arity.
+# A change, and the summary after it: least peak of memory, the simplest bound, the largest arity.
 UNUSUAL: dict[str, tuple[dict[str, Any], int, int, int]] = {
     "nothing": ({}, 12, 5, 2),
     "intervals of length 0": ({"intervals": [[1, 1], [5, 5]]}, 0, 5, 2),

@@ -19,7 +19,7 @@ from instances.files.jsonfile import parse_json, parts_of, read_json
 from instances.importers import _text_proto
 from solvers import external
 
-#: What a text can repeat that takes much more memory than it has characters.
+#: Texts that, repeated, take much more memory than they have characters.
 REPEATED = {
     "empty lists": "[],",
     "empty objects": "{},",

@@ -58,7 +58,7 @@ BOUNDS = {
     "pipeline": {"simple": (0.35, 0.01), "bottleneck": (0.2, 0.5), "exact": (0.06, 0.9), "anchored": (0.1, 0.3)},
     "placement": {"load": (0.1, 0.01), "critical-path": (0.3, 0.02)},
 }
-#: What divides the instances of a track, by how their names end.
+#: Options that divide the instances of a track, by the ends of their names.
 MODES: dict[str, dict[str, Any]] = {
     "plain": {"objective": "throughput", "contiguity": "contiguous", "memory": 16.0},
     "acyclic": {"contiguity": "acyclic"},

@@ -29,7 +29,7 @@ FIRST_SECONDS = 0.2
 #: Share of the time left that one target may take.
 PATIENCE = 0.25
 
-#: How far a weight may move at first from its value in the last proof, as a share of that value.
+#: Largest change of a weight at first from its value in the last proof, as a share of that value.
 REACH = 0.05
 
 #: Factor by which the reach grows if no weights are found.

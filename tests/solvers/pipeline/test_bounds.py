@@ -30,14 +30,14 @@ from solvers.registry import LocalRun
 
 pytestmark = pytest.mark.gate(cases=4)
 
-#: What a bound that is proved optimal may stay below the optimum: the tolerances that it gives way to.
+#: Largest distance of a bound that is proved optimal below the optimum, from the solvers' tolerances.
 SAFETY = 2e-6
 
 METHODS = (simple, bottleneck, exact)
 
 EXACT = (exact, exact_highs)
 
-#: How many random graphs each bound is held against brute force on.
+#: Number of random graphs on which each bound is held against brute force.
 GRAPHS = (
     *((simple, 171), (bottleneck, 6), (bottleneck_no_dag, 6), (bottleneck_no_cut_io, 6), (bottleneck_guess, 3)),
     *((exact, 8), (exact_highs, 40), (anchored, 190), (reweighted, 70)),

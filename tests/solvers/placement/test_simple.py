@@ -53,7 +53,7 @@ def bounds(method: Any, instance: Instance) -> list[float]:
     return run.bounds
 
 
-#: What each bound is of.
+#: The quantity that each bound is of.
 OF = {load_bound: "throughput", node: "throughput", critical_path: "latency", memory_path: "latency"}
 
 
