@@ -136,7 +136,7 @@ class Simulator:
 
 
 class _Moves:
-    """A split that a search improves move by move: devices, shape (n,), int32, and a second column; the best so far of both.
+    """A split that a search improves move by move: devices, shape (n,), int32, and a second column, and their best so far.
 
     Every call releases the interpreter lock.
     """
