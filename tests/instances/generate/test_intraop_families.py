@@ -10,7 +10,8 @@ import pytest
 from harness.verify import verify
 from instances.generate import families, hand_solved, networks
 from instances.generate.draws import Draws
-from instances.generate.sharding import IMPOSSIBLE, LATENCY, Mesh, Problem, layout
+from instances.generate.sharding import LATENCY, Problem, generated_mesh
+from instances.models.sharding.problem import IMPOSSIBLE
 
 SMALL = {"layers": 2, "batch": 8, "sequence": 64, "width": 128, "heads": 4, "vocabulary": 512}
 
@@ -21,31 +22,7 @@ def build(name, seed=1, **parameters):
 
 def transformer(mesh="2x4", *, training=True, joint=False):
     model = networks.transformer(**SMALL, head_groups=1)
-    return Problem(model, Mesh.parse(mesh), training, joint, [1.0] * len(model.operators))
-
-
-def test_layouts_follow_from_strategies():
-    assert layout(("batch", None), ("batch", "model")) == (0, -1)
-    assert layout(("model", "batch"), ("batch", "model")) == (1, 0)
-    assert layout(("heads", "heads"), ("batch", "heads")) == (1, 1)
-    assert layout(("hidden", "batch"), (None, "batch")) == (-1, 1)
-
-
-def test_resharding_moves_what_it_has_to():
-    mesh, size = Mesh.parse("2x4"), 8000
-    assert mesh.reshard((-1, -1), (0, 1), size) == (0, 0)
-    assert mesh.reshard((0, 1), (0, 1), size) == (0, 0)
-    assert mesh.reshard((-1, 0), (-1, -1), size) == (LATENCY, 3 * size / 4 / 100)  # gather three parts of four
-    assert mesh.reshard((-1, 0), (-1, 1), size) == (LATENCY, size / 4 * 3 / 4 / 100)  # keep a quarter of a part
-    assert mesh.reshard((0, 0), (-1, 0), size) == (LATENCY, size / 8 / 25)  # along the slow axis
-
-
-def test_strategies_divide_the_loops():
-    problem = transformer("3x4")
-    loops = {"batch": 8, "heads": 6, "query": 64}
-    found = problem._strategies(loops, frozenset(["query"]))
-    assert set(found) == {(None, None), (None, "batch"), ("heads", None), ("heads", "batch")}
-    assert found[0] == (None, None)
+    return Problem(model, generated_mesh(mesh), training, joint, [1.0] * len(model.operators))
 
 
 def test_every_weight_is_a_node_that_lives_all_the_time():
@@ -68,10 +45,17 @@ def test_tensors_live_until_their_last_reader_or_backward_step():
             assert (node.begin, node.end) == (index, last + 1)
 
 
+def by_loops(problem, role):
+    """Costs of an operator by the loops that it splits, one per mesh axis."""
+    node = next(node for node in problem.nodes if node.role == role)
+    operator = next(operator for operator in problem.model.operators if operator.role == role)
+    names = [*operator.loops, None]
+    return {tuple(names[i] for i in split): cost for split, cost in zip(node.splits, node.costs.tolist(), strict=True)}
+
+
 def test_summing_partial_results_costs_more_than_splitting_the_output():
     problem = transformer("4", training=False)
-    down = next(node for node in problem.nodes if node.role == "down")
-    cost = dict(zip(down.strategies, down.costs, strict=True))
+    cost = by_loops(problem, "down")
     assert cost[("hidden",)] > cost[("batch",)] + LATENCY
     assert cost[(None,)] > cost[("batch",)]
 
@@ -79,8 +63,7 @@ def test_summing_partial_results_costs_more_than_splitting_the_output():
 def test_training_pays_for_gradients_of_replicated_weights():
     without, training = (transformer("4", training=flag) for flag in (False, True))
     for problem, tied in ((without, 0), (training, LATENCY)):
-        up = next(node for node in problem.nodes if node.role == "up")
-        cost = dict(zip(up.strategies, up.costs, strict=True))
+        cost = by_loops(problem, "up")
         # Splitting the batch sums the weight's gradient, splitting hidden units that of the input.
         assert min(cost[("batch",)], cost[("hidden",)]) >= tied
 
@@ -91,7 +74,7 @@ def test_fused_operators_take_the_layout_they_find():
     assert len(rigid) == 2 * 4
     for edge in rigid:
         first, second = (problem.nodes[node] for node in edge.nodes)
-        cells = zip(itertools.product(first.layouts, second.layouts), edge.costs, strict=True)
+        cells = zip(itertools.product(first.layouts.tolist(), second.layouts.tolist()), edge.costs.flat, strict=True)
         assert all(cost == (0 if a == b else IMPOSSIBLE) for (a, b), cost in cells)
 
 
@@ -104,7 +87,7 @@ def test_crosscuts_tie_like_operators():
     for edge in ties:
         first, second = (problem.nodes[node] for node in edge.nodes)
         assert (first.layer, first.role) == (second.layer - 1, second.role)
-        assert np.array_equal(np.array(edge.costs).reshape(len(first.costs), -1) == 0, np.eye(len(first.costs)))
+        assert np.array_equal(edge.costs == 0, np.eye(len(first.costs)))
     chosen = problem.greedy(frugal=True)
     assert all(chosen[edge.nodes[0]] == chosen[edge.nodes[1]] for edge in ties)
 
@@ -114,11 +97,9 @@ def test_joint_collectives_pay_latency_once():
     assert max(len(edge.nodes) for edge in joint.edges) == 3
     scores = next(i for i, node in enumerate(joint.nodes) if node.role == "scores")
     (together,) = [edge for edge in joint.edges if edge.nodes[-1] == scores]
-    tables = [
-        np.array(e.costs).reshape(-1, len(joint.nodes[scores].costs)) for e in apart.edges if e.nodes[-1] == scores
-    ]
+    tables = [edge.costs for edge in apart.edges if edge.nodes[-1] == scores]
     added = tables[0][:, None, :] + tables[1][None, :, :]
-    saved = added - np.array(together.costs).reshape(added.shape)
+    saved = added - together.costs
     moving = (tables[0] > 0)[:, None, :] & (tables[1] > 0)[None, :, :]
     assert abs(saved - np.where(moving, 2 * LATENCY, 0)).max() <= 1
 
