@@ -136,7 +136,7 @@ class Simulator:
 
 
 class _Moves:
-    """A split that a search improves move by move: devices, shape (n,), int32, and a second column, and their best so far.
+    """A split that a search improves move by move: devices, shape (n,), int32, a second column, and the best of both.
 
     Every call releases the interpreter lock.
     """
