@@ -1,0 +1,494 @@
+"""The loops of StableHLO operations: which loop runs over each dimension of what they read and write.
+
+`nest_of` applies the rule of an operation's name. Loops are named by their part in the operation: ``d0``, ``d1``, ...
+run over the dimensions of the first result, and the others over what is summed:
+
+=====================  ==============================================================================================
+``dot_general``        ``b`` batch, ``m`` free dimensions of the left, ``n`` of the right operand, ``k`` contracted
+``convolution``        ``n`` batch, ``o`` and ``i`` channels, ``x`` output positions, ``k`` positions of the kernel
+``reduce``             ``r`` reduced dimensions
+``reduce_window``      ``w`` positions of the window
+``gather``             ``v`` dimensions of the table that are looked up
+``scatter``            ``u`` dimensions over which updates are listed
+=====================  ==============================================================================================
+
+Loops that no split may cut are those over positions that windows overlap, over sorted and transformed dimensions, and
+over matrices that are factorised. Arithmetic counts 1 per number of the result, whatever it computes; moving,
+selecting and converting numbers counts 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Dims = tuple[str | None, ...]
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation as rules need it.
+
+    ``kind``        its name without the dialect
+    ``operands``    shapes of what it reads, ``results`` of what it writes
+    ``attributes``  as MLIR's bindings hand them out
+    ``generated``   for every operand, True if it is a constant that costs nothing to make
+    ``body``        operations in its region, 0 if it has none
+    """
+
+    kind: str
+    operands: tuple[Shape, ...]
+    results: tuple[Shape, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    generated: tuple[bool, ...] = ()
+    body: int = 0
+
+    def integers(self, name: str) -> list[int] | None:
+        """The integers of an array attribute, or None if it is missing."""
+        return [int(x) for x in self.attributes[name]] if name in self.attributes else None
+
+    def integer(self, name: str, default: int = 1) -> int:
+        """The value of an integer attribute."""
+        return int(self.attributes[name].value) if name in self.attributes else default
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Loops of an operation; ``reads`` and ``writes`` name the loop over each dimension, as `Access.dims` does.
+
+    ``numbers`` gives, for operands of which only a part is read, how many numbers that is.
+    """
+
+    loops: Mapping[str, int]
+    reads: Sequence[Dims]
+    writes: Sequence[Dims]
+    flops: int = 0
+    multiply_adds: int = 0
+    whole: frozenset[str] = frozenset()
+    numbers: Mapping[int, int] = field(default_factory=dict)
+    view: bool = False
+    known: bool = True
+
+
+#: Arithmetic of one operation per result.
+_ARITHMETIC = """
+    abs add and atan2 cbrt ceil clamp compare complex cosine count_leading_zeros divide exponential
+    exponential_minus_one floor imag is_finite log log_plus_one logistic maximum minimum multiply negate not or popcnt
+    power real remainder round_nearest_afz round_nearest_even rsqrt shift_left shift_right_arithmetic
+    shift_right_logical sign sine sqrt subtract tan tanh xor
+    acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc is_inf is_neg_inf is_pos_inf lgamma
+    next_after polygamma sinh square zeta"""
+ARITHMETIC = frozenset(_ARITHMETIC.split())
+#: Numbers are only written again.
+MOVES = frozenset({"bitcast_convert", "convert", "copy", "reduce_precision", "select"})
+
+
+def nest_of(operation: Operation) -> Nest:
+    """The loops of an operation; ``known`` is False if no rule has its name or its shapes."""
+    rule = RULES.get(operation.kind)
+    if rule is None:
+        return unknown(operation)
+    try:
+        return rule(operation)
+    except (IndexError, KeyError):  # a custom call by a known name, with other operands than that name has
+        return unknown(operation)
+
+
+def names(prefix: str, shape: Sequence[int]) -> list[str]:
+    """One loop per dimension."""
+    return [f"{prefix}{dim}" for dim in range(len(shape))]
+
+
+def unknown(operation: Operation) -> Nest:
+    """Bytes moved, and no way to split."""
+    return Nest(
+        {},
+        [(None,) * len(shape) for shape in operation.operands],
+        [(None,) * len(shape) for shape in operation.results],
+        known=False,
+    )
+
+
+def elementwise(operation: Operation) -> Nest:
+    """Operands have the shape of the result, or are scalars."""
+    result = operation.results[0]
+    dims = tuple(names("d", result))
+    if any(shape not in (result, ()) for shape in (*operation.operands, *operation.results)):
+        return unknown(operation)
+    reads = [dims if shape == result else () for shape in operation.operands]
+    flops = math.prod(result) * len(operation.results) if operation.kind in ARITHMETIC else 0
+    return Nest(dict(zip(dims, result, strict=True)), reads, [dims] * len(operation.results), flops)
+
+
+def transpose(operation: Operation) -> Nest:
+    result, order = operation.results[0], operation.integers("permutation") or []
+    dims = names("d", result)
+    return Nest(
+        dict(zip(dims, result, strict=True)), [tuple(dims[order.index(i)] for i in range(len(dims)))], [tuple(dims)]
+    )
+
+
+def reshape(operation: Operation) -> Nest:
+    """Dimensions that survive keep their loop; of dimensions that merge or split, the outermost does."""
+    (operand,), (result,) = operation.operands, operation.results
+    read: list[str | None] = [None] * len(operand)
+    written: list[str | None] = [None] * len(result)
+    loops, whole = dict[str, int](), set[str]()
+    for number, (before, after) in enumerate(groups(operand, result)):
+        if not before or not after:
+            continue
+        lead = f"d{number}"
+        loops[lead] = math.gcd(operand[before[0]], result[after[0]])
+        read[before[0]] = written[after[0]] = lead
+        rest = math.prod(operand[i] for i in before) // loops[lead]
+        if rest > 1:
+            loops[f"rest{number}"] = rest
+            whole.add(f"rest{number}")
+    return Nest(loops, [tuple(read)], [tuple(written)], whole=frozenset(whole), view=True)
+
+
+def groups(before: Shape, after: Shape) -> list[tuple[list[int], list[int]]]:
+    """Dimensions before and after a reshape, in the smallest groups of equal size; dimensions of size 1 in none."""
+    ahead = [i for i, size in enumerate(before) if size != 1][::-1]
+    behind = [i for i, size in enumerate(after) if size != 1][::-1]
+    if math.prod(before) == 0:
+        return []
+    found = []
+    while ahead and behind:
+        left, right = [ahead.pop()], [behind.pop()]
+        a, b = before[left[0]], after[right[0]]
+        while a != b:
+            if a < b:
+                left.append(ahead.pop())
+                a *= before[left[-1]]
+            else:
+                right.append(behind.pop())
+                b *= after[right[-1]]
+        found.append((left, right))
+    return found
+
+
+def concatenate(operation: Operation) -> Nest:
+    (result,), axis = operation.results, operation.integer("dimension", 0)
+    dims = names("d", result)
+    read = tuple(None if i == axis else dim for i, dim in enumerate(dims))
+    return Nest(dict(zip(dims, result, strict=True)), [read] * len(operation.operands), [tuple(dims)])
+
+
+def part(operation: Operation) -> Nest:
+    """Slices, and pads: dimensions of the same size before and after keep their loop.
+
+    Of the other operands, which are the numbers that fill or the positions where the part begins, all is read.
+    """
+    operand, result = operation.operands[0], operation.results[0]
+    dims = names("d", result)
+    read = tuple(dim if a == b else None for dim, a, b in zip(dims, operand, result, strict=True))
+    others = [(None,) * len(shape) for shape in operation.operands[1:]]
+    loops = dict(zip(dims, result, strict=True))
+    fewer = min(math.prod(operand), math.prod(result))
+    return Nest(loops, [read, *others], [tuple(dims)], numbers={0: fewer})
+
+
+def dynamic_update_slice(operation: Operation) -> Nest:
+    operand, update = operation.operands[:2]
+    dims = names("d", operand)
+    read = tuple(dim if a == b else None for dim, a, b in zip(dims, operand, update, strict=True))
+    others = [(None,) * len(shape) for shape in operation.operands[2:]]
+    return Nest(dict(zip(dims, operand, strict=True)), [tuple(dims), read, *others], [tuple(dims)])
+
+
+def reverse(operation: Operation) -> Nest:
+    (shape,), turned = operation.results, operation.integers("dimensions") or []
+    dims = names("d", shape)
+    whole = frozenset(dims[axis] for axis in turned)
+    return Nest(dict(zip(dims, shape, strict=True)), [tuple(dims)], [tuple(dims)], whole=whole)
+
+
+def along(attribute: str, flops: Callable[[Shape, int, Operation], int]) -> Callable[[Operation], Nest]:
+    """The rule of operations that work along one dimension of equal shapes, which therefore stays whole."""
+
+    def rule(operation: Operation) -> Nest:
+        shape = operation.operands[0]
+        if any(other != shape for other in (*operation.operands, *operation.results)):
+            return unknown(operation)
+        axis = operation.integer(attribute, len(shape) - 1) % max(len(shape), 1)
+        dims = tuple(names("d", shape))
+        return Nest(
+            dict(zip(dims, shape, strict=True)),
+            [dims] * len(operation.operands),
+            [dims] * len(operation.results),
+            flops(shape, axis, operation),
+            whole=frozenset({dims[axis]}),
+        )
+
+    return rule
+
+
+def sort_flops(shape: Shape, axis: int, operation: Operation) -> int:
+    """Comparisons of a merge sort, each by as many operations as the region has."""
+    return math.prod(shape) * max(shape[axis] - 1, 0).bit_length() * max(operation.body, 1)
+
+
+def top_k(operation: Operation) -> Nest:
+    (operand,), result = operation.operands, operation.results[0]
+    dims = names("d", operand)
+    write = (*dims[:-1], None)
+    depth = max(result[-1] - 1, 0).bit_length() + 1
+    loops = dict(zip(dims, operand, strict=True))
+    return Nest(
+        loops, [tuple(dims)], [write] * len(operation.results), math.prod(operand) * depth, whole=frozenset(dims[-1:])
+    )
+
+
+def fft(operation: Operation) -> Nest:
+    """5 n log2 n operations per transform of n complex numbers, half of that for real ones."""
+    result = operation.results[0]
+    lengths = operation.integers("fft_length") or []
+    dims = names("d", result)
+    last = len(result) - len(lengths)
+    read = tuple(dim if i < last else None for i, dim in enumerate(dims))
+    size = math.prod(lengths)
+    flops = int(5 * math.prod(result[:last]) * size * math.log2(max(size, 2)))
+    if "R" in str(operation.attributes["fft_type"]).replace("FFT", ""):
+        flops //= 2
+    return Nest(dict(zip(dims, result, strict=True)), [read], [tuple(dims)], flops, whole=frozenset(dims[last:]))
+
+
+def cholesky(operation: Operation) -> Nest:
+    """n**3 / 3 operations per matrix."""
+    shape = operation.operands[0]
+    dims = tuple(names("d", shape))
+    flops = math.prod(shape[:-1]) * shape[-1] ** 2 // 3
+    return Nest(dict(zip(dims, shape, strict=True)), [dims], [dims], flops, whole=frozenset(dims[-2:]))
+
+
+def triangular_solve(operation: Operation) -> Nest:
+    """Right-hand sides are independent of each other; they are columns, or rows if the matrix is on the right."""
+    matrix, sides = operation.operands
+    dims = names("d", sides)
+    left = "left_side" not in operation.attributes or bool(operation.attributes["left_side"].value)
+    tied = dims[-2] if left else dims[-1]
+    return Nest(
+        dict(zip(dims, sides, strict=True)),
+        [(*dims[:-2], None, None), tuple(dims)],
+        [tuple(dims)],
+        math.prod(sides) * matrix[-1],
+        whole=frozenset({tied}),
+    )
+
+
+def random(operation: Operation) -> Nest:
+    """Numbers of a generator, ten operations each; the state that it keeps is small."""
+    result = operation.results[-1]
+    dims = tuple(names("d", result))
+    reads = [(None,) * len(shape) for shape in operation.operands]
+    writes = [(None,) * len(shape) for shape in operation.results[:-1]]
+    return Nest(dict(zip(dims, result, strict=True)), reads, [*writes, dims], 10 * math.prod(result))
+
+
+def reduce(operation: Operation) -> Nest:
+    """Operands of one shape, and as many scalars to begin with."""
+    count = len(operation.operands) // 2
+    shape, reduced = operation.operands[0], set(operation.integers("dimensions") or [])
+    kept = iter(range(len(shape)))
+    dims = tuple(f"r{i}" if i in reduced else f"d{next(kept)}" for i in range(len(shape)))
+    written = tuple(dim for i, dim in enumerate(dims) if i not in reduced)
+    flops = math.prod(shape) * max(operation.body, 1)
+    reads: list[Dims] = [dims] * count
+    return Nest(dict(zip(dims, shape, strict=True)), reads + [()] * count, [written] * count, flops)
+
+
+def reduce_window(operation: Operation) -> Nest:
+    """Dimensions that windows overlap stay whole."""
+    count = len(operation.operands) // 2
+    shape, result = operation.operands[0], operation.results[0]
+    window = operation.integers("window_dimensions") or []
+    dims, over = names("d", result), names("w", result)
+    single = [size == 1 and a == b for size, a, b in zip(window, shape, result, strict=True)]
+    loops = dict(zip(dims, result, strict=True))
+    loops.update((name, size) for name, size, one in zip(over, window, single, strict=True) if not one)
+    read = tuple(dim if one else None for dim, one in zip(dims, single, strict=True))
+    whole = frozenset(
+        name for pair, one in zip(zip(dims, over, strict=True), single, strict=True) if not one for name in pair
+    )
+    flops = math.prod(result) * math.prod(window) * max(operation.body, 1)
+    reads: list[Dims] = [read] * count
+    return Nest(loops, reads + [()] * count, [tuple(dims)] * count, flops, whole=whole & loops.keys())
+
+
+def select_and_scatter(operation: Operation) -> Nest:
+    """The gradient of a pooling: one comparison per position of the window, one addition per number of the source."""
+    operand, source, _ = operation.operands
+    window = operation.integers("window_dimensions") or [1] * len(operand)
+    dims = names("d", operand)
+    single = [size == 1 and a == b for size, a, b in zip(window, operand, source, strict=True)]
+    read = tuple(dim if one else None for dim, one in zip(dims, single, strict=True))
+    whole = frozenset(dim for dim, one in zip(dims, single, strict=True) if not one)
+    flops = math.prod(source) * (math.prod(window) + 1)
+    return Nest(dict(zip(dims, operand, strict=True)), [tuple(dims), read, ()], [tuple(dims)], flops, whole=whole)
+
+
+def dot_general(operation: Operation) -> Nest:
+    from jaxlib.mlir.dialects import stablehlo
+
+    left, right = operation.operands
+    if "dot_dimension_numbers" in operation.attributes:
+        numbers = stablehlo.DotDimensionNumbers(operation.attributes["dot_dimension_numbers"])
+        batch = list(zip(numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions, strict=True))
+        pairs = list(zip(numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions, strict=True))
+    else:  # the older operation dot: vectors and matrices only
+        batch, pairs = [], [(len(left) - 1, 0)]
+    first, second = names("m", left), names("n", right)
+    for prefix, joined in (("b", batch), ("k", pairs)):
+        for number, (i, j) in enumerate(joined):
+            first[i] = second[j] = f"{prefix}{number}"
+    loops = {**dict(zip(first, left, strict=True)), **dict(zip(second, right, strict=True))}
+    taken = {*(i for i, _ in batch), *(i for i, _ in pairs)}, {*(j for _, j in batch), *(j for _, j in pairs)}
+    written = [first[i] for i, _ in batch]
+    written += [dim for i, dim in enumerate(first) if i not in taken[0]]
+    written += [dim for j, dim in enumerate(second) if j not in taken[1]]
+    multiply_adds = math.prod(loops.values())
+    return Nest(loops, [tuple(first), tuple(second)], [tuple(written)], 2 * multiply_adds, multiply_adds)
+
+
+def convolution(operation: Operation) -> Nest:
+    """Positions stay whole unless the kernel is a single point; zeros between dilated numbers cost nothing."""
+    from jaxlib.mlir.dialects import stablehlo
+
+    image, kernel = operation.operands
+    (result,) = operation.results
+    numbers = stablehlo.ConvDimensionNumbers(operation.attributes["dimension_numbers"])
+    here, there, out = (
+        list(dims)
+        for dims in (
+            numbers.input_spatial_dimensions,
+            numbers.kernel_spatial_dimensions,
+            numbers.output_spatial_dimensions,
+        )
+    )
+    features, batches = operation.integer("feature_group_count"), operation.integer("batch_group_count")
+    channels = (kernel[numbers.kernel_input_feature_dimension], kernel[numbers.kernel_output_feature_dimension])
+    loops = {"n": result[numbers.output_batch_dimension], "o": channels[1], "i": channels[0]}
+    whole = set[str]()
+    read: list[str | None] = [None] * len(image)
+    weight: list[str | None] = [None] * len(kernel)
+    written: list[str | None] = [None] * len(result)
+    for number, (i, k, x) in enumerate(zip(here, there, out, strict=True)):
+        loops[f"x{number}"], loops[f"k{number}"] = result[x], kernel[k]
+        written[x], weight[k] = f"x{number}", f"k{number}"
+        if kernel[k] == 1 and image[i] == result[x]:
+            read[i] = f"x{number}"
+        elif result[x] == 1 and image[i] == kernel[k]:
+            read[i] = f"k{number}"
+        else:
+            whole |= {f"x{number}", f"k{number}"}
+    grouped = "o" if channels[0] == 1 and image[numbers.input_feature_dimension] == channels[1] else None
+    read[numbers.input_feature_dimension] = "i" if features == 1 else grouped
+    read[numbers.input_batch_dimension] = "n" if batches == 1 else None
+    weight[numbers.kernel_input_feature_dimension] = "i"
+    weight[numbers.kernel_output_feature_dimension] = written[numbers.output_feature_dimension] = "o"
+    written[numbers.output_batch_dimension] = "n"
+    if features > 1:
+        whole |= {"i"} if grouped else {"i", "o"}
+    if batches > 1:
+        whole |= {"n", "o"}
+    multiply_adds = math.prod(loops.values()) // math.prod(operation.integers("lhs_dilation") or [1])
+    reads = [tuple(read), tuple(weight)]
+    return Nest(loops, reads, [tuple(written)], 2 * multiply_adds, multiply_adds, frozenset(whole))
+
+
+def gather(operation: Operation) -> Nest:
+    """Dimensions that are taken in full keep their loop; of those looked up, only the rows that are found are read.
+
+    Splitting a loop ``v`` leaves parts of a sum, since a device has zeros for rows that others hold.
+    """
+    from jaxlib.mlir.dialects import stablehlo
+
+    table, indices = operation.operands[:2]
+    result = operation.results[0]
+    numbers = stablehlo.GatherDimensionNumbers(operation.attributes["dimension_numbers"])
+    sizes = operation.integers("slice_sizes") or [1] * len(table)
+    dims = names("d", result)
+    offsets = set(numbers.offset_dims)
+    listed = [dim for i, dim in enumerate(dims) if i not in offsets]
+    second = spread(indices, numbers.index_vector_dim, listed)
+    loops = dict(zip(dims, result, strict=True))
+    first: list[str | None] = [None] * len(table)
+    inner = iter(sorted(offsets))
+    paired = dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
+    for i, size in enumerate(table):
+        if i in paired:
+            first[i] = second[paired[i]]
+        elif i not in numbers.collapsed_slice_dims:
+            dim = dims[next(inner)]
+            first[i] = dim if sizes[i] == size else None
+        elif i in numbers.start_index_map:
+            first[i] = f"v{i}"
+            loops[f"v{i}"] = size
+    return Nest(loops, [tuple(first), second], [tuple(dims)], numbers={0: min(math.prod(table), math.prod(result))})
+
+
+def scatter(operation: Operation) -> Nest:
+    """Splitting an updated dimension is free, since a device leaves out what others hold.
+
+    Updates may be split if what they are added to is a constant, so that nothing else is added more than once.
+    """
+    from jaxlib.mlir.dialects import stablehlo
+
+    count = len(operation.results)
+    target, indices, updates = operation.operands[0], operation.operands[count], operation.operands[count + 1]
+    numbers = stablehlo.ScatterDimensionNumbers(operation.attributes["scatter_dimension_numbers"])
+    window = set(numbers.update_window_dims)
+    dims, third = names("d", target), names("u", updates)
+    second = spread(indices, numbers.index_vector_dim, [dim for i, dim in enumerate(third) if i not in window])
+    inner = iter(sorted(window))
+    paired = dict(zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True))
+    renamed: dict[str | None, str | None] = {}
+    for i, size in enumerate(target):
+        if i in paired:
+            renamed[second[paired[i]]] = dims[i]
+        elif i not in numbers.inserted_window_dims:
+            at = next(inner)
+            renamed[third[at]] = dims[i] if updates[at] == size else None
+    update = tuple(renamed.get(dim, dim) for dim in third)
+    loops = dict(zip(dims, target, strict=True))
+    summed = {dim: size for dim, size in zip(third, updates, strict=True) if dim in update}
+    sums = operation.body <= 1 and all(operation.generated[:count])
+    reads: list[Dims] = [tuple(dims)] * count
+    reads += [tuple(renamed.get(dim, dim) for dim in second), *[update] * count]
+    whole = frozenset() if sums else frozenset(summed)
+    flops = math.prod(updates) * count * operation.body
+    return Nest({**loops, **summed}, reads, [tuple(dims)] * count, flops, whole=whole)
+
+
+def spread(indices: Shape, vector: int, listed: Sequence[str]) -> Dims:
+    """Loops over an array of indices: ``listed`` in their order, none over the dimension of a single index's parts."""
+    ahead = iter(listed)
+    return tuple(None if i == vector else next(ahead) for i in range(len(indices)))
+
+
+RULES: Mapping[str, Callable[[Operation], Nest]] = {
+    **dict.fromkeys(ARITHMETIC | MOVES, elementwise),
+    **dict.fromkeys(("slice", "dynamic_slice", "pad"), part),
+    **dict.fromkeys(("dot", "dot_general"), dot_general),
+    **dict.fromkeys(("rng", "rng_bit_generator"), random),
+    "cholesky": cholesky,
+    "concatenate": concatenate,
+    "convolution": convolution,
+    "dynamic_update_slice": dynamic_update_slice,
+    "fft": fft,
+    "gather": gather,
+    "reduce": reduce,
+    "reduce_window": reduce_window,
+    "reshape": reshape,
+    "reverse": reverse,
+    "scatter": scatter,
+    "select_and_scatter": select_and_scatter,
+    "sort": along("dimension", sort_flops),
+    "top_k": top_k,
+    "transpose": transpose,
+    "triangular_solve": triangular_solve,
+}

@@ -1,0 +1,59 @@
+"""Names that JAX gives to operations: the scope, the primitive, the pass, the layer.
+
+JAX writes ``jit(step)/transpose(jvp(layer3/mlp))/dot_general`` as the location of an operation, and the line of the
+program after it. ``transpose`` marks the backward pass; the scope of the forward pass is the same without the marks.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+_MARKS = re.compile(r"(?:transpose|jvp|vmap|remat2?|checkpoint)\((.*)\)")
+_RECOMPUTED = {"checkpoint", "rematted_computation", "remat", "remat2"}
+_NUMBERED = re.compile(r"(.*?[^0-9]|)[0-9]+")
+
+
+@cache
+def parts(name: str) -> tuple[str, ...]:
+    """The components of a location between slashes that no parenthesis encloses, without the outer ``jit(...)``."""
+    found, depth = [""], 0
+    for character in name.rstrip(":"):
+        depth += (character == "(") - (character == ")")
+        if character == "/" and depth <= 0:
+            found.append("")
+        else:
+            found[-1] += character
+    outer = len(found) > 1 and found[0].startswith("jit(")
+    outer += len(found) > 2 and found[1] == "jit(main)"
+    return tuple(found[outer:])
+
+
+def is_backward(name: str) -> bool:
+    """True if a component is marked as transposed."""
+    return any(component.startswith("transpose(") for component in parts(name))
+
+
+@cache
+def scope(name: str) -> tuple[str, ...]:
+    """The scope of an operation without the marks of transformations, and without the primitive at its end."""
+    found: list[str] = []
+    for component in parts(name)[:-1]:
+        plain = component
+        while match := _MARKS.fullmatch(plain):
+            plain = match[1]
+        found += [inner for inner in parts(plain) if inner and inner not in _RECOMPUTED]
+    return tuple(found)
+
+
+@cache
+def layer(name: str) -> tuple[int, str]:
+    """The number at the end of the outermost numbered scope, and the scope with ``*`` for it; -1 if there is none."""
+    found = list(scope(name))
+    for place, component in enumerate(found):
+        match = _NUMBERED.fullmatch(component)
+        if match:
+            number = component[len(match[1]) :]
+            found[place] = f"{match[1]}*"
+            return int(number[-9:]), "/".join(found)
+    return -1, "/".join(found)

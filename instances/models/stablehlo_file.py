@@ -1,0 +1,498 @@
+"""StableHLO programs, as JAX lowers them, as models.
+
+What becomes of the parts of a program:
+
+calls                 inlined, as are compositions; an operator's name is the caller's scope and its own
+control flow          refused; loops have to be unrolled (``jax.lax.scan(..., unroll=True)``)
+constants             scalars, constants with one value, iota, and whatever follows from these alone cost nothing: the
+                      compiler makes them inside the operators that read them. Other constants are parameters
+broadcasts            no operators: who reads one reads its source. The same holds for reshapes that only add or drop
+                      dimensions of size 1, for barriers, and for annotations of shardings
+other reshapes        operators that are views
+random numbers        a call of ``threefry2x32``, JAX's generator, is one operator
+custom calls          moves of bytes, counted in one sentence, unless a rule has their name
+arguments of main     parameters if their buffers are donated for a result (``tf.aliasing_output``) or if their names
+                      begin with one of `STATE`; inputs otherwise. JAX writes names as locations, ``params['w']``
+passes                an operator whose location has ``transpose(...)`` is of the backward pass, and so is what needs
+                      its results. Its ``forward`` is the operator of the same scope and line of the program; that of
+                      an optimiser's update is the first one that reads the parameter
+layers                the number at the end of a scope's name, as in ``jax.named_scope("layer7")``
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from instances.errors import InputError
+from instances.files.jsonfile import collector_paused, read_bytes
+from instances.models.model import BITS, Access, Model
+from instances.models.stablehlo import scopes
+from instances.models.stablehlo.loops import RULES, Nest, Operation, Shape, nest_of
+from instances.models.stablehlo.module import parse
+
+LARGEST = 1 << 30  # bytes of a file
+MOST = 2_000_000  # operations after calls are inlined
+#: Names of arguments that stay on the devices between steps begin with one of these.
+STATE = ("param", "weight", "state", "train_state", "opt", "variable", "model", "mu", "nu", "moment")
+
+_CONTROL = {"while", "case", "if"}
+#: Results are the operands.
+_SAME = {"optimization_barrier", "sharding_constraint", "propagation_barrier", "Sharding", "annotate_device_placement"}
+_FREE = {"constant", "iota", "partition_id", "replica_id", "create_token", "after_all"}
+_DIALECTS = {"stablehlo", "chlo", "func", "sdy"}
+_TYPE = re.compile(r"tensor<((?:[0-9]+x)*)([A-Za-z][A-Za-z0-9]*(?:<f(?:32|64)>)?)>")
+_DTYPES = {
+    "i1": "bool",
+    **{f"i{bits}": f"int{bits}" for bits in (2, 4, 8, 16, 32, 64)},
+    **{f"ui{bits}": f"uint{bits}" for bits in (2, 4, 8, 16, 32, 64)},
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    "bf16": "bfloat16",
+    "complex<f32>": "complex64",
+    "complex<f64>": "complex128",
+    **{name.replace("float", "f").replace("_", "").lower(): name for name in BITS if re.match(r"float[48]_", name)},
+}
+
+
+def read_stablehlo(path: str | os.PathLike[str], tell: Callable[[str], None] = lambda _: None) -> Model:
+    """The model of MLIR text, of a portable artifact, or of a serialised ``jax.export.Exported``, plain or gzip.
+
+    ``tell`` is called with a sentence on operations of unknown arithmetic, and one if no argument is a parameter.
+    Raises InputError for anything that is not StableHLO with static shapes and without control flow.
+    """
+    source = os.fspath(path)
+    content = read_bytes(path, LARGEST)
+    with collector_paused():
+        reader = _Reader(parse(content, source), source)
+        reader.read()
+        for sentence in reader.doubts():
+            tell(sentence)
+        return reader.model
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A value of the program: a tensor as readers see it.
+
+    ``dims`` gives, for every dimension of the tensor, the dimension of the view that runs over it; None if the view
+    has none for it, which only dimensions of size 1 lack.
+    """
+
+    tensor: int
+    shape: Shape
+    dims: tuple[int | None, ...]
+
+
+@dataclass(slots=True)
+class _Constant:
+    """A value that is known before the program runs; ``dense`` if it has to be stored, as a parameter."""
+
+    shape: Shape
+    dtype: str
+    dense: bool = False
+    view: _View | None = None  # of the parameter, once an operator reads it
+
+
+_Value = _View | _Constant
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The calls around an operation: names of their scopes, and their lines as keys."""
+
+    name: str = ""
+    lines: tuple[Any, ...] = ()
+    functions: tuple[str, ...] = ()
+
+
+class _Reader:
+    """Walks a module, and builds its model."""
+
+    def __init__(self, module: Any, source: str) -> None:
+        from jaxlib.mlir import ir
+
+        self._ir, self._module, self._source = ir, module, source
+        self.model = Model(os.path.basename(source).split(".")[0] or "model")
+        self._names: Counter[str] = Counter()
+        self._taken: set[str] = set()
+        self._types: dict[str, tuple[Shape, str] | None] = {}
+        self._unknown: Counter[str] = Counter()
+        self._alike: Counter[tuple[int, str]] = Counter()
+        self._keys: list[tuple[str, Any]] = []  # location's name and line of every operator
+        self._visited = 0
+        self._functions: dict[str, Any] = {}
+        for operation in module.body.operations:
+            if operation.operation.name == "func.func":
+                self._functions[operation.attributes["sym_name"].value] = operation
+
+    def read(self) -> None:
+        """Build the model of the function main."""
+        main = self._functions.get("main")
+        if main is None:
+            public = [f for f in self._functions.values() if "sym_visibility" not in f.attributes]
+            if len(public) != 1:
+                raise self._error("", f"expected a function main, found {len(public)} public functions")
+            main = public[0]
+        if not main.regions[0].blocks:
+            raise self._error("main", "expected a function with a body")
+        block = main.regions[0].blocks[0]
+        self._aliased = self._donated(main)
+        values = [self._argument(number, argument) for number, argument in enumerate(block.arguments)]
+        results = self._block(block, values, _Place(functions=("main",)))
+        for value in results:
+            if value is not None:
+                self.model.outputs.append(self._stored(value, "output"))
+        self._passes()
+
+    def doubts(self) -> Iterable[str]:
+        """Sentences on what may not be as the user thinks."""
+        if self._unknown:
+            count = sum(self._unknown.values())
+            listed = ", ".join(f"{kind} ({number})" for kind, number in self._unknown.most_common(8))
+            yield f"{count} operations of unknown arithmetic are taken to move bytes only: {listed}"
+        if not any(tensor.parameter for tensor in self.model.tensors):
+            yield (
+                "no argument is a parameter, since none is donated and no name begins with "
+                f"{', '.join(STATE[:4])} or the like (names are in text made with debug_info=True)"
+            )
+
+    def _error(self, place: str, expected: str) -> InputError:
+        return InputError(self._source, place, expected)
+
+    def _donated(self, main: Any) -> set[int]:
+        """Numbers of the arguments whose buffers take results."""
+        if "arg_attrs" not in main.attributes:
+            return set()
+        return {i for i, given in enumerate(main.attributes["arg_attrs"]) if "tf.aliasing_output" in given}
+
+    def _argument(self, number: int, argument: Any) -> _Value | None:
+        location = argument.location
+        name = location.name_str if isinstance(location, self._ir.NameLoc) else f"arg{number}"
+        found = self._type(argument.type, f"argument {name}")
+        if found is None:
+            return None
+        parameter = number in self._aliased or name.lower().startswith(STATE)
+        return self._whole(self.model.tensor(self._unique(name), *found, parameter=parameter))
+
+    def _whole(self, tensor: int) -> _View:
+        shape = self.model.tensors[tensor].shape
+        return _View(tensor, shape, tuple(range(len(shape))))
+
+    def _unique(self, name: str) -> str:
+        """The name, with ``#2``, ``#3`` and so on if it is taken."""
+        plain = name
+        while name in self._taken:
+            self._names[plain] += 1
+            name = f"{plain}#{self._names[plain] + 1}"
+        self._taken.add(name)
+        return name
+
+    def _type(self, kind: Any, place: str) -> tuple[Shape, str] | None:
+        """Shape and data type; None for a token, which is no tensor."""
+        text = str(kind)
+        if text not in self._types:
+            match = _TYPE.fullmatch(text)
+            if match is None and text.startswith("tensor<") and isinstance(kind, self._ir.RankedTensorType):
+                if not kind.has_static_shape:
+                    expected = f"expected static shapes, found {text}: export with numbers for all sizes"
+                    raise self._error(place, expected)
+                match = _TYPE.fullmatch(f"tensor<{''.join(f'{size}x' for size in kind.shape)}{kind.element_type}>")
+            if match is None and text in ("!stablehlo.token", "!mhlo.token"):
+                self._types[text] = None
+                return None
+            dtype = None if match is None else _DTYPES.get(match[2]) or _DTYPES.get(match[2].lower())
+            if match is None or dtype is None:
+                raise self._error(place, f"expected a tensor of numbers, found {text}")
+            self._types[text] = tuple(map(int, match[1].split("x")[:-1])), dtype
+        return self._types[text]
+
+    def _block(self, block: Any, given: Sequence[_Value | None], place: _Place) -> list[_Value | None]:
+        """Run through the operations of a function's body; the values that it returns."""
+        values: dict[Any, _Value | None] = dict(zip(block.arguments, given, strict=True))
+        for operation in block.operations:
+            operation = operation.operation
+            name = operation.name
+            operands = [values[operand] for operand in operation.operands]
+            if name in ("func.return", "stablehlo.return"):
+                return operands
+            values.update(zip(operation.results, self._operation(operation, name, operands, place), strict=True))
+        return []
+
+    def _operation(
+        self, operation: Any, full: str, operands: list[_Value | None], place: _Place
+    ) -> Sequence[_Value | None]:
+        """The values of an operation's results."""
+        self._visited += 1
+        if self._visited > MOST:
+            raise self._error("", f"expected at most {MOST:,} operations after inlining of calls")
+        dialect, _, kind = full.partition(".")
+        inner = self._inside(operation.location, kind, place)
+        if dialect not in _DIALECTS:
+            raise self._error(inner.name, f"expected operations of StableHLO, found {full}")
+        if kind in _CONTROL:
+            advice = (
+                "unroll it, as jax.lax.scan(..., unroll=True) does" if kind == "while" else "choose before lowering"
+            )
+            raise self._error(inner.name, f"expected no control flow, found {full}: {advice}")
+        if kind == "custom_call":
+            kind = operation.attributes["call_target_name"].value.removeprefix("mhlo.").removeprefix("chlo.")
+        if kind == "composite":
+            kind = operation.attributes["name"].value.removeprefix("chlo.")
+        outs: Sequence[Any] = [self._type(result.type, f"operation {inner.name}") for result in operation.results]
+        if full == "func.call" or (full == "stablehlo.composite" and kind not in RULES):
+            callee = operation.attributes["callee" if full == "func.call" else "decomposition"].value
+            return self._call(callee, operands, outs, inner)
+        if kind in _SAME and [x and x.shape for x in operands] == [out and out[0] for out in outs]:
+            return operands
+        if kind in _FREE or (operands and kind != "rng" and all(not isinstance(x, _View) for x in operands)):
+            return self._folded(operation, kind, operands, outs)
+        if kind in ("broadcast_in_dim", "reshape"):
+            view = self._seen(operation, kind, operands[0], outs[0][0])
+            if view is not None:
+                return [view]
+        return self._compute(operation, kind, operands, outs, inner)
+
+    def _inside(self, location: Any, kind: str, place: _Place) -> _Place:
+        """The place of an operation: its own name and line after those of the calls around it."""
+        if isinstance(location, self._ir.NameLoc):
+            name, line = location.name_str.rstrip(":"), location.child_loc.attr
+        else:
+            name, line = kind, location.attr
+        if place.name:
+            name = f"{place.name}/{name}"
+        return replace(place, name=name, lines=(*place.lines, line))
+
+    def _call(
+        self, callee: str, operands: list[_Value | None], outs: Sequence[Any], inner: _Place
+    ) -> Sequence[_Value | None]:
+        if callee.startswith(("threefry2x32", "_threefry2x32")):
+            return self._generator(operands, outs, inner)
+        function = self._functions.get(callee)
+        if function is None or not function.regions[0].blocks:
+            raise self._error(inner.name, f"expected a function {callee} with a body")
+        if callee in inner.functions:
+            raise self._error(inner.name, f"expected no recursion, found a call of {callee} within itself")
+        inside = replace(inner, functions=(*inner.functions, callee))
+        return self._block(function.regions[0].blocks[0], operands, inside)
+
+    def _generator(self, operands: list[_Value | None], outs: Sequence[Any], inner: _Place) -> Sequence[_Value | None]:
+        """JAX's generator of random numbers as one operator: 20 rounds of about 5 operations per pair of numbers."""
+        shape = outs[0][0]
+        dims = tuple(f"d{i}" for i in range(len(shape)))
+        reads = [
+            dims if value is not None and value.shape == shape else (None,) * len(value.shape)
+            for value in operands
+            if value
+        ]
+        flops = 50 * len(outs) * math.prod(shape)
+        nest = Nest(dict(zip(dims, shape, strict=True)), reads, [dims] * len(outs), flops)
+        return self._append("threefry2x32", nest, [value for value in operands if value], outs, inner)
+
+    def _folded(
+        self, operation: Any, kind: str, operands: Sequence[_Value | None], outs: Sequence[Any]
+    ) -> Sequence[_Value | None]:
+        """Constants that follow from constants."""
+        dense = any(isinstance(value, _Constant) and value.dense for value in operands)
+        if kind == "constant":
+            value = operation.attributes["value"]
+            dense = isinstance(value, self._ir.DenseElementsAttr) and not value.is_splat
+        return [out and _Constant(out[0], out[1], dense and math.prod(out[0]) > 1) for out in outs]
+
+    def _seen(self, operation: Any, kind: str, value: _Value | None, shape: Shape) -> _View | None:
+        """A broadcast, or a reshape by dimensions of size 1, as a view; None for other reshapes."""
+        assert isinstance(value, _View)
+        if kind == "broadcast_in_dim":
+            moved: list[int | None] = [int(dim) for dim in operation.attributes["broadcast_dimensions"]]
+        else:
+            ahead = [i for i, size in enumerate(shape) if size != 1]
+            behind = [i for i, size in enumerate(value.shape) if size != 1]
+            if [shape[i] for i in ahead] != [value.shape[i] for i in behind]:
+                return None
+            moved = [None] * len(value.shape)
+            for i, j in zip(behind, ahead, strict=True):
+                moved[i] = j
+        return _View(value.tensor, shape, tuple(None if dim is None else moved[dim] for dim in value.dims))
+
+    def _compute(
+        self, operation: Any, kind: str, operands: Sequence[_Value | None], outs: Sequence[Any], inner: _Place
+    ) -> Sequence[_Value | None]:
+        """An operator."""
+        given = [value for value in operands if value is not None]
+        body = 0
+        if len(operation.regions) and len(operation.regions[0].blocks):
+            body = len(operation.regions[0].blocks[0].operations) - 1
+        nest = nest_of(
+            Operation(
+                kind,
+                tuple(value.shape for value in given),
+                tuple(out[0] for out in outs if out is not None),
+                operation.attributes,
+                tuple(isinstance(value, _Constant) and not value.dense for value in given),
+                body,
+            )
+        )
+        if not nest.known:
+            self._unknown[kind] += 1
+        if nest.view and self._spread(given[0]):
+            nest = replace(nest, view=False)
+        return self._append(kind, nest, given, outs, inner)
+
+    def _spread(self, value: _Value) -> bool:
+        """True if a view has more numbers than its tensor."""
+        return isinstance(value, _View) and math.prod(value.shape) != self.model.tensors[value.tensor].numbers
+
+    def _append(
+        self, kind: str, nest: Nest, operands: Sequence[_Value], outs: Sequence[Any], inner: _Place
+    ) -> Sequence[_Value | None]:
+        """An operator of these loops, and the values that it writes."""
+        reads = [
+            access
+            for number, (value, dims) in enumerate(zip(operands, nest.reads, strict=True))
+            if (access := self._access(value, dims, nest.numbers.get(number))) is not None
+        ]
+        name = self._unique("/".join(scopes.parts(inner.name)))
+        written: list[_Value | None] = []
+        writes = list[Access]()
+        dims_ahead = iter(nest.writes)
+        for number, out in enumerate(outs):
+            if out is None:
+                written.append(None)
+                continue
+            tensor = self.model.tensor(name if number == 0 else self._unique(f"{name}:{number}"), *out)
+            writes.append(Access(tensor, next(dims_ahead)))
+            written.append(self._whole(tensor))
+        layer, role = scopes.layer(inner.name)
+        role = f"{role}/{kind}{'/backward' if scopes.is_backward(inner.name) else ''}"
+        self._alike[layer, role] += 1
+        self.model.operator(
+            name,
+            kind,
+            reads,
+            writes,
+            nest.loops,
+            flops=nest.flops,
+            multiply_adds=nest.multiply_adds,
+            whole=nest.whole,
+            view=nest.view,
+            known=nest.known,
+            layer=layer,
+            role=f"{role}#{self._alike[layer, role]}",
+        )
+        self._keys.append((inner.name, inner.lines))
+        return written
+
+    def _access(self, value: _Value, dims: Sequence[str | None], numbers: int | None) -> Access | None:
+        """A use of the tensor behind a value; None if it costs nothing."""
+        if isinstance(value, _Constant):
+            if not value.dense:
+                return None
+            if value.view is None:
+                name = self._unique("constant")
+                value.view = self._whole(self.model.tensor(name, value.shape, value.dtype, parameter=True))
+            value = value.view
+        shape = self.model.tensors[value.tensor].shape
+        over = tuple(
+            dims[dim] if dim is not None and shape[i] == value.shape[dim] else None for i, dim in enumerate(value.dims)
+        )
+        most = self.model.tensors[value.tensor].numbers
+        return Access(value.tensor, over, None if numbers is None or numbers >= most else numbers)
+
+    def _stored(self, value: _Value, name: str) -> int:
+        """The tensor of a value that the program returns; an operator writes it if it is a view."""
+        if isinstance(value, _Constant):
+            return self.model.tensor(self._unique(name), value.shape, value.dtype, parameter=True)
+        tensor = self.model.tensors[value.tensor]
+        if value == self._whole(value.tensor):
+            return value.tensor
+        dims = tuple(f"d{i}" for i in range(len(value.shape)))
+        nest = Nest(dict(zip(dims, value.shape, strict=True)), [dims], [dims], view=not self._spread(value))
+        kind = "reshape" if nest.view else "broadcast_in_dim"
+        place = _Place(f"{tensor.name}/{kind}", (None,))
+        written = self._append(kind, nest, [value], [(value.shape, tensor.dtype)], place)[0]
+        assert isinstance(written, _View)
+        return written.tensor
+
+    def _passes(self) -> None:
+        """Mark the operators of the backward pass, and what needs them, with the operator each belongs to."""
+        operators = self.model.operators
+        marked = [scopes.is_backward(name) for name, _ in self._keys]
+        needs = _needing(self.model, marked)
+        forward = _counterparts(self.model, self._keys, marked, needs)
+        for index, late in enumerate(needs):
+            if late:
+                operators[index] = replace(operators[index], backward=True, forward=forward.get(index))
+
+
+def _needing(model: Model, marked: Sequence[bool]) -> list[bool]:
+    """True for operators that are marked or need what a marked one writes."""
+    late = [False] * len(model.tensors)
+    found = []
+    for operator, mark in zip(model.operators, marked, strict=True):
+        found.append(mark or any(late[access.tensor] for access in operator.reads))
+        for access in operator.writes:
+            late[access.tensor] = found[-1]
+    return found
+
+
+def _counterparts(
+    model: Model, keys: Sequence[tuple[str, Any]], marked: Sequence[bool], late: Sequence[bool]
+) -> Mapping[int, int]:
+    """For operators of the backward pass and updates, the operator of the forward pass that they belong to."""
+    places = defaultdict[Any, list[int]](list)
+    for index, (name, lines) in enumerate(keys):
+        if not late[index]:
+            places[scopes.scope(name), lines].append(index)
+    found = dict[int, int]()
+    for index, (name, lines) in enumerate(keys):
+        if marked[index]:
+            candidates = places.get((scopes.scope(name), lines), ())
+            if candidates:
+                found[index] = _closest(model, index, candidates)
+    return {**_updates(model, marked, late), **found}
+
+
+def _closest(model: Model, index: int, candidates: Sequence[int]) -> int:
+    """The candidate that has most tensors in common with an operator, then the one of its kind, then the greatest."""
+    operators = model.operators
+    own = {access.tensor for access in operators[index].reads}
+
+    def likeness(other: int) -> tuple[int, bool, int, int]:
+        used = {access.tensor for access in (*operators[other].reads, *operators[other].writes)}
+        return len(used & own), operators[other].kind == operators[index].kind, operators[other].flops, -other
+
+    return max(candidates, key=likeness)
+
+
+def _updates(model: Model, marked: Sequence[bool], late: Sequence[bool]) -> Mapping[int, int]:
+    """For operators after the backward pass, the first operator of the forward pass that reads the same parameter.
+
+    Operators that exchange more than a single number belong to the same update.
+    """
+    leader = list(range(len(model.operators)))
+
+    def find(index: int) -> int:
+        while leader[index] != index:
+            leader[index] = leader[leader[index]]
+            index = leader[index]
+        return index
+
+    first = dict[int, int]()  # parameter to the first operator that reads it
+    after = [late[index] and not marked[index] for index in range(len(model.operators))]
+    owners = dict[int, int]()
+    for index, operator in enumerate(model.operators):
+        for access in operator.reads:
+            tensor = model.tensors[access.tensor]
+            if not late[index]:
+                first.setdefault(access.tensor, index)
+            elif after[index] and tensor.producer is not None and after[tensor.producer] and tensor.numbers > 1:
+                leader[find(index)] = find(tensor.producer)
+    for index in (index for index, is_after in enumerate(after) if is_after):
+        for parameter in model.parameters(index):
+            if parameter in first and model.tensors[parameter].numbers > 1:
+                owners.setdefault(find(index), first[parameter])
+    return {index: owners[find(index)] for index, is_after in enumerate(after) if is_after and find(index) in owners}
