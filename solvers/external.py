@@ -6,14 +6,14 @@ import os
 import re
 import shlex
 import shutil
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from instances import InputError, tracks
-from instances.files.jsonfile import decode, encode, read_bytes
+from instances.files.jsonfile import encode
+from instances.files.tomlfile import load_toml
 from solvers.registry import FOLDER, NAME, files_in, hash_of, legal_name
 
 SHIPPED = FOLDER / "external.toml"
@@ -30,7 +30,6 @@ TYPES: Mapping[str, tuple[type, ...]] = {
 }
 OPTIONAL = ("deterministic", "variants")
 WORDS = {str: "a text", list: "a list of texts", bool: "true or false", dict: "a table"}
-LARGEST = 1 << 20  # bytes of a TOML file
 LEGAL_NAME = "expected lower-case letters, digits, dots and dashes"
 
 
@@ -62,20 +61,10 @@ def toml_files(paths: Iterable[str | Path] = ()) -> list[Path]:
     """
     found = [SHIPPED]
     for path in map(Path, paths):
-        found += [f for f in files_in(path, ".toml") if f == path or any(key.startswith("solver") for key in _load(f))]
+        found += [
+            f for f in files_in(path, ".toml") if f == path or any(key.startswith("solver") for key in load_toml(f))
+        ]
     return list(dict.fromkeys(file.resolve() for file in found))
-
-
-def _load(path: Path) -> dict[str, Any]:
-    text = decode(read_bytes(path, LARGEST), path)
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(path, "", f"expected TOML ({error})") from None
-    except RecursionError:
-        raise InputError(path, "", "expected TOML that is nested less deeply") from None
-    except ValueError:  # of Python's, for an integer that is too long
-        raise InputError(path, "", "expected numbers of at most 4300 digits") from None
 
 
 def read_toml(path: Path) -> list[Program]:
@@ -83,7 +72,7 @@ def read_toml(path: Path) -> list[Program]:
 
     Each ``[[solver]]`` is one program, or one a variant: then the variant's values are filled into the command.
     """
-    document = _load(path)
+    document = load_toml(path)
     for key in document:
         if key != "solver":
             raise InputError(path, f"key {key!r}", "expected only tables [[solver]]")

@@ -1,0 +1,103 @@
+"""Models as instances of track ``pipeline``: operators to be cut into stages for equal devices.
+
+Times are in microseconds, sizes in bytes, the bandwidth in bytes per microsecond. Node i is operator i; after the
+operators come the helpers of operators that write several tensors (`instances.single_tensors`). A split of the
+operators costs what it costs with every helper in the block of its operator (`with_helpers`), and no other place of the
+helpers is cheaper.
+
+A tensor that crosses takes the link's latency and then bytes / bandwidth. The track knows no latency, so the output
+size of a node includes the bytes that the link carries in that time.
+
+A parameter counts in full at every operator that reads it, because operators in different stages need a copy each. If
+several of its readers are in one stage, that stage's parameters are overestimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from instances import pipeline
+from instances.errors import InputError
+from instances.files.columns import Ints
+from instances.models.devices import Device
+from instances.models.model import Model
+from instances.models.roofline import Costs
+from instances.single_tensors import Operation, Tensor, one_tensor_each
+
+MICROSECONDS = 1e6  # in a second
+
+
+def as_pipeline(model: Model, costs: Costs, device: Device, stages: int, *, limited: bool = True) -> pipeline.Instance:
+    """Build the instance that asks for at most so many stages, one per device, with the least bottleneck.
+
+    Unless ``limited`` is False, a stage may use the device's memory, and parameters that exceed it are read over the
+    link. An instance whose tensors and parameters fit one device altogether has no limit, as none would matter.
+
+    Raises InputError if there are more stages than operators, or if the parameters do not fit the devices.
+    """
+    if not 1 <= stages <= len(model.operators):
+        raise InputError(
+            model.name, "stages", f"expected 1 to {len(model.operators)}, one operator each, found {stages}"
+        )
+    if limited:
+        refuse_lack_of_memory(model, device, stages)
+    operations = _operations(model, costs, device)
+    document = {
+        "format": pipeline.FORMAT,
+        "name": model.name,
+        "bandwidth": device.link_bandwidth / MICROSECONDS,
+        "memory": device.memory if limited and _needed(operations) > device.memory else None,
+        **one_tensor_each(operations),
+    }
+    return pipeline.parse(document, model.name, stages)
+
+
+def with_helpers(instance: pipeline.Instance, block: Sequence[int]) -> Ints:
+    """Extend a split of the operators, shape (operators,), to all nodes: each helper joins its operator's block."""
+    split = np.empty(instance.nodes, dtype=np.int64)
+    split[: len(block)] = block
+    helper = instance.graph.head >= len(block)
+    split[instance.graph.head[helper]] = split[instance.graph.tail[helper]]
+    return split
+
+
+def refuse_lack_of_memory(model: Model, device: Device, devices: int) -> None:
+    """Raise InputError if so many devices cannot hold the model's parameters, or one those of some operator."""
+    total, room = model.parameter_bytes(), devices * device.memory
+    if total > room:
+        expected = f"expected at most {room:.0f} bytes, the memory of {devices} devices like {device.name}"
+        raise InputError(model.name, "parameters", f"{expected}, found {total}: {total - room:.0f} too many")
+    for index, operator in enumerate(model.operators):
+        size = sum(model.tensors[tensor].bytes for tensor in model.parameters(index))
+        if size > device.memory:
+            expected = f"expected parameters of at most {device.memory:.0f} bytes, the memory of {device.name}"
+            place = f"operator {operator.name!r}"
+            raise InputError(model.name, place, f"{expected}, found {size}: {size - device.memory:.0f} too many")
+
+
+def _operations(model: Model, costs: Costs, device: Device) -> list[Operation]:
+    readers = model.readers()
+    in_flight = device.link_latency * device.link_bandwidth
+    return [
+        Operation(
+            operator.name,
+            seconds * MICROSECONDS,
+            sum(model.tensors[tensor].bytes for tensor in model.parameters(index)),
+            [
+                Tensor(
+                    model.tensors[access.tensor].name,
+                    model.tensors[access.tensor].bytes + in_flight,
+                    readers[access.tensor],
+                )
+                for access in operator.writes
+            ],
+        )
+        for index, (operator, seconds) in enumerate(zip(model.operators, costs.seconds.tolist(), strict=True))
+    ]
+
+
+def _needed(operations: Sequence[Operation]) -> float:
+    """Upper bound on the memory of one block that holds all; a tensor of a helper counts twice."""
+    return sum(operation.params + 2 * sum(tensor.size for tensor in operation.tensors) for operation in operations)

@@ -1,0 +1,113 @@
+"""Devices that run models: peak rates, memory and links, from data sheets or from a file of the user."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from instances.errors import InputError
+from instances.files.columns import describe
+from instances.files.jsonfile import require_keys
+from instances.files.tomlfile import load_toml
+from instances.models.model import BITS
+
+CATALOG = Path(__file__).with_name("devices.toml")
+#: Data types that a device can have a rate for. One rate stands for all 8-bit floats, another for all 4-bit ones.
+TYPES = ("float64", "float32", "float16", "bfloat16", "float8", "float4", "int32", "int16", "int8", "int4", "int2")
+_BITS = {**BITS, "float8": 8, "float4": 4}
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device of a machine whose devices are alike, and the links between them.
+
+    ``name``            of the catalog, or the stem of the file
+    ``peak``            arithmetic operations per second by data type, one of `TYPES`
+    ``bandwidth``       bytes per second between the device and its memory
+    ``memory``          bytes
+    ``launch``          seconds that starting an operator adds to it
+    ``link_bandwidth``  bytes per second from one device to another
+    ``link_latency``    seconds until the first byte of a tensor arrives
+    ``source``          of these figures
+
+    >>> device("h100").rate("bfloat16")
+    989400000000000.0
+    """
+
+    name: str
+    peak: Mapping[str, float]
+    bandwidth: float
+    memory: float
+    launch: float
+    link_bandwidth: float
+    link_latency: float
+    source: str
+
+    def rate(self, dtype: str) -> float:
+        """Arithmetic operations per second on numbers of a type; infinite if the device has no rate for such numbers.
+
+        Numbers of a type without a rate are computed as the narrowest type of their kind (floats or integers) that has
+        a rate and is at least as wide; without such a type, at the rate of the widest type of their kind. Booleans and
+        complex numbers have no kind.
+        """
+        name = dtype.removeprefix("u").partition("_")[0]
+        if name in self.peak:
+            return self.peak[name]
+        listed = [other for other in self.peak if _kind(other) == _kind(name)]
+        wider = [other for other in listed if _BITS[other] > _BITS[name]]
+        if not listed:
+            return math.inf
+        return self.peak[min(wider, key=_BITS.__getitem__) if wider else max(listed, key=_BITS.__getitem__)]
+
+
+def _kind(dtype: str) -> str:
+    return dtype.removeprefix("b").rstrip("0123456789")
+
+
+def device(name: str | os.PathLike[str]) -> Device:
+    """Return a device of the catalog, or of a TOML file that has the keys of an entry at its top level.
+
+    Raises InputError for a name that is neither, and for a file with a missing, unknown or wrong key.
+    """
+    known = devices()
+    text = os.fspath(name)
+    if text in known:
+        return known[text]
+    if not text.endswith(".toml"):
+        raise InputError("device", repr(text), f"expected a file *.toml, or one of {', '.join(known)}")
+    return _device(Path(text).stem, load_toml(text), text, "")
+
+
+@cache
+def devices() -> Mapping[str, Device]:
+    """The devices of the catalog by name, in its order."""
+    return {name: _device(name, entry, str(CATALOG), name) for name, entry in load_toml(CATALOG).items()}
+
+
+def _device(name: str, entry: Any, source: str, place: str) -> Device:
+    positive, others = ("bandwidth", "memory", "link_bandwidth"), ("launch", "link_latency")
+    require_keys(entry, source, place, (*positive, *others, "peak", "source"))
+    prefix = f"{place}." if place else ""
+    if not isinstance(entry["source"], str):
+        raise InputError(source, f"{prefix}source", f"expected a text, found {describe(entry['source'])}")
+    figures = {key: _figure(entry[key], source, prefix + key, positive=key in positive) for key in positive + others}
+    return Device(name=name, peak=_peak(entry["peak"], source, f"{prefix}peak"), source=entry["source"], **figures)
+
+
+def _peak(table: Any, source: str, place: str) -> Mapping[str, float]:
+    require_keys(table, source, place, (), TYPES)
+    if not any("float" in dtype for dtype in table):
+        raise InputError(source, place, "expected a rate for a floating-point type, such as float32")
+    return {dtype: _figure(rate, source, f"{place}.{dtype}", positive=True) for dtype, rate in table.items()}
+
+
+def _figure(value: Any, source: str, place: str, *, positive: bool) -> float:
+    if type(value) not in (int, float) or not 0 <= value < math.inf or (positive and not value):
+        expected = "a positive number" if positive else "a number, at least 0"
+        raise InputError(source, place, f"expected {expected}, found {describe(value)}")
+    return float(value)

@@ -1,0 +1,65 @@
+"""The roofline model: how long each operator of a model takes on a device, from arithmetic and traffic alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from instances.files.columns import Floats, frozen
+from instances.models.devices import Device
+from instances.models.model import Model
+
+#: Operators that read only those parts of their first input that they write, by the names of ONNX and StableHLO.
+SELECTING = frozenset({"Gather", "GatherElements", "GatherND", "Slice", "gather", "slice", "dynamic_slice"})
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """Running times of a model's operators on one device.
+
+    ``seconds``  shape (operators,), float64: each operator's time, alone on the device
+    ``origin``   where these times come from, in words for people
+    """
+
+    seconds: Floats
+    origin: str
+
+    def __post_init__(self) -> None:
+        frozen(self.seconds)
+
+
+def roofline(model: Model, device: Device) -> Costs:
+    """Price the operators of a model for a device (Williams, Waterman, Patterson, CACM 52(4), 2009).
+
+    An operator takes the longer of two times, arithmetic at the peak rate of its data type and traffic at the bandwidth
+    of the memory, and then the time of its launch. A view takes no time. An operator of unknown arithmetic takes the
+    time of its traffic. Figures are lower bounds on real times: no operator runs faster, most run slower.
+    """
+    seconds = np.array([_seconds(model, operator, device) for operator in range(len(model.operators))], dtype=float)
+    return Costs(seconds, f"roofline of {device.name}")
+
+
+def _seconds(model: Model, index: int, device: Device) -> float:
+    operator = model.operators[index]
+    if operator.view:
+        return 0.0
+    arithmetic = operator.flops / device.rate(computed_in(model, index))
+    return max(arithmetic, bytes_moved(model, index) / device.bandwidth) + device.launch
+
+
+def bytes_moved(model: Model, operator: int) -> int:
+    """Bytes that an operator reads from memory and writes to it; of a tensor that it selects from, what it selects."""
+    written = model.bytes_written(operator)
+    reads = model.operators[operator].reads
+    if model.operators[operator].kind not in SELECTING or not reads:
+        return model.bytes_read(operator) + written
+    source = model.tensors[reads[0].tensor].bytes
+    return model.bytes_read(operator) - source + min(source, written) + written
+
+
+def computed_in(model: Model, operator: int) -> str:
+    """Data type that an operator computes in: that of the largest tensor it reads or, if it reads none, writes."""
+    accesses = model.operators[operator].reads or model.operators[operator].writes
+    tensors = [model.tensors[access.tensor] for access in accesses]
+    return max(tensors, key=lambda tensor: tensor.bytes).dtype if tensors else "float32"
