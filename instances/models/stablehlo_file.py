@@ -14,8 +14,9 @@ custom calls          moves of bytes, counted in one sentence, unless a rule has
 arguments of main     parameters if their buffers are donated for a result (``tf.aliasing_output``) or if their names
                       begin with one of `STATE`; inputs otherwise. JAX writes names as locations, ``params['w']``
 passes                an operator whose location has ``transpose(...)`` is of the backward pass, and so is what needs
-                      its results. Its ``forward`` is the operator of the same scope and line of the program; that of
-                      an optimiser's update is the first one that reads the parameter
+                      its results. Its ``forward`` is the operator of the same scope and line of the program, else that
+                      of the operator it reads from; that of an optimiser's update is the first one that reads the
+                      parameter
 layers                the number at the end of a scope's name, as in ``jax.named_scope("layer7")``
 """
 
@@ -449,10 +450,15 @@ def _counterparts(
             places[scopes.scope(name), lines].append(index)
     found = dict[int, int]()
     for index, (name, lines) in enumerate(keys):
-        if marked[index]:
-            candidates = places.get((scopes.scope(name), lines), ())
-            if candidates:
-                found[index] = _closest(model, index, candidates)
+        if not marked[index]:
+            continue
+        candidates = places.get((scopes.scope(name), lines), ())
+        producers = (model.tensors[access.tensor].producer for access in model.operators[index].reads)
+        inherited = [found[producer] for producer in producers if producer in found]
+        if candidates:
+            found[index] = _closest(model, index, candidates)
+        elif inherited:  # JAX writes another line for some gradients, as of poolings
+            found[index] = inherited[0]
     return {**_updates(model, marked, late), **found}
 
 

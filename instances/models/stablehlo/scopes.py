@@ -24,7 +24,7 @@ def parts(name: str) -> tuple[str, ...]:
             found.append("")
         else:
             found[-1] += character
-    outer = len(found) > 1 and found[0].startswith("jit(")
+    outer = int(len(found) > 1 and found[0].startswith("jit("))
     outer += len(found) > 2 and found[1] == "jit(main)"
     return tuple(found[outer:])
 

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import gzip
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import jax
+import jax.export
+import jax.numpy as jnp
 import pytest
+import training_steps
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from instances.errors import InputError
 from instances.models.stablehlo_file import read_stablehlo
 
+DATA = Path(__file__).parents[2] / "data" / "stablehlo"
+FRAGMENTS = [b"", b"?", b"\xff", b'"', b"tensor<", b"99999999999999999999", b"loc(", b"-1", b"}", b"x0x", b"f64", b"%9"]
 STEP = """
 module @jit_step {
   func.func public @main(
@@ -90,3 +104,142 @@ def test_what_is_no_program_is_refused_in_one_sentence(read, capfd, content, sen
         read(content)
     assert sentence in str(error.value)
     assert capfd.readouterr() == ("", "")
+
+
+def uses(model):
+    """Everything that plans depend on, by operator."""
+    named = [[(model.tensors[a.tensor].name, a.dims, a.numbers) for a in o.reads] for o in model.operators]
+    return [
+        (o.name, o.kind, reads, dict(o.loops), o.flops, o.backward, o.forward, o.layer, o.role)
+        for o, reads in zip(model.operators, named, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("network", "operators"), [("transformer", 510), ("lstm", 350)])
+def test_committed_steps_are_read(network, operators):
+    """Numbers of operators within a tenth, so that another rule for constants or views is noticed."""
+    (path, *_) = sorted(DATA.glob(f"{network}.*"))
+    model = read_stablehlo(path, pytest.fail)
+    assert len(model.operators) == pytest.approx(operators, rel=0.1)
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("*.gz")), ids=lambda path: path.name)
+def test_every_operator_of_a_committed_step_is_understood(path):
+    model = read_stablehlo(path, pytest.fail)
+    for operator in model.operators:
+        assert operator.known
+        assert operator.whole <= operator.loops.keys()
+        assert operator.forward is None or not model.operators[operator.forward].backward
+        for access in (*operator.reads, *operator.writes):
+            shape = model.tensors[access.tensor].shape
+            assert len(access.dims) == len(shape)
+            assert all(dim is None or dim in operator.loops for dim in access.dims)
+    assert all(model.tensors[tensor].producer is not None for tensor in model.outputs)
+    parameters = [tensor.name for tensor in model.tensors if tensor.parameter]
+    assert parameters
+    assert all(name.startswith(("params", "state")) for name in parameters)
+    assert {t.name.split("[")[0] for t in model.tensors if t.producer is None} <= {"params", "state", "batch"}
+    late = [operator for operator in model.operators if operator.backward]
+    assert sum(operator.forward is None for operator in late) < 0.03 * len(late)  # pads of poolings
+
+
+def test_text_and_artifact_are_the_same_model():
+    text, artifact = (read_stablehlo(DATA / f"transformer.{kind}.gz") for kind in ("mlir", "bin"))
+    assert uses(text) == uses(artifact)
+    assert text.tensors == artifact.tensors
+
+
+def test_a_truncated_artifact_is_refused(read, capfd):
+    content = gzip.decompress((DATA / "transformer.bin.gz").read_bytes())
+    for length in range(0, len(content), 1999):
+        with pytest.raises(InputError, match="expected"):
+            read(content[:length])
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.gate(cases=1)
+@pytest.mark.parametrize("network", ["transformer", "mixture-of-experts", "resnet", "u-net", "lstm"])
+def test_arithmetic_is_what_xla_counts(read, network):
+    """XLA leaves out what convolutions multiply with padding, which is below a tenth here."""
+    step, arguments = training_steps.step_of(network)
+    counted = jax.jit(step).lower(*arguments).cost_analysis()["flops"]
+    model = read(training_steps.lowered(network))
+    total = sum(operator.flops for operator in model.operators)
+    assert total == pytest.approx(counted, rel=0.1 if network in ("resnet", "u-net") else 0.01)
+
+
+@pytest.mark.gate(cases=100)
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_mutated_text_is_read_or_refused_in_one_sentence(read, capfd, data):
+    content = bytearray(STEP.encode())
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place : place + data.draw(st.integers(0, 8))] = data.draw(st.sampled_from(FRAGMENTS))
+    try:
+        model = read(bytes(content), lambda _: None)
+    except InputError as error:
+        assert "\n" not in str(error)  # noqa: PT017 (what is read without an error is right, too)
+    else:
+        assert all(operator.name for operator in model.operators)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.gate
+def test_a_step_of_24_layers_is_read_within_seconds(read):
+    content = training_steps.lowered("transformer", layers=24)
+    assert content.count(b"stablehlo.") > 5000
+    begin = time.process_time()
+    model = read(content)
+    assert time.process_time() - begin < 10
+    assert len(model.operators) > 5000
+    roles = Counter(operator.role for operator in model.operators if operator.layer >= 0)
+    assert set(roles.values()) == {24}  # layers are alike
+
+
+def lowered(function, *arguments) -> str:
+    return jax.jit(function).lower(*arguments).as_text(debug_info=True)
+
+
+def test_control_flow_is_refused_with_its_place(read):
+    x = jnp.ones((4, 8))
+    with pytest.raises(
+        InputError, match=r"while.*found stablehlo.while: unroll it, as jax.lax.scan\(..., unroll=True\)"
+    ):
+        read(lowered(lambda x: jax.lax.scan(lambda c, y: (c + y, c), x[0], x), x))
+    with pytest.raises(InputError, match=r"found stablehlo.case: choose before lowering"):
+        read(lowered(lambda x: jax.lax.cond(x[0, 0] > 0, jnp.sin, jnp.cos, x), x))
+    unrolled = lowered(lambda x: jax.lax.scan(lambda c, y: (c + y, c), x[0], x, unroll=True), x)
+    assert len(read(unrolled, lambda _: None).operators) > 4
+
+
+def test_random_numbers_are_one_operator(read):
+    model = read(lowered(lambda key: jax.random.bernoulli(key, 0.1, (4, 8)), jax.random.PRNGKey(0)), lambda _: None)
+    assert "threefry2x32" in [operator.kind for operator in model.operators]
+
+
+def test_custom_calls_move_bytes_and_are_told(read):
+    told = []
+    model = read(lowered(lambda params: jnp.linalg.cholesky(params), jnp.eye(4)), told.append)
+    assert any("of unknown arithmetic are taken to move bytes only: lapack_spotrf_ffi (1)" in line for line in told)
+    assert [operator.kind for operator in model.operators if not operator.known] == ["lapack_spotrf_ffi"]
+
+
+def test_a_step_without_parameters_is_told(read):
+    told = []
+    read(lowered(lambda x: x + 1, jnp.ones(3)), told.append)
+    assert told == [
+        "no argument is a parameter, since none is donated and no name begins with param, weight, state, train_state "
+        "or the like (names are in text made with debug_info=True)"
+    ]
+
+
+def test_a_serialised_export_is_read(read):
+    exported = jax.export.export(jax.jit(lambda params, x: x @ params))(jnp.ones((4, 8)), jnp.ones((2, 4)))
+    assert uses(read(bytes(exported.serialize()))) == uses(read(bytes(exported.mlir_module_serialized)))
+
+
+def test_a_missing_jax_names_the_extra(read, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax.interpreters.mlir", None)
+    with pytest.raises(InputError, match=r"pip install 'shardmark\[stablehlo\]'"):
+        read(STEP)
