@@ -18,11 +18,15 @@ TRAINING_STATE = 8  # bytes kept for each byte of a parameter: itself, gradient,
 
 @dataclass(eq=False)
 class Buffer:
-    """Memory for tensors of one group: ``usages`` bytes, shape (strategies,), in the time steps [begin, end)."""
+    """Memory for tensors of one group: ``usages`` bytes, shape (strategies,), in the time steps [begin, end).
+
+    ``given``  True for an input of the model or a parameter, which no operator writes over
+    """
 
     begin: int
     end: int
     usages: Ints
+    given: bool = False
 
 
 def buffers(
@@ -36,10 +40,8 @@ def buffers(
         of: dict[int, Buffer] = {}
         for tensor in group.layouts:
             if model.tensors[tensor].producer is None:
-                held = training or model.tensors[tensor].parameter
-                of[tensor] = Buffer(
-                    0, steps if held else last[tensor] + 1, _usages(model, tensor, group, mesh, training)
-                )
+                end = steps if training or model.tensors[tensor].parameter else last[tensor] + 1
+                of[tensor] = Buffer(0, end, _usages(model, tensor, group, mesh, training), given=True)
                 own.append(of[tensor])
         for index in sorted(group.splits):
             reused = None if training and not model.operators[index].view else _reused(model, nests, index, of)
@@ -80,7 +82,7 @@ def _reused(model: Model, nests: Sequence[Nest], index: int, of: Mapping[int, Bu
         return None
     for use in nest.reads:
         buffer = of.get(use.tensor)
-        if buffer and buffer.begin and buffer.end == index + 1 and _alike(model, use, nest.writes[0]):
+        if buffer and not buffer.given and buffer.end == index + 1 and _alike(model, use, nest.writes[0]):
             return buffer
     return None
 

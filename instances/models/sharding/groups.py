@@ -51,6 +51,7 @@ class _Grouping:
         self.model, self.nests, self.mesh, self.price = model, nests, mesh, price
         self.groups: list[Group] = []
         self.group_of: dict[int, Group] = {}  # of every tensor
+        self.chooses: dict[int, Group] = {}  # of every operator
         self.depth = [0] * len(model.tensors)
         self.readers = model.readers()
         joining = [index for index in range(len(nests)) if self._visit(index)]
@@ -105,13 +106,14 @@ class _Grouping:
     def _join_reader(self, index: int) -> None:
         (written,) = self.nests[index].writes
         reader = self.readers[written.tensor][0]
-        group = next(group for group in self.groups if reader in group.splits)
+        group = self.chooses[reader]
         use = next(use for use in self.nests[reader].reads if use.tensor == written.tensor)
         layouts = use.layouts(group.splits[reader])
         self._add(index, group, self.nests[index].followed(written, layouts, self.mesh))
 
     def _add(self, index: int, group: Group, splits: Splits) -> None:
         group.splits[index] = splits
+        self.chooses[index] = group
         for use in self.nests[index].writes:
             group.layouts[use.tensor] = use.layouts(splits)
             self.group_of[use.tensor] = group
