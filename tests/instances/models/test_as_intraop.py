@@ -174,7 +174,9 @@ def written_models(draw):
         write.source(dims, parameter=draw(st.booleans()))
     for _ in range(draw(st.integers(1, 6))):
         chosen = draw(st.lists(st.sampled_from(sorted(write.dims)), min_size=1, max_size=2))
-        reads = [(tensor, draw(st.sampled_from([write.dims[tensor], "-" * len(write.dims[tensor])]))) for tensor in chosen]
+        reads = [
+            (tensor, draw(st.sampled_from([write.dims[tensor], "-" * len(write.dims[tensor])]))) for tensor in chosen
+        ]
         out = draw(st.sampled_from(["ab", "bc", "ac", "abc", "a", "b"]))
         product = draw(st.booleans())
         whole = draw(st.sets(st.sampled_from("abc"), max_size=1))
