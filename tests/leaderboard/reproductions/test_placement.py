@@ -337,7 +337,7 @@ def test_granularities_from_end_to_end(tmp_path: Path, mirror: Path, monkeypatch
     ratios = {x["nodes"]: x["here / paper"] for x in proved["rows"] if x["instance"].startswith("bert-12")}
     one = pytest.approx(1, abs=1e-4)
     assert ratios == {"operators": one, "layers, untangled": one, "layers": None}
-    assert f"No layers in the file, so by operators only: {BERT}." in said["notes"]
+    assert f"By operators only, as the file has no layers: {BERT}." in said["notes"]
 
 
 def test_the_best_split_of_each_kind_is_drawn() -> None:

@@ -249,7 +249,7 @@ def test_nothing_on_a_terminal_has_the_double_backticks_of_docstrings():
     helped = [shardmark(*words, "--help").stdout for words in (["solve"], ["check"], ["import", "graph-def"])]
     assert "``" not in "".join([listed, *helped])
     assert "`bound_from` names its source" in " ".join(helped[0].split())
-    assert "\nnode            a vertex" in helped[2]  # in its column
+    assert "\nnode            node i of the file" in helped[2]  # in its column
     assert "default: 4096" in helped[0]
 
 
