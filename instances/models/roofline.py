@@ -10,9 +10,6 @@ from instances.files.columns import Floats, frozen
 from instances.models.devices import Device
 from instances.models.model import Model
 
-#: Operators that read only those parts of their first input that they write, by the names of ONNX and StableHLO.
-SELECTING = frozenset({"Gather", "GatherElements", "GatherND", "Slice", "gather", "slice", "dynamic_slice"})
-
 
 @dataclass(frozen=True, eq=False)
 class Costs:
@@ -45,17 +42,8 @@ def _seconds(model: Model, index: int, device: Device) -> float:
     if operator.view:
         return 0.0
     arithmetic = operator.flops / device.rate(computed_in(model, index))
-    return max(arithmetic, bytes_moved(model, index) / device.bandwidth) + device.launch
-
-
-def bytes_moved(model: Model, operator: int) -> int:
-    """Bytes that an operator reads from memory and writes to it; of a tensor that it selects from, what it selects."""
-    written = model.bytes_written(operator)
-    reads = model.operators[operator].reads
-    if model.operators[operator].kind not in SELECTING or not reads:
-        return model.bytes_read(operator) + written
-    source = model.tensors[reads[0].tensor].bytes
-    return model.bytes_read(operator) - source + min(source, written) + written
+    moved = model.bytes_read(index) + model.bytes_written(index)
+    return max(arithmetic, moved / device.bandwidth) + device.launch
 
 
 def computed_in(model: Model, operator: int) -> str:
