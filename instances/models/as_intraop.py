@@ -11,8 +11,9 @@ of layouts between the node in which a tensor is made and the one in which it is
 several times in one layout arrives once.
 
 Memory. Time step i is the run of operator i; with ``training`` of a model that has no backward pass, that pass follows
-in reverse order. Parameters, and what training keeps for them, are in memory all the time, other inputs until they are
-read last, and results from the step that writes them to the one that reads them last, outputs of the model to the end.
+in reverse order. Parameters, and what training keeps for them, are in memory all the time; other inputs, and parameters
+that the step replaces (`Model.updates`), until they are read last; and results from the step that writes them to the
+one that reads them last, outputs of the model to the end. What replaces a parameter is brought into its layout.
 Views share the memory of their input, and an elementwise operator that reads its input last writes over it. As a node
 lives in one interval, tensors of one choice with different intervals get nodes of their own, without cost, which a
 rigid edge (all entries 0 or `IMPOSSIBLE`) ties to the choice.
@@ -23,10 +24,11 @@ Costs are nanoseconds, because the contest's format has integers only; memory is
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from instances.errors import InputError
 from instances.files.columns import Floats, Ints
@@ -184,19 +186,30 @@ class _Builder:
         """Tables of the changes of layouts between two groups; those inside a group are added to its costs."""
         tables: dict[tuple[int, int], Floats] = {}
         home = {tensor: i for i, group in enumerate(self.groups) for tensor in group.layouts}
+        for i, tensor, target, paid in self._conversions():
+            times = self._reshard(tensor, home[tensor], target) * ~paid
+            if home[tensor] == i:
+                self.costs[i] += times.diagonal()
+            elif times.any():
+                tables[home[tensor], i] = tables.get((home[tensor], i), 0) + times
+        return tables
+
+    def _conversions(self) -> Iterator[tuple[int, int, Splits, NDArray[np.bool_]]]:
+        """Groups with a tensor that each needs, its layouts there, and the strategies for which it has arrived before.
+
+        Groups need what they read; a group with a parameter needs the output that replaces it for the next step.
+        """
         for i, group in enumerate(self.groups):
-            arrived: dict[int, list[Splits]] = {}  # layouts in which the group has read each tensor
+            arrived: dict[int, list[Splits]] = {}
             for index, splits in group.splits.items():
                 for use in self.nests[index].reads:
                     target, earlier = use.layouts(splits), arrived.setdefault(use.tensor, [])
                     paid = [(target == other).all(axis=1) for other in earlier]
-                    times = self._reshard(use.tensor, home[use.tensor], target) * ~np.any(paid, axis=0)
+                    yield i, use.tensor, target, np.any([np.zeros(group.size, dtype=bool), *paid], axis=0)
                     earlier.append(target)
-                    if home[use.tensor] == i:
-                        self.costs[i] += times.diagonal()
-                    elif times.any():
-                        tables[home[use.tensor], i] = tables.get((home[use.tensor], i), 0) + times
-        return tables
+            for tensor, layouts in group.layouts.items():
+                if tensor in self.model.updates:
+                    yield i, self.model.updates[tensor], layouts, np.zeros(group.size, dtype=bool)
 
     def _reshard(self, tensor: int, group: int, target: Splits) -> Floats:
         """Times to convert a tensor from each layout that its group has it in to each of ``target``."""

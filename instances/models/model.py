@@ -133,6 +133,7 @@ class Model:
     tensors: list[Tensor] = field(default_factory=list)
     operators: list[Operator] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)  # tensors that the caller of the model gets
+    updates: dict[int, int] = field(default_factory=dict)  # for parameters that a step replaces, the outputs that do
 
     def tensor(self, name: str, shape: Sequence[int], dtype: str, *, parameter: bool = False) -> int:
         """Append a tensor without a producer, and return its index."""

@@ -145,9 +145,12 @@ class _Reader:
         self._aliased = self._donated(main)
         values = [self._argument(number, argument) for number, argument in enumerate(block.arguments)]
         results = self._block(block, values, _Place(functions=("main",)))
-        for value in results:
-            if value is not None:
-                self.model.outputs.append(self._stored(value, "output"))
+        stored = [None if value is None else self._stored(value, "output") for value in results]
+        self.model.outputs += [tensor for tensor in stored if tensor is not None]
+        for number, result in self._aliased.items():
+            before, after = values[number], stored[result]
+            if isinstance(before, _View) and after is not None and before.shape == self.model.tensors[after].shape:
+                self.model.updates[before.tensor] = after
         self._passes()
 
     def doubts(self) -> Iterable[str]:
@@ -165,11 +168,12 @@ class _Reader:
     def _error(self, place: str, expected: str) -> InputError:
         return InputError(self._source, place, expected)
 
-    def _donated(self, main: Any) -> set[int]:
-        """Numbers of the arguments whose buffers take results."""
+    def _donated(self, main: Any) -> dict[int, int]:
+        """For the arguments whose buffers take results, by number, the numbers of these results."""
         if "arg_attrs" not in main.attributes:
-            return set()
-        return {i for i, given in enumerate(main.attributes["arg_attrs"]) if "tf.aliasing_output" in given}
+            return {}
+        key = "tf.aliasing_output"
+        return {i: given[key].value for i, given in enumerate(main.attributes["arg_attrs"]) if key in given}
 
     def _argument(self, number: int, argument: Any) -> _Value | None:
         location = argument.location

@@ -40,7 +40,8 @@ def buffers(
         of: dict[int, Buffer] = {}
         for tensor in group.layouts:
             if model.tensors[tensor].producer is None:
-                end = steps if training or model.tensors[tensor].parameter else last[tensor] + 1
+                kept = model.tensors[tensor].parameter and tensor not in model.updates
+                end = steps if training or kept else last[tensor] + 1
                 of[tensor] = Buffer(0, end, _usages(model, tensor, group, mesh, training), given=True)
                 own.append(of[tensor])
         for index in sorted(group.splits):

@@ -326,6 +326,24 @@ def test_training_adds_a_backward_pass_to_a_model_without_one():
     assert one.instance.summary() == two.instance.summary()
 
 
+def test_what_replaces_a_parameter_takes_its_memory_and_its_layout():
+    write = Writer(m=16, n=8)
+    x, w = write.source("mn"), write.source("mn", parameter=True)
+    gradient = write.operator([x], "mn")
+    new = write.operator([gradient, w], "mn")
+    write.operator([new], "mn")
+    write.model.outputs.append(new)
+    kept = problem_of(write.model)
+    write.model.updates[w] = new
+    replaced = problem_of(write.model)
+    place = next(i for i, group in enumerate(kept.groups) if w in group.layouts)
+    assert (kept.nodes[place].end, replaced.nodes[place].end) == (3, 2)
+    choices = [0 if i == place else group.size - 1 for i, group in enumerate(kept.groups)]
+    costs = [verify(problem.instance, problem.solution(choices)).cost for problem in (kept, replaced)]
+    gathered = 512 / 8 * (1 + 3) / 40  # one part of eight along the first axis, three along the second
+    assert costs[1] - costs[0] == pytest.approx(3000 + gathered, abs=2)
+
+
 def test_a_parameter_of_several_operators_is_one_node():
     model = networks.sequence_to_sequence(layers=1, steps=6, batch=8, width=64, vocabulary=128)
     problem = problem_of(model)

@@ -84,6 +84,8 @@ def test_a_small_step_has_its_operators(read):
     assert update.flops == 32 * 64
     assert [tensor.name for tensor in model.tensors if tensor.parameter] == ["w"]
     assert [model.tensors[tensor].name for tensor in model.outputs] == ["jit(update)/sub"]
+    updates = {model.tensors[a].name: model.tensors[b].name for a, b in model.updates.items()}
+    assert updates == {"w": "jit(update)/sub"}
 
 
 @pytest.mark.parametrize(
