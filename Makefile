@@ -51,7 +51,7 @@ leaderboard: $(VENV)/base ## the site of runs that are done (RESULTS=results SIT
 # Test files run in parallel, one more than cores, as tests often wait. They keep their order: sorted by number of tests,
 # the slowest file would come last. PYTEST="-n0 -x tests/harness" runs one after another.
 test: $(VENV)/extra-test ## the quick tests (PYTEST=options); all of them with SHARDMARK_GATE=1
-	@$(BIN)/python -m pytest --numprocesses=$$(($(CORES) + 1)) --maxprocesses=4 --dist=loadfile --no-loadscope-reorder --durations=10 $(PYTEST)
+	@$(BIN)/python -m pytest --numprocesses=$$(($(CORES) + 2)) --maxprocesses=4 --dist=loadfile --no-loadscope-reorder --durations=10 $(PYTEST)
 
 # Small instances with extreme numbers, every solver and bound on each, against exact oracles; a dot is 50 instances.
 fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, about an hour (DRAWS=10000 per track)
