@@ -1,0 +1,88 @@
+"""A plan drawn: one self-contained page, a picture, and a small table for notebooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from leaderboard import plan_page
+from leaderboard.drawings import split_svg
+from leaderboard.report import Bars, Device, Length, Report, Section, Split, Table
+
+if TYPE_CHECKING:
+    from shardmark.plans.plan import Plan
+
+
+def rows(plan: Plan) -> list[dict[str, Any]]:
+    """A row per part: operators, load and its share of the bottleneck, memory, and what crosses."""
+    most = max((part.load_us for part in plan.stages), default=0.0) or 1.0
+    return [
+        {
+            plan.target.kind: part.name,
+            "operators": len(part.operators),
+            "load us": part.load_us,
+            "share %": 100 * part.load_us / most,
+            "compute us": part.compute_us,
+            "parameters MiB": part.parameter_bytes / 2**20,
+            "received MiB": part.received_bytes / 2**20,
+            "sent MiB": part.sent_bytes / 2**20,
+        }
+        for part in plan.stages
+    ]
+
+
+def facts(plan: Plan) -> dict[str, str]:
+    """The answer in a few lines."""
+    alone = f"{plan.speedup:.2f} times that of one device that held the whole model"
+    return {
+        "model": f"{plan.source.name}, {len(plan.assignment):,} operators",
+        "devices": plan.target.devices,
+        "costs": plan.costs.origin,
+        plan.target.what: f"{plan.cost_us:,.6g} us, {plan.words}",
+        "lower bound": f"{plan.bound_us:,.6g} us ({plan.bound_from})",
+        "throughput": alone,
+    }
+
+
+def split(plan: Plan) -> Split:
+    """The model's graph with the part of every operator."""
+    devices = [Device(part.name, f"load {part.load_us:,.6g} us") for part in plan.stages]
+    names = [operator.name for operator in plan.model.operators]
+    return Split(
+        names, list(plan.model.edges()), plan.division.part_of, devices, "Operators", "Edges lead to the right."
+    )
+
+
+def report(plan: Plan) -> Report:
+    """The page of a plan, as tables and pictures."""
+    loads = [Length(part.name, part.load_us, 0.0, i + 1) for i, part in enumerate(plan.stages)]
+    bars = Bars(
+        f"Load of every {plan.target.kind}",
+        "Microseconds per sample, transfers included; the line is the proven lower bound on the greatest.",
+        "us",
+        loads,
+        plan.bound_us,
+    )
+    words = f"{plan.source.name} over {plan.target.devices}"
+    parts = Table(f"{plan.target.kind.capitalize()}s", rows(plan), digits=2)
+    return Report(
+        name="plan",
+        title=words,
+        about=f"{plan.target.what.capitalize()} {plan.cost_us:,.6g} us: {plan.words}.",
+        facts=facts(plan),
+        sections=[
+            Section(f"{plan.target.kind.capitalize()}s", tables=[parts], pictures=[bars]),
+            Section("Graph", pictures=[split(plan)]),
+        ],
+    )
+
+
+def page(plan: Plan) -> str:
+    """``plan.html``: one page that needs no other file."""
+    return plan_page.render(report(plan))
+
+
+def picture(plan: Plan) -> Markup:
+    """The graph, every operator in the colour of its part."""
+    return split_svg.draw(split(plan))

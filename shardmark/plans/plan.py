@@ -1,0 +1,199 @@
+"""From a model and devices to a certified split: import, price, solve, bound, verify."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.results import claims
+from harness.verify import verify
+from instances.files.columns import Floats
+from instances.files.jsonfile import read_bytes, sha256
+from instances.models.fuse import fuse as fused
+from instances.models.model import Model
+from instances.models.reader import read_model
+from instances.models.roofline import Costs, roofline
+from shardmark.outcomes import Cost
+from shardmark.plans.parts import Part
+from shardmark.plans.solving import certify
+from shardmark.plans.targets import Division, Target, target_of
+
+DEFAULT_TIMEOUT_S = 30.0
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A split of a model over devices, verified, and how far from the best split it can be.
+
+    ``source``, ``digest``  path of the model's file, and the SHA-256 of its content
+    ``model``        the operators that were split, after `fuse` if that was asked for
+    ``groups``       for every operator of ``model``, the names of the operators of the file that it stands for
+    ``target``       the devices
+    ``costs``        seconds of every operator, and where they come from
+    ``instance``     of the track ``target.track``
+    ``solution``     of the instance, plain JSON
+    ``cost``         verified, in units of ``target.unit_us`` microseconds
+    ``lower_bound``  proven, in the same unit; ``bound_from`` is the method that proved it
+    ``division``     the solution as stages, devices or sharding strategies
+    ``options``      arguments of `plan` that matter to whoever repeats it
+    """
+
+    source: Path
+    digest: str
+    model: Model = field(repr=False)
+    groups: Sequence[Sequence[str]] = field(repr=False)
+    target: Target
+    costs: Costs = field(repr=False)
+    instance: Any = field(repr=False)
+    solution: Any = field(repr=False)
+    cost: Cost
+    lower_bound: Cost
+    bound_from: str
+    division: Division = field(repr=False)
+    options: Mapping[str, Any]
+
+    @property
+    def stages(self) -> Sequence[Part]:
+        """The stages or devices that hold operators, in the order of the data's flow."""
+        return self.division.parts
+
+    @property
+    def cost_us(self) -> float:
+        """The cost in microseconds."""
+        return float(self.cost * self.target.unit_us)
+
+    @property
+    def bound_us(self) -> float:
+        """The lower bound in microseconds."""
+        return float(self.lower_bound * self.target.unit_us)
+
+    @property
+    def gap(self) -> float | None:
+        """cost / lower_bound - 1; 0.0 if the split is proven optimal, None if the bound is 0."""
+        return claims.gap(self.cost, self.lower_bound)
+
+    @property
+    def words(self) -> str:
+        """The proven gap in words."""
+        if self.gap == 0:
+            return "proven optimal: no split has a lower " + self.target.what
+        if self.gap is None:
+            return "no lower bound above 0 is known"
+        return f"at most {100 * self.gap:.2g} % above the best split there is"
+
+    @property
+    def alone_us(self) -> float:
+        """Microseconds per sample on one of the devices, as if it held the whole model."""
+        return float(1e6 * self.costs.seconds.sum())
+
+    @property
+    def speedup(self) -> float:
+        """Throughput against one device that held the whole model."""
+        return self.alone_us / self.cost_us if self.cost else 1.0
+
+    @property
+    def assignment(self) -> dict[str, int]:
+        """For every operator of the file, the place in ``stages`` of the one that runs it."""
+        pairs = zip(self.groups, self.division.part_of, strict=True)
+        return {name: part for names, part in pairs for name in names}
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write ``plan.json``, ``plan.html`` and ``instance.json`` into a folder, which is made if need be."""
+        from shardmark.plans.saving import save
+
+        return save(self, Path(folder))
+
+    @property
+    def picture(self) -> str:
+        """The model's graph, every operator in the colour of its part, as SVG within HTML."""
+        from shardmark.plans.page import picture
+
+        return str(picture(self))
+
+    def _repr_html_(self) -> str:
+        from shardmark.plans.page import notebook
+
+        return notebook(self)
+
+
+def _measured(path: Path, model: Model, dims: Mapping[str, int] | None) -> Costs:
+    """Times of the operators, measured on this machine."""
+    from shardmark.plans.profile import profile
+
+    seconds = profile(path, dims or {})
+    return Costs(
+        np.array([seconds.get(operator.name, 0.0) for operator in model.operators]), "measured on this machine"
+    )
+
+
+def _sums(costs: Costs, groups: Sequence[Sequence[int]]) -> Floats:
+    """Seconds of joined operators, as those of their members."""
+    return np.array([costs.seconds[list(group)].sum() for group in groups])
+
+
+def plan(
+    model: str | os.PathLike[str],
+    *,
+    devices: int | str | None = None,
+    device: str | os.PathLike[str] = "h100",
+    mesh: str | None = None,
+    machine: str | os.PathLike[str] | None = None,
+    dims: Mapping[str, int] | None = None,
+    fuse: bool = False,
+    profile: bool = False,
+    timeout: float = DEFAULT_TIMEOUT_S,
+    cores: int = 1,
+    seed: int = 0,
+    tell: Tell = lambda _: None,
+) -> Plan:
+    """Split a model over devices, bound how far from the best split that is, and verify it.
+
+    ``model``    an ONNX file, or StableHLO as text or portable artifact
+    ``devices``  so many equal devices, a pipeline; or accelerators and CPUs such as "h100:6,epyc-9654:2", a placement
+    ``mesh``     instead: devices in a grid such as "2x4", a sharding strategy per operator
+    ``machine``  instead: a JSON file of different devices and links, a schedule
+    ``device``   the kind of device: a name of the catalog (``shardmark list devices``) or a TOML file
+    ``dims``     values for symbolic sizes of an ONNX model, such as ``{"batch": 8}``
+    ``fuse``     True joins chains of cheap operators first
+    ``profile``  True measures the operators with ONNX Runtime on this machine instead of the device's roofline
+    ``timeout``  seconds for solving and bounding
+    ``tell``     called with a sentence on each step
+
+    Raises InputError for bad input, and if no split is found that the devices can hold.
+    """
+    target = target_of(devices, device, mesh, machine)
+    path = Path(model)
+    whole = read_model(path, dims=dims or {}, tell=tell)
+    digest = sha256(read_bytes(path))
+    costs = _measured(path, whole, dims) if profile else roofline(whole, target.device)
+    tell(f"read {len(whole.operators):,} operators; costs: {costs.origin}")
+    split, joined = fused(whole) if fuse else (whole, [[index] for index in range(len(whole.operators))])
+    if fuse:
+        costs = Costs(_sums(costs, joined), costs.origin) if profile else roofline(split, target.device)
+    task = target.task(split, costs)
+    found = certify(task.instance, target.steps, timeout, tell, cores=cores, seed=seed)
+    solution = task.tidy(found.solution)
+    verdict = verify(task.instance, solution)
+    assert verdict.feasible, verdict.violations
+    return Plan(
+        source=path,
+        digest=digest,
+        model=split,
+        groups=[[whole.operators[index].name for index in group] for group in joined],
+        target=target,
+        costs=costs,
+        instance=task.instance,
+        solution=solution,
+        cost=verdict.cost,
+        lower_bound=found.lower_bound,
+        bound_from=found.bound_from,
+        division=task.divide(solution),
+        options={"dims": dict(dims or {}), "fuse": fuse, "timeout": timeout, "seed": seed},
+    )

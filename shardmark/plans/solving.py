@@ -1,0 +1,86 @@
+"""The methods that a plan runs, one after another until a bound meets the cost or the time is up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.results.claims import contradicts
+from instances import InputError
+from shardmark import api
+from shardmark.outcomes import Cost, RunResult
+
+#: A method has at least this long, in seconds: starting a run takes half of it on a busy machine.
+LEAST_S = 1.0
+#: A cost within this relative distance of the bound is as good as optimal for an engineer; the search ends.
+CLOSE = 1e-4
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A method to run: its name, "solver" or "bound", and the share of the time left that it may take."""
+
+    method: str
+    kind: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A verified solution, its cost, and the greatest lower bound that a method proved, with the method's name."""
+
+    solution: Any
+    cost: Cost
+    lower_bound: Cost
+    bound_from: str
+
+
+def certify(instance: Any, steps: Sequence[Step], timeout: float, tell: Tell, *, cores: int, seed: int) -> Certified:
+    """Solve and bound an instance within ``timeout`` seconds; InputError if no method finds a feasible solution.
+
+    Every step is a run under the referee, which verifies what it finds. The search ends once the bound meets the cost.
+    """
+    ends = time.monotonic() + timeout
+    best: RunResult | None = None
+    bounds: list[tuple[Cost, str]] = [(instance.summary()["simple_bound"], "simple")]
+    reasons = []
+    for step in steps:
+        left = max(ends - time.monotonic(), LEAST_S)
+        call = api.solve if step.kind == "solver" else api.bound
+        found = call(instance, step.method, timeout=max(step.share * left, LEAST_S), cores=cores, seed=seed)
+        if found.cost is not None and (best is None or best.cost is None or found.cost < best.cost):
+            best = found
+        if found.lower_bound is not None and found.bound_from == found.method:
+            bounds.append((found.lower_bound, found.method))
+        if best is None or best.cost is None:
+            reasons.append(f"{step.method}: {found.reason or found.status}")
+            tell(f"{step.method}: no split yet ({found.wall_s:.1f} s)")
+            continue
+        bounds = _trusted(bounds, best.cost, tell)
+        tell(f"{step.method}: cost {best.cost:,.6g}, {_distance(best.cost, max(bounds)[0])} ({found.wall_s:.1f} s)")
+        if best.cost <= max(bounds)[0] * (1 + CLOSE):
+            break
+    if best is None or best.cost is None:
+        expected = f"expected a model that the devices can hold and run; no split was found ({'; '.join(reasons)})"
+        raise InputError(instance.name, "", expected)
+    return Certified(best.solution, best.cost, *max(bounds))
+
+
+def _trusted(bounds: Sequence[tuple[Cost, str]], cost: Cost, tell: Tell) -> list[tuple[Cost, str]]:
+    """The bounds that no verified cost contradicts; the others are named."""
+    trusted = []
+    for value, method in bounds:
+        if contradicts(value, cost, isinstance(cost, int)):
+            tell(f"{method} claims the bound {value!r}, which the verified cost {cost!r} contradicts: ignored")
+        else:
+            trusted.append((value, method))
+    return trusted
+
+
+def _distance(cost: Cost, bound: Cost) -> str:
+    """The greatest relative distance of a cost from the optimum, in words."""
+    return f"at most {100 * (cost / bound - 1):.2f} % above the best" if bound > 0 else "no lower bound yet"

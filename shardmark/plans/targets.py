@@ -1,0 +1,162 @@
+"""The sets of devices that a plan can be for: which instance a model makes there, and which methods split it best."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from harness import verify
+from harness.verify.pipeline import block_costs
+from instances import InputError
+from instances.models.devices import Device, device
+from instances.models.model import Model
+from instances.models.roofline import Costs
+from shardmark.plans.parts import Part, in_order, parts_of
+from shardmark.plans.solving import Step
+
+
+@dataclass(frozen=True)
+class Division:
+    """A solution as an engineer reads it.
+
+    ``parts``       stages or devices that hold operators, in the order of the data's flow
+    ``part_of``     for every operator its place in ``parts``
+    ``strategies``  on a mesh: for every operator, by name, the loop that each axis splits, or None
+    ``specs``       on a mesh: for every tensor, by name, the axes that split each of its dimensions
+    """
+
+    parts: Sequence[Part]
+    part_of: Sequence[int]
+    strategies: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+    specs: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model on a set of devices: the instance to solve, and what a solution of it means.
+
+    ``tidy`` replaces a solution by one that is no worse and says the same of the operators.
+    """
+
+    instance: Any
+    divide: Callable[[Any], Division]
+    tidy: Callable[[Any], Any] = lambda solution: solution
+
+
+class Target(Protocol):
+    """A set of devices.
+
+    ``what``     the cost of a split, in words; ``unit_us`` is its unit in microseconds
+    ``kind``     what a part of a split is called
+    ``steps``    the methods to run, in their order
+    ``devices``  the devices in words
+    ``device``   the one whose roofline prices operators, unless they are measured
+    """
+
+    track: str
+    what: str
+    unit_us: float
+    kind: str
+    steps: Sequence[Step]
+
+    @property
+    def devices(self) -> str: ...
+
+    @property
+    def device(self) -> Device: ...
+
+    def task(self, model: Model, costs: Costs) -> Task:
+        """The task of splitting a model over these devices."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipeline of equal devices, a stage on each."""
+
+    device: Device
+    stages: int
+
+    track = "pipeline"
+    what = "bottleneck"
+    unit_us = 1.0
+    kind = "stage"
+    steps = (Step("reweighted", "bound", 0.5), Step("annealing", "solver", 0.5), Step("exact", "bound", 1.0))
+
+    @property
+    def devices(self) -> str:
+        """The devices in words."""
+        return f"{self.stages} x {self.device.name}"
+
+    def task(self, model: Model, costs: Costs) -> Task:
+        """An instance of ``pipeline``; parts are stages, first to last."""
+        from instances.models.as_pipeline import as_pipeline, with_helpers
+
+        instance = as_pipeline(model, costs, self.device, self.stages)
+        edges = list(zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True))
+        count = len(model.operators)
+
+        def tidy(solution: Any) -> Any:
+            blocks = solution["block"] if isinstance(solution, dict) else solution
+            return with_helpers(instance, blocks[:count]).tolist()
+
+        def divide(solution: Any) -> Division:
+            costs_of = block_costs(instance, solution)
+            order = in_order(solution, edges)
+            stage = {block: index for index, block in enumerate(order)}
+            part_of = [stage[block] for block in solution[:count]]
+            names = [f"stage {index}" for index in range(len(order))]
+            times = (1e6 * costs.seconds).tolist()
+            return Division(parts_of(model, part_of, names, times, [costs_of[block] for block in order]), part_of)
+
+        return Task(instance, divide, tidy)
+
+
+@dataclass(frozen=True)
+class MeshOfDevices:
+    """Equal devices in a grid, on which all work on every operator together."""
+
+    device: Device
+    mesh: str
+
+    track = "intraop"
+    what = "time of a step"
+    unit_us = 1e-3
+    kind = "mesh"
+    steps = (Step("cfn-native", "solver", 1.0),)
+
+    @property
+    def devices(self) -> str:
+        """The devices in words."""
+        return f"{self.mesh} mesh of {self.device.name}"
+
+    def task(self, model: Model, costs: Costs) -> Task:
+        """An instance of ``intraop``; there is one part, which holds every operator."""
+        from instances.models.as_intraop import as_intraop
+
+        sharding = as_intraop(model, self.device, self.mesh)
+
+        def divide(solution: Any) -> Division:
+            part_of = [0] * len(model.operators)
+            load = self.unit_us * float(verify.verify(sharding.instance, solution).cost or 0)
+            parts = parts_of(model, part_of, [self.mesh], (1e6 * costs.seconds).tolist(), [load])
+            return Division(parts, part_of, sharding.loops(solution), sharding.specs(solution))
+
+        return Task(sharding.instance, divide)
+
+
+def target_of(
+    devices: int | str | None, kind: str | os.PathLike[str], mesh: str | None, machine: str | os.PathLike[str] | None
+) -> Target:
+    """The devices that a user names; InputError for none, and for more than one way to name them."""
+    ways = [name for name, value in (("devices", devices), ("mesh", mesh), ("machine", machine)) if value is not None]
+    if len(ways) != 1:
+        found = " and ".join(f"--{way}" for way in ways) or "none"
+        raise InputError("plan", "devices", f"expected one of --devices, --mesh and --machine, found {found}")
+    if mesh is not None:
+        return MeshOfDevices(device(kind), mesh)
+    text = str(devices)
+    if text.isdecimal() and 0 < int(text) < 2**31:
+        return Pipeline(device(kind), int(text))
+    raise InputError("plan", "--devices", f"expected a number, or kinds as h100:6,epyc-9654:2, found {text!r}")

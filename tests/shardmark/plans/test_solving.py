@@ -1,0 +1,50 @@
+"""The methods of a plan: they end once a bound meets the cost, and a false bound counts for nothing."""
+
+from dataclasses import replace
+
+import pytest
+from referee import refusal
+
+from instances.generate import families
+from shardmark import api
+from shardmark.plans.solving import Step, certify
+
+STEPS = (Step("random-1", "solver", 0.5), Step("exact", "bound", 1.0), Step("annealing", "solver", 1.0))
+
+
+def chain():
+    """Work of 3, 2, 4 and 1 into two stages: the optimum is 6, tensors included."""
+    return families()["chain"].build(0)
+
+
+def certified(instance, steps, timeout=30.0):
+    told = []
+    return certify(instance, steps, timeout, told.append, cores=1, seed=0), told
+
+
+def test_methods_run_until_a_bound_meets_the_cost():
+    found, told = certified(chain(), STEPS)
+    assert found.cost == pytest.approx(found.lower_bound, rel=1e-4)
+    assert found.bound_from == "exact"
+    assert [words.split(":")[0] for words in told] == ["random-1", "exact"], "annealing had nothing left to do"
+
+
+def test_the_solution_of_a_bound_method_counts_too():
+    found, _ = certified(chain(), [Step("exact", "bound", 1.0)])
+    assert api.check(chain(), found.solution).cost == found.cost
+
+
+def test_without_any_split_the_methods_say_why():
+    instance = families()["operators"].build(0, accelerators=1, room=0.01, cpus=1)
+    words = refusal(certify, instance, [Step("one-accelerator", "solver", 1.0)], 5.0, print, cores=1, seed=0)
+    assert "no split was found (one-accelerator: " in words
+
+
+def test_a_bound_that_a_verified_cost_contradicts_counts_for_nothing(monkeypatch):
+    def lie(instance, method, **options):
+        return replace(api.solve(instance, "random-1", **options), method=method, lower_bound=99.0, bound_from=method)
+
+    monkeypatch.setattr(api, "bound", lie)
+    found, told = certified(chain(), [Step("random-100", "solver", 0.5), Step("exact", "bound", 0.5)])
+    assert found.bound_from == "simple"
+    assert any("exact claims the bound 99.0, which the verified cost" in words for words in told)
