@@ -1,0 +1,129 @@
+"""A node of an ONNX graph as the rules see it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Shape = tuple[int, ...]
+Dims = tuple[str | None, ...]
+
+
+class Unfit(ValueError):
+    """A node that contradicts its operator type; the text says what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A node with all that its loops follow from.
+
+    ``kind``        operator type
+    ``inputs``      shape of every input; None for one that is left out
+    ``outputs``     shape of every output; None for one that nobody reads
+    ``attributes``  values of the attributes that the node has
+    ``values``      for every input, its numbers in a list if they are known before the model runs, else None
+    ``version``     version of the operator set
+    """
+
+    kind: str
+    inputs: Sequence[Shape | None]
+    outputs: Sequence[Shape | None]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    values: Sequence[list[Any] | None] = ()
+    version: int = 1
+
+    def shape(self, index: int) -> Shape:
+        """Shape of an input that the node must have."""
+        shape = self.inputs[index] if index < len(self.inputs) else None
+        if shape is None:
+            raise Unfit(f"expected at least {index + 1} inputs")
+        return shape
+
+    @property
+    def result(self) -> Shape:
+        """Shape of the first output that is read."""
+        for shape in self.outputs:
+            if shape is not None:
+                return shape
+        raise Unfit("expected an output")
+
+    def value(self, index: int) -> list[Any] | None:
+        """Numbers of an input, if known."""
+        return self.values[index] if index < len(self.values) else None
+
+    def integers(self, name: str, default: Sequence[int]) -> list[int]:
+        """An attribute that is a list of integers."""
+        return [int(number) for number in self.attributes.get(name, default)]
+
+    def axis(self, default: int, rank: int) -> int:
+        """The attribute ``axis``, counted from the first dimension."""
+        axis = int(self.attributes.get("axis", default))
+        if not -rank <= axis < max(rank, 1):
+            raise Unfit(f"expected an axis between {-rank} and {rank - 1}, found {axis}")
+        return axis % max(rank, 1)
+
+    def axes(self, rank: int, position: int = 1) -> list[int] | None:
+        """The attribute ``axes``, or the input at a position: numbers of dimensions; None if there is neither."""
+        found = self.attributes.get("axes", self.value(position))
+        if found is None:
+            return None
+        if not all(-rank <= axis < rank for axis in found):
+            raise Unfit(f"expected axes between {-rank} and {rank - 1}, found {found}")
+        return [int(axis) % rank for axis in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Loops of a node, as `instances.models.model.Operator` has them.
+
+    ``reads``    for every input, the loop over each dimension; None for one whose numbers cost nothing to read
+    ``writes``   the same of every output
+    ``numbers``  for inputs of which only a part is read, how many numbers that is
+    """
+
+    loops: Mapping[str, int]
+    reads: Sequence[Dims | None]
+    writes: Sequence[Dims | None]
+    flops: int = 0
+    multiply_adds: int = 0
+    whole: frozenset[str] = frozenset()
+    numbers: Mapping[int, int] = field(default_factory=dict)
+    view: bool = False
+    known: bool = True
+
+
+def names(prefix: str, shape: Sequence[int]) -> tuple[str, ...]:
+    """One loop per dimension."""
+    return tuple(f"{prefix}{dim}" for dim in range(len(shape)))
+
+
+def loops_of(shape: Shape, prefix: str = "d") -> dict[str, int]:
+    """One loop per dimension, with its trip count."""
+    return dict(zip(names(prefix, shape), shape, strict=True))
+
+
+def over(shape: Shape | None, dims: Sequence[str | None], loops: Mapping[str, int]) -> Dims | None:
+    """Loops over a tensor that is broadcast along the dimensions ``dims``, which end where it ends."""
+    if shape is None:
+        return None
+    if len(shape) > len(dims):
+        raise Unfit(f"expected at most {len(dims)} dimensions, found {len(shape)}")
+    ends = dims[len(dims) - len(shape) :]
+    return tuple(dim if dim is not None and loops[dim] == size else None for size, dim in zip(shape, ends, strict=True))
+
+
+def everything(shape: Shape | None) -> Dims | None:
+    """No loop over any dimension: every iteration needs all of the tensor."""
+    return None if shape is None else (None,) * len(shape)
+
+
+def count(shape: Shape | None) -> int:
+    """Numbers of a tensor; 0 if there is none."""
+    return 0 if shape is None else math.prod(shape)
+
+
+def unknown(call: Call) -> Nest:
+    """Bytes moved, and no way to split."""
+    return Nest({}, [everything(x) for x in call.inputs], [everything(x) for x in call.outputs], known=False)

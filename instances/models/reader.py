@@ -1,0 +1,32 @@
+"""Models of every format that is read, told apart by content."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from instances.errors import InputError
+from instances.files.jsonfile import read_bytes
+from instances.models.model import Model
+from instances.models.onnx_file import LARGEST, read_onnx
+from instances.models.stablehlo.module import is_stablehlo
+from instances.models.stablehlo_file import read_stablehlo
+
+
+def read_model(
+    path: str | os.PathLike[str], dims: Mapping[str, int] | None = None, tell: Callable[[str], None] = lambda _: None
+) -> Model:
+    """The model of an ONNX file, or of a StableHLO program as text or portable artifact.
+
+    ``dims`` gives sizes for the named dimensions of an ONNX model; ``tell`` gets sentences on doubts. Raises
+    InputError for any other file, and for what the format's reader refuses.
+    """
+    content = read_bytes(path, LARGEST)
+    onnx = content[:1] == b"\x08" and content[1:2] != b"\x00"  # the field ir_version, which ONNX models begin with
+    stablehlo = not onnx and is_stablehlo(content)
+    del content  # as the reader reads it again
+    if onnx:
+        return read_onnx(path, dims, tell)
+    if stablehlo:
+        return read_stablehlo(path, tell)
+    raise InputError(path, "", "expected an ONNX model or a StableHLO program (MLIR text or portable artifact)")
