@@ -1,0 +1,73 @@
+"""ONNX models for tests, splits of them, and runs of whole models and of stages with ONNX Runtime."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from instances.models.onnx_names import operator_names
+
+#: Models of package onnx; those with large weights, which take longest, come last.
+LIGHT = sorted(
+    (Path(onnx.__path__[0]) / "backend/test/data/light").glob("light_*.onnx"), key=lambda path: -path.stat().st_size
+)
+
+Arrays = Mapping[str, npt.NDArray[np.generic]]
+
+
+def operators(model: onnx.ModelProto) -> list[str]:
+    """Names of the nodes that depend on an input of the model, in the order of the graph."""
+    constant = {tensor.name for tensor in model.graph.initializer} | {""}
+    found = []
+    for node, name in zip(model.graph.node, operator_names(model.graph.node), strict=True):
+        captured = any(attribute.HasField("g") for attribute in node.attribute)
+        if constant.issuperset(node.input) and not captured:
+            constant.update(node.output)
+        else:
+            found.append(name)
+    return found
+
+
+def equal_split(model: onnx.ModelProto, stages: int) -> dict[str, int]:
+    """Stages of equal numbers of operators, by the order of the graph."""
+    names = operators(model)
+    return {name: index * stages // len(names) for index, name in enumerate(names)}
+
+
+def random_inputs(model: onnx.ModelProto, seed: int = 0) -> dict[str, npt.NDArray[np.generic]]:
+    """Numbers in [0, 1) for the inputs of a model whose shapes are known."""
+    random = np.random.default_rng(seed)
+    stored = {tensor.name for tensor in model.graph.initializer}
+    inputs = {}
+    for info in model.graph.input:
+        if info.name not in stored:
+            kind = info.type.tensor_type
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
+            inputs[info.name] = random.random([dim.dim_value for dim in kind.shape.dim]).astype(dtype)
+    return inputs
+
+
+def run(path: Path, inputs: Arrays) -> dict[str, npt.NDArray[np.generic]]:
+    """The outputs of a model on those of the inputs that it reads."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    read = {port.name: inputs[port.name] for port in session.get_inputs()}
+    return dict(zip((port.name for port in session.get_outputs()), session.run(None, read), strict=True))
+
+
+def run_stages(folder: Path, inputs: Arrays) -> dict[str, npt.NDArray[np.generic]]:
+    """The outputs of the stages in a folder, each run on the inputs and what earlier stages returned."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    tensors = dict(inputs)
+    for stage in manifest["stages"]:
+        tensors |= run(folder / stage["file"], tensors)
+    return {port["name"]: tensors[port["name"]] for port in manifest["outputs"]}
