@@ -187,10 +187,18 @@ class _Builder:
         tables: dict[tuple[int, int], Floats] = {}
         home = {tensor: i for i, group in enumerate(self.groups) for tensor in group.layouts}
         for i, tensor, target, paid in self._conversions():
-            times = self._reshard(tensor, home[tensor], target) * ~paid
+            source = self.groups[home[tensor]].layouts[tensor]
+            if (source < 0).all() or (home[tensor] == i and (source == target).all()):
+                continue
+            passes = (
+                2 if self.training and trained(self.model.tensors[tensor]) else 1
+            )  # the gradient takes the way back
+            source = source if home[tensor] == i else source[:, None]
+            latency, transfer = self.mesh.reshard(source, target, self.model.tensors[tensor].bytes)
+            times = passes * (latency + transfer) * ~paid
             if home[tensor] == i:
-                self.costs[i] += times.diagonal()
-            elif times.any():
+                self.costs[i] += times
+            else:
                 tables[home[tensor], i] = tables.get((home[tensor], i), 0) + times
         return tables
 
@@ -210,14 +218,6 @@ class _Builder:
             for tensor, layouts in group.layouts.items():
                 if tensor in self.model.updates:
                     yield i, self.model.updates[tensor], layouts, np.zeros(group.size, dtype=bool)
-
-    def _reshard(self, tensor: int, group: int, target: Splits) -> Floats:
-        """Times to convert a tensor from each layout that its group has it in to each of ``target``."""
-        source, size = self.groups[group].layouts[tensor], self.model.tensors[tensor].bytes
-        if (source < 0).all():
-            return np.zeros((len(source), len(target)))
-        passes = 2 if self.training and trained(self.model.tensors[tensor]) else 1  # the gradient takes the way back
-        return passes * self.mesh.table(source, target, size)
 
     def edges(self) -> list[Edge]:
         """The edges between choices of which some cost is above 0."""

@@ -61,8 +61,3 @@ class Mesh:
             latency[pays] = self.latency
             transfer += np.where(pays, moved / self.bandwidth[axis], 0.0)
         return latency, transfer
-
-    def table(self, source: Splits, target: Splits, size: int) -> Floats:
-        """Time to bring a tensor from each layout of ``source`` to each of ``target``: shape (sources, targets)."""
-        latency, transfer = self.reshard(source[:, None], target[None], size)
-        return latency + transfer
