@@ -6,20 +6,24 @@ import dataclasses
 import itertools
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx_models import LIGHT
 
 from harness.verify import verify
 from instances.errors import InputError
 from instances.generate import networks
 from instances.models.as_intraop import IMPOSSIBLE, as_intraop
 from instances.models.devices import Device
-from instances.models.model import Access, Model
-from instances.models.roofline import roofline
+from instances.models.model import BITS, Access, Model
+from instances.models.onnx_file import read_onnx
+from instances.models.roofline import computed_in, roofline
+from instances.models.stablehlo_file import read_stablehlo
 
 DEVICE = Device(
     name="test",
@@ -108,29 +112,31 @@ def oracle_cost(problem, choices):
     placed = problem.layouts(problem.solution(choices))
     group = {index: i for i, group in enumerate(problem.groups) for index in group.splits}
     total, arrived = 0.0, set()
+
+    def conversion(tensor, target):
+        local = model.tensors[tensor].bytes / parts(problem, placed[tensor])
+        lost = [(k, b) for k, a, b in zip(mesh.sizes, placed[tensor], target, strict=True) if a not in (-1, b)]
+        return (latency if lost else 0) + sum(local * (k - 1) / (k if b >= 0 else 1) / link for k, b in lost)
+
     for index, split in enumerate(splits(problem, choices)):
         operator = model.operators[index]
         moved = oracle_read(problem, operator, split)
         for tensor, target in {(a.tensor, layout(model, a, operator, split)) for a in operator.reads}:
-            if (group[index], tensor, target) in arrived:
-                continue
+            if (group[index], tensor, target) not in arrived:
+                total += conversion(tensor, target)
             arrived.add((group[index], tensor, target))
-            source = placed[tensor]
-            local = model.tensors[tensor].bytes / parts(problem, source)
-            lost = [(k, b) for k, a, b in zip(mesh.sizes, source, target, strict=True) if a not in (-1, b)]
-            total += latency if lost else 0
-            total += sum(local * (k - 1) / (k if b >= 0 else 1) / link for k, b in lost)
         for access in operator.writes:
             target = layout(model, access, operator, split)
             assert placed[access.tensor] == target
             local = model.tensors[access.tensor].bytes / parts(problem, target)
             moved += local
             for k, loop, dim in zip(mesh.sizes, split, target, strict=True):
-                if loop is not None and dim < 0:
+                if loop is not None and dim < 0 and not operator.view:
                     total += latency + 2 * (k - 1) / k * local / link
-        arithmetic = operator.flops / parts(problem, split) / DEVICE.peak["float32"]
-        total += 1e9 * (max(arithmetic, moved / DEVICE.bandwidth) + DEVICE.launch)
-    return total
+        if not operator.view:
+            arithmetic = operator.flops / parts(problem, split) / DEVICE.rate(computed_in(model, index))
+            total += 1e9 * (max(arithmetic, moved / DEVICE.bandwidth) + DEVICE.launch)
+    return total + sum(conversion(new, placed[old]) for old, new in model.updates.items())
 
 
 def oracle_read(problem, operator, split):
@@ -141,7 +147,9 @@ def oracle_read(problem, operator, split):
         for access in operator.reads:
             if access.tensor == tensor:
                 held.append(own.bytes / parts(problem, layout(problem.model, access, operator, split)))
-                read += held[-1] if access.numbers is None else 4 * access.numbers / parts(problem, split)
+                read += (
+                    held[-1] if access.numbers is None else BITS[own.dtype] / 8 * access.numbers / parts(problem, split)
+                )
         total += min(read, max(held))
     return total
 
@@ -212,6 +220,23 @@ def test_costs_and_memory_agree_with_the_oracle(model, mesh, data):
     assert peak <= most
     if all(len(group.layouts) == 1 for group in problem.groups):  # no buffer is used twice
         assert peak == most
+
+
+STEPS = Path(__file__).parents[2] / "data" / "stablehlo"
+
+
+@pytest.mark.gate(cases=2)
+@pytest.mark.parametrize("path", [*LIGHT, *sorted(STEPS.glob("*.gz"))], ids=lambda path: path.name)
+def test_costs_of_plans_of_real_models_agree_with_the_oracle(path):
+    model = read_onnx(path) if path.suffix == ".onnx" else read_stablehlo(path)
+    problem = problem_of(model)
+    random = np.random.default_rng(0)
+    for _ in range(5):
+        choices = [int(random.integers(group.size)) for group in problem.groups]
+        cost = verify(problem.instance, problem.solution(choices)).cost
+        assert abs(cost - oracle_cost(problem, choices)) <= 0.5 * (problem.instance.nodes + problem.instance.edges)
+    first = verify(problem.instance, problem.solution([0] * len(problem.groups))).cost
+    assert first == pytest.approx(roofline(model, DEVICE).seconds.sum() * 1e9, abs=problem.instance.nodes)
 
 
 @settings(max_examples=draws(200, 40), deadline=None)
