@@ -278,7 +278,7 @@ def main() -> None:
     parser.add_argument("sizes", nargs="*", help="sizes of the network, such as layers=24")
     parser.add_argument("--optimiser", choices=("adam", "sgd"), default="adam")
     parser.add_argument("--output", type=Path, required=True, help="FILE.mlir, FILE.bin, either with .gz")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     sizes = {name: int(value) for name, value in (size.split("=") for size in given.sizes)}
     content = lowered(given.network, given.optimiser, artifact=".bin" in given.output.suffixes, **sizes)
     given.output.write_bytes(gzip.compress(content, mtime=0) if given.output.suffix == ".gz" else content)
