@@ -148,6 +148,9 @@ class _Reader:
         stored = [None if value is None else self._stored(value, "output") for value in results]
         self.model.outputs += [tensor for tensor in stored if tensor is not None]
         for number, result in self._aliased.items():
+            if not 0 <= result < len(stored):
+                expected = f"expected tf.aliasing_output to number one of {len(stored)} results, found {result}"
+                raise self._error(f"argument {number}", expected)
             before, after = values[number], stored[result]
             if isinstance(before, _View) and after is not None and before.shape == self.model.tensors[after].shape:
                 self.model.updates[before.tensor] = after
