@@ -190,9 +190,7 @@ class _Builder:
             source = self.groups[home[tensor]].layouts[tensor]
             if (source < 0).all() or (home[tensor] == i and (source == target).all()):
                 continue
-            passes = (
-                2 if self.training and trained(self.model.tensors[tensor]) else 1
-            )  # the gradient takes the way back
+            passes = 1 + (self.training and trained(self.model.tensors[tensor]))  # the gradient takes the way back
             source = source if home[tensor] == i else source[:, None]
             latency, transfer = self.mesh.reshard(source, target, self.model.tensors[tensor].bytes)
             times = passes * (latency + transfer) * ~paid
@@ -231,9 +229,9 @@ class _Builder:
         edges: list[Edge] = []
         found = buffers(self.model, self.nests, self.groups, self.mesh, training=self.training)
         for i, (costs, own) in enumerate(zip(self.costs, found, strict=True)):
-            begin, *others = _merged(own) or [Buffer(0, 0, np.zeros(len(costs), dtype=np.int64))]
+            first, *others = _merged(own) or [Buffer(0, 0, np.zeros(len(costs), dtype=np.int64))]
             every = np.arange(len(costs))
-            choices.append(Node(i, begin.begin, begin.end, self._rounded(costs), begin.usages, every))
+            choices.append(Node(i, first.begin, first.end, self._rounded(costs), first.usages, every))
             for buffer in others:
                 usages, chosen = np.unique(buffer.usages, return_inverse=True)
                 if len(usages) > 1:

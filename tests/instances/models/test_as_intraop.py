@@ -351,6 +351,22 @@ def test_training_adds_a_backward_pass_to_a_model_without_one():
     assert one.instance.summary() == two.instance.summary()
 
 
+def test_training_sums_the_gradients_of_what_is_split_otherwise():
+    write = Writer(m=4, n=8, k=2)
+    x, w = write.source("mk"), write.source("kn", parameter=True)
+    write.model.outputs.append(write.product(x, w, "mn"))
+    problem = problem_of(write.model, "2", training=True)
+    node, costs = problem.nodes[2], {}
+    for choice in range(4):
+        (split,) = problem.loops([0, 0, choice]).values()
+        costs[split[0]] = int(node.costs[choice])
+    # The input of the model has no gradient, so that only those of w, 64 bytes, and partial outputs, 128 bytes, count.
+    expected = {None: 3000, "m": 3000 + 3000 + 64 / 40, "n": 3000, "k": 3000 + 3000 + 128 / 40}
+    assert costs == pytest.approx(expected, abs=2)
+    update = 2 * 8 * 64 / 500  # parameter, gradient, master copy and moments are read and written
+    assert problem.nodes[1].costs.tolist() == [round(update), *[round(update / 2)] * 2]
+
+
 def test_what_replaces_a_parameter_takes_its_memory_and_its_layout():
     write = Writer(m=16, n=8)
     x, w = write.source("mn"), write.source("mn", parameter=True)
