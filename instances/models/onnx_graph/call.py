@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,16 +23,16 @@ class Call:
     ``inputs``      shape of every input; None for one that is left out
     ``outputs``     shape of every output; None for one that nobody reads
     ``attributes``  values of the attributes that the node has
-    ``values``      for every input, its numbers in a list if they are known before the model runs, else None
     ``version``     version of the operator set
+    ``numbers``     gives the numbers of an input, by position, as an array; None if only the running model knows them
     """
 
     kind: str
     inputs: Sequence[Shape | None]
     outputs: Sequence[Shape | None]
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    values: Sequence[list[Any] | None] = ()
     version: int = 1
+    numbers: Callable[[int], Any] = lambda _: None
 
     def shape(self, index: int) -> Shape:
         """Shape of an input that the node must have."""
@@ -50,8 +50,9 @@ class Call:
         raise Unfit("expected an output")
 
     def value(self, index: int) -> list[Any] | None:
-        """Numbers of an input, if known."""
-        return self.values[index] if index < len(self.values) else None
+        """Numbers of an input that is there, in a list; None if they are unknown."""
+        numbers = self.numbers(index) if index < len(self.inputs) and self.inputs[index] is not None else None
+        return None if numbers is None else list(numbers.ravel().tolist())
 
     def integers(self, name: str, default: Sequence[int]) -> list[int]:
         """An attribute that is a list of integers."""
@@ -66,7 +67,7 @@ class Call:
 
     def axes(self, rank: int, position: int = 1) -> list[int] | None:
         """The attribute ``axes``, or the input at a position: numbers of dimensions; None if there is neither."""
-        found = self.attributes.get("axes", self.value(position))
+        found = self.attributes["axes"] if "axes" in self.attributes else self.value(position)
         if found is None:
             return None
         if not all(-rank <= axis < rank for axis in found):

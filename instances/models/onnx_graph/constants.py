@@ -1,0 +1,98 @@
+"""Values of a graph that are known before it runs, and the numbers of the small ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Shape = tuple[int, ...]
+
+#: Numbers of a constant, at most, that are worked out; shapes, axes and the like have fewer.
+SMALL = 1024
+
+
+class Constants:
+    """Constants by name. The numbers of one are worked out when they are first asked for, by onnx's own reference."""
+
+    def __init__(self, opsets: Mapping[str, int]) -> None:
+        self._opsets = dict(opsets)
+        self._tensors: dict[str, Any] = {}  # as stored; None for too large a one
+        self._shapes: dict[str, Shape | int] = {}  # sizes of another tensor, or their product
+        self._nodes: dict[str, tuple[Any, list[str]]] = {}
+        self._numbers: dict[str, Any] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors or name in self._shapes or name in self._nodes
+
+    def add_tensor(self, name: str, tensor: Any, shape: Sequence[int]) -> None:
+        """A stored tensor."""
+        self._tensors[name] = tensor if math.prod(shape) <= SMALL else None
+
+    def add_shape(self, name: str, shape: Sequence[int]) -> None:
+        """A value that lists the sizes of a tensor."""
+        self._shapes[name] = tuple(shape)
+
+    def add_count(self, name: str, shape: Sequence[int]) -> None:
+        """A value that counts the numbers of a tensor."""
+        self._shapes[name] = math.prod(shape)
+
+    def add_node(self, node: Any, shapes: Mapping[str, Shape | None]) -> None:
+        """The results of a node that reads constants only; ``shapes`` are those of its results, None if unknown."""
+        for name in node.output:
+            if name:
+                shape = shapes.get(name)
+                small = node.op_type == "NonZero" if shape is None else math.prod(shape) <= SMALL
+                self._nodes[name] = (node if small else None), list(node.input)
+
+    def numbers(self, name: str) -> Any:
+        """A NumPy array of the constant's numbers; None if they are too many, not stored, or no constant has it."""
+        waiting = [name]
+        while waiting:
+            last = waiting[-1]
+            if last in self._numbers:
+                waiting.pop()
+                continue
+            node, inputs = self._nodes.get(last, (None, ()))
+            missing = [x for x in inputs if x and x not in self._numbers] if node is not None else []
+            if missing:
+                waiting += missing
+                continue
+            waiting.pop()
+            self._numbers[last] = self._stored(last) if node is None else None
+            if node is not None:
+                self._evaluate(node)
+        return self._numbers[name]
+
+    def _stored(self, name: str) -> Any:
+        import numpy as np
+        from onnx import numpy_helper
+
+        if name in self._shapes:
+            return np.array(self._shapes[name], dtype=np.int64)
+        tensor = self._tensors.get(name)
+        if tensor is None or tensor.data_location:
+            return None
+        try:
+            return numpy_helper.to_array(tensor)
+        except (ValueError, TypeError):  # its data do not fit its shape
+            return None
+
+    def _evaluate(self, node: Any) -> None:
+        """The results of a node whose inputs are worked out."""
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+
+        for name in node.output:
+            self._numbers[name] = None
+        given = {name: self._numbers[name] for name in node.input if name}
+        if any(numbers is None for numbers in given.values()):
+            return
+        graph = onnx.GraphProto(name="constant", node=[node])
+        graph.input.extend(onnx.ValueInfoProto(name=name) for name in given)
+        graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.output if name)
+        try:
+            results = ReferenceEvaluator(graph, opsets=self._opsets).run(None, given)
+        except Exception:  # the reference raises whatever NumPy raises; without numbers, shapes are asked for later
+            return
+        self._numbers.update(zip((name for name in node.output if name), results, strict=True))

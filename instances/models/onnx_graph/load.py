@@ -1,0 +1,92 @@
+"""Bytes of a file as a graph with all shapes that can be inferred, and without the numbers of its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from instances.errors import InputError
+from instances.models.onnx_graph.constants import SMALL
+
+_DATA = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
+
+
+def load(content: bytes, source: str, dims: Mapping[str, int]) -> Any:
+    """The `onnx.ModelProto` of a file's content: functions inlined, named sizes replaced, shapes inferred.
+
+    Raises InputError for content that is no model, control flow, a size without a value, and a name in ``dims`` that
+    no size has.
+    """
+    import onnx
+    import onnx.inliner
+    from google.protobuf.message import DecodeError
+
+    try:
+        model = onnx.ModelProto.FromString(content)
+    except DecodeError:
+        raise InputError(source, "", "expected an ONNX model, found bytes that do not decode as one") from None
+    del content
+    if not model.graph.node:
+        raise InputError(source, "graph", "expected an ONNX model with nodes")
+    for tensor in _tensors(model.graph):
+        _drop_numbers(tensor)
+    _require_no_control_flow(model, source)
+    _set_sizes(model.graph, source, dims)
+    try:
+        if model.functions:
+            model = onnx.inliner.inline_local_functions(model)
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception as error:  # of onnx's own kinds, which have no common base
+        raise InputError(source, "graph", f"expected shapes that can be inferred ({_sentence(error)})") from None
+
+
+def _tensors(graph: Any) -> Iterator[Any]:
+    """Stored tensors of a graph."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+
+
+def _drop_numbers(tensor: Any) -> None:
+    if len(tensor.raw_data) > 16 * SMALL or any(len(getattr(tensor, field)) > 2 * SMALL for field in _DATA[1:]):
+        for field in _DATA:
+            tensor.ClearField(field)
+
+
+def _require_no_control_flow(model: Any, source: str) -> None:
+    """Raise InputError if a node, also of a function, runs a graph of its own."""
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        for node in nodes:
+            if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+                place = f"node {node.name or next(iter(node.output), node.op_type)}"
+                raise InputError(source, place, f"expected no control flow, found {node.op_type}")
+
+
+def _set_sizes(graph: Any, source: str, dims: Mapping[str, int]) -> None:
+    """Replace named sizes of the graph by numbers."""
+    stored = {tensor.name for tensor in graph.initializer}
+    missing: dict[str, str] = {}  # name of a size to the first input that has it
+    known = set[str]()
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for dimension in value.type.tensor_type.shape.dim:
+            name = dimension.dim_param
+            if name in dims:
+                dimension.dim_value = dims[name]
+                known.add(name)
+    for value in graph.input:
+        for dimension in value.type.tensor_type.shape.dim:
+            if dimension.dim_param and value.name not in stored:
+                missing.setdefault(dimension.dim_param, value.name)
+    for name, tensor in missing.items():
+        advice = " ".join(f"--dim {other}=N" for other in missing)
+        raise InputError(source, f"tensor {tensor}", f"expected a number for its size {name}; pass {advice}")
+    for name in dims:
+        if name not in known:
+            raise InputError(source, f"--dim {name}", "expected a size that a tensor of the model has")
+
+
+def _sentence(error: Exception) -> str:
+    """The first line of a message, shortened."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:160]
