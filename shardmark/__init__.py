@@ -1,4 +1,4 @@
-"""The public API: read instances, run solvers and bounds under the referee, judge solutions, read results.
+"""The public API: plan models, read instances, run solvers and bounds under the referee, judge solutions.
 
 >>> import shardmark as sm
 >>> instance = sm.load("chain")
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from instances import InputError
     from shardmark.api import Method, Paths, RunOptions, check, load, results, solve
     from shardmark.outcomes import CheckResult, RunResult
+    from shardmark.plans.plan import Plan, plan
     from solvers.registry import Declined, Function, LocalRun, Run, solver
 
 __all__ = [
@@ -31,11 +32,13 @@ __all__ = [
     "Declined",
     "InputError",
     "LocalRun",
+    "Plan",
     "Run",
     "RunResult",
     "bound",
     "check",
     "load",
+    "plan",
     "results",
     "solve",
     "solver",
@@ -45,6 +48,7 @@ __all__ = [
 SOURCES: Mapping[str, str] = {
     **dict.fromkeys(["check", "load", "results", "solve"], "shardmark.api"),
     **dict.fromkeys(["CheckResult", "RunResult"], "shardmark.outcomes"),
+    **dict.fromkeys(["Plan", "plan"], "shardmark.plans.plan"),
     **dict.fromkeys(["Declined", "LocalRun", "Run", "solver"], "solvers.registry"),
     "InputError": "instances.errors",
 }

@@ -36,7 +36,7 @@ def html_of_run(run: RunResult) -> str:
     rules = []
     if run.lower_bound is not None and run.bound_from != run.method:
         rules.append(_rule(run.lower_bound, f"lower bound ({run.bound_from})"))
-    return _html(_facts_of_run(run), chart(run, rules))
+    return in_notebook(_facts_of_run(run), chart(run, rules))
 
 
 def html_of_check(checked: CheckResult) -> str:
@@ -51,8 +51,8 @@ def html_of_check(checked: CheckResult) -> str:
         **({} if run is None else {"method": f"{run.method}: {_ending(run)}"}),
     }
     if run is None or checked.cost is None:
-        return _html(facts)
-    return _html(facts, chart(run, [_rule(checked.cost, "this solution")]))
+        return in_notebook(facts)
+    return in_notebook(facts, chart(run, [_rule(checked.cost, "this solution")]))
 
 
 def _facts_of_run(run: RunResult) -> dict[str, str]:
@@ -81,7 +81,8 @@ def _rule(value: Cost, words: str) -> Rule:
     return Rule(float(value), words, words)
 
 
-def _html(facts: Mapping[str, str], *pictures: Markup) -> str:
+def in_notebook(facts: Mapping[str, str], *pictures: Markup) -> str:
+    """A table of facts, and pictures below it."""
     rows = [tag("tr", tag("th", escape(name)), tag("td", escape(value))) for name, value in facts.items()]
     return str(tag("div", STYLE, tag("table", *rows), *pictures, class_="shardmark"))
 

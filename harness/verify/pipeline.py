@@ -45,7 +45,17 @@ def verify(instance: Instance, solution: Any) -> Verdict:
         reason = misplaced(order, [n] * n, "a node index", "order") or partition.disorder(order)
         if reason:
             return malformed(*violations, reason)
-    return Verdict(not violations, _bottleneck(instance, partition, order), violations)
+    costs, unit = _block_costs(instance, partition, order) if n else ([0], 1)
+    return Verdict(not violations, float(max(costs) / unit), violations)
+
+
+def block_costs(instance: Instance, solution: Any) -> dict[int, float]:
+    """Return the cost of every block of a feasible solution, Equation (3), by its number; the greatest is its cost."""
+    block, order = (solution["block"], solution.get("order")) if isinstance(solution, dict) else (solution, None)
+    if not instance.nodes:
+        return {}
+    costs, unit = _block_costs(instance, Partition(instance.graph, np.array(block, dtype=np.int64)), order)
+    return {number: float(cost / unit) for number, cost in zip(sorted(set(block)), costs, strict=True)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +101,8 @@ class Partition:
         return ""
 
 
-def _bottleneck(instance: Instance, partition: Partition, order: list[int] | None) -> float:
-    """Equation (4): the largest block cost."""
-    if not instance.nodes:
-        return 0.0
+def _block_costs(instance: Instance, partition: Partition, order: list[int] | None) -> tuple[Any, Any]:
+    """Equation (3): the exact cost of every block, and the unit that divides it."""
     graph, block, crossing = instance.graph, partition.block, partition.crossing
     work, size, params, unit = _exact(instance.work, instance.output_size, instance.param_size)
     computing, streaming = _totals(block, work), _totals(block, params)
@@ -109,7 +117,7 @@ def _bottleneck(instance: Instance, partition: Partition, order: list[int] | Non
     if instance.memory is not None:  # Equation (2)
         excess = streaming + _peaks(partition, size, order) - Fraction(instance.memory) * unit
         moving = moving + np.maximum(excess, 0)
-    return float(max(computing + moving / Fraction(instance.bandwidth)) / unit)  # Equation (3)
+    return computing + moving / Fraction(instance.bandwidth), unit
 
 
 def _exact(*columns: Floats) -> tuple[Any, ...]:

@@ -116,16 +116,20 @@ def _planned(options: argparse.Namespace, devices: str | None, seconds: float) -
 
 def _swept(count: int, found: Plan) -> dict[str, Any]:
     """The cost, throughput and gap of a plan for another number of devices."""
-    return {"devices": count, found.target.what: found.cost, "throughput": found.speedup, "gap": found.gap}
+    return {"devices": count, f"{found.target.what} µs": found.cost, "throughput": found.speedup, "gap": found.gap}
 
 
 def _export(found: Plan, options: argparse.Namespace) -> None:
     """Write the files that run."""
-    from shardmark.plans import annotated, stages
-
     if options.export == "stages":
-        stages.export_stages(found.source, found.assignment, options.output / "stages", digest=found.digest)
+        from shardmark.plans import stages
+
+        stages.export_stages(
+            found.source, found.assignment, options.output / "stages", dims=found.options["dims"], digest=found.digest
+        )
     elif options.export == "annotated":
+        from shardmark.plans import annotated
+
         annotated.export_annotated(found.source, found.assignment, options.output / "annotated.onnx")
 
 
@@ -151,7 +155,7 @@ def _show(found: Plan, sweep: list[dict[str, Any]]) -> None:
     """Print the plan for people: the stages, then the answer, then other numbers of devices."""
     from shardmark.plans.page import facts, rows
 
-    decimals = dict.fromkeys(list(rows(found)[0]) if found.parts else [], 1)
+    decimals = dict.fromkeys(list(rows(found)[0]) if found.stages else [], 1)
     text = [table(rows(found), decimals), pairs(facts(found))]
     if sweep:
         text.append(table(sweep, {"throughput": 2, "gap": 4}))

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from leaderboard import plan_page
 from leaderboard.drawings import split_svg
 from leaderboard.report import Bars, Device, Length, Report, Section, Split, Table
+from shardmark.notebook import in_notebook
 
 if TYPE_CHECKING:
     from shardmark.plans.plan import Plan
@@ -21,9 +22,9 @@ def rows(plan: Plan) -> list[dict[str, Any]]:
         {
             plan.target.kind: part.name,
             "operators": len(part.operators),
-            "load us": part.load_us,
+            "load µs": part.load_us,
             "share %": 100 * part.load_us / most,
-            "compute us": part.compute_us,
+            "compute µs": part.compute_us,
             "parameters MiB": part.parameter_bytes / 2**20,
             "received MiB": part.received_bytes / 2**20,
             "sent MiB": part.sent_bytes / 2**20,
@@ -39,15 +40,15 @@ def facts(plan: Plan) -> dict[str, str]:
         "model": f"{plan.source.name}, {len(plan.assignment):,} operators",
         "devices": plan.target.devices,
         "costs": plan.costs.origin,
-        plan.target.what: f"{plan.cost_us:,.6g} us, {plan.words}",
-        "lower bound": f"{plan.bound_us:,.6g} us ({plan.bound_from})",
+        plan.target.what: f"{plan.cost:,.6g} µs, {plan.words}",
+        "lower bound": f"{plan.bound:,.6g} µs ({plan.bound_from})",
         "throughput": alone,
     }
 
 
 def split(plan: Plan) -> Split:
     """The model's graph with the part of every operator."""
-    devices = [Device(part.name, f"load {part.load_us:,.6g} us") for part in plan.stages]
+    devices = [Device(part.name, f"load {part.load_us:,.6g} µs") for part in plan.stages]
     names = [operator.name for operator in plan.model.operators]
     return Split(
         names, list(plan.model.edges()), plan.division.part_of, devices, "Operators", "Edges lead to the right."
@@ -60,16 +61,16 @@ def report(plan: Plan) -> Report:
     bars = Bars(
         f"Load of every {plan.target.kind}",
         "Microseconds per sample, transfers included; the line is the proven lower bound on the greatest.",
-        "us",
+        "µs",
         loads,
-        plan.bound_us,
+        plan.bound,
     )
     words = f"{plan.source.name} over {plan.target.devices}"
     parts = Table(f"{plan.target.kind.capitalize()}s", rows(plan), digits=2)
     return Report(
         name="plan",
         title=words,
-        about=f"{plan.target.what.capitalize()} {plan.cost_us:,.6g} us: {plan.words}.",
+        about=f"{plan.target.what.capitalize()} {plan.cost:,.6g} µs: {plan.words}.",
         facts=facts(plan),
         sections=[
             Section(f"{plan.target.kind.capitalize()}s", tables=[parts], pictures=[bars]),
@@ -86,3 +87,8 @@ def page(plan: Plan) -> str:
 def picture(plan: Plan) -> Markup:
     """The graph, every operator in the colour of its part."""
     return split_svg.draw(split(plan))
+
+
+def notebook(plan: Plan) -> str:
+    """The answer, the parts and the graph, for a notebook."""
+    return str(in_notebook(facts(plan), picture(plan)))

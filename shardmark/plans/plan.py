@@ -18,7 +18,6 @@ from instances.models.fuse import fuse as fused
 from instances.models.model import Model
 from instances.models.reader import read_model
 from instances.models.roofline import Costs, roofline
-from shardmark.outcomes import Cost
 from shardmark.plans.parts import Part
 from shardmark.plans.solving import certify
 from shardmark.plans.targets import Division, Target, target_of
@@ -39,8 +38,8 @@ class Plan:
     ``costs``        seconds of every operator, and where they come from
     ``instance``     of the track ``target.track``
     ``solution``     of the instance, plain JSON
-    ``cost``         verified, in units of ``target.unit_us`` microseconds
-    ``lower_bound``  proven, in the same unit; ``bound_from`` is the method that proved it
+    ``cost``         verified, in microseconds
+    ``bound``        proven lower bound on the cost of any split, in microseconds; ``bound_from`` is its method
     ``division``     the solution as stages, devices or sharding strategies
     ``options``      arguments of `plan` that matter to whoever repeats it
     """
@@ -53,8 +52,8 @@ class Plan:
     costs: Costs = field(repr=False)
     instance: Any = field(repr=False)
     solution: Any = field(repr=False)
-    cost: Cost
-    lower_bound: Cost
+    cost: float
+    bound: float
     bound_from: str
     division: Division = field(repr=False)
     options: Mapping[str, Any]
@@ -65,19 +64,9 @@ class Plan:
         return self.division.parts
 
     @property
-    def cost_us(self) -> float:
-        """The cost in microseconds."""
-        return float(self.cost * self.target.unit_us)
-
-    @property
-    def bound_us(self) -> float:
-        """The lower bound in microseconds."""
-        return float(self.lower_bound * self.target.unit_us)
-
-    @property
     def gap(self) -> float | None:
-        """cost / lower_bound - 1; 0.0 if the split is proven optimal, None if the bound is 0."""
-        return claims.gap(self.cost, self.lower_bound)
+        """cost / bound - 1; 0.0 if the split is proven optimal, None if the bound is 0."""
+        return claims.gap(self.cost, self.bound)
 
     @property
     def words(self) -> str:
@@ -96,7 +85,7 @@ class Plan:
     @property
     def speedup(self) -> float:
         """Throughput against one device that held the whole model."""
-        return self.alone_us / self.cost_us if self.cost else 1.0
+        return self.alone_us / self.cost if self.cost else 1.0
 
     @property
     def assignment(self) -> dict[str, int]:
@@ -181,7 +170,8 @@ def plan(
     found = certify(task.instance, target.steps, timeout, tell, cores=cores, seed=seed)
     solution = task.tidy(found.solution)
     verdict = verify(task.instance, solution)
-    assert verdict.feasible, verdict.violations
+    if not verdict.feasible or verdict.cost is None:
+        raise AssertionError(f"expected a split that stays feasible, found {verdict.violations}")
     return Plan(
         source=path,
         digest=digest,
@@ -191,8 +181,8 @@ def plan(
         costs=costs,
         instance=task.instance,
         solution=solution,
-        cost=verdict.cost,
-        lower_bound=found.lower_bound,
+        cost=float(verdict.cost * target.unit_us),
+        bound=float(found.lower_bound * target.unit_us),
         bound_from=found.bound_from,
         division=task.divide(solution),
         options={"dims": dict(dims or {}), "fuse": fuse, "timeout": timeout, "seed": seed},

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from harness import verify
 from harness.verify.pipeline import block_costs
 from instances import InputError
 from instances.models.devices import Device, device
 from instances.models.model import Model
-from instances.models.roofline import Costs
+from instances.models.roofline import Costs, roofline
 from shardmark.plans.parts import Part, in_order, parts_of
 from shardmark.plans.solving import Step
 
@@ -45,49 +46,47 @@ class Task:
     tidy: Callable[[Any], Any] = lambda solution: solution
 
 
-class Target(Protocol):
-    """A set of devices.
+@dataclass(frozen=True)
+class Target(ABC):
+    """A set of devices: ``device`` is the one whose roofline prices operators, unless they are measured.
 
     ``what``     the cost of a split, in words; ``unit_us`` is its unit in microseconds
-    ``kind``     what a part of a split is called
+    ``kind``     the name of a part of a split
     ``steps``    the methods to run, in their order
-    ``devices``  the devices in words
-    ``device``   the one whose roofline prices operators, unless they are measured
     """
 
-    track: str
-    what: str
-    unit_us: float
-    kind: str
-    steps: Sequence[Step]
+    device: Device
+
+    track: ClassVar[str]
+    what: ClassVar[str]
+    unit_us: ClassVar[float] = 1.0
+    kind: ClassVar[str]
+    steps: ClassVar[tuple[Step, ...]]
 
     @property
-    def devices(self) -> str: ...
+    @abstractmethod
+    def devices(self) -> str:
+        """The devices in words."""
 
-    @property
-    def device(self) -> Device: ...
-
+    @abstractmethod
     def task(self, model: Model, costs: Costs) -> Task:
         """The task of splitting a model over these devices."""
 
 
 @dataclass(frozen=True)
-class Pipeline:
+class Pipeline(Target):
     """A pipeline of equal devices, a stage on each."""
 
-    device: Device
     stages: int
 
     track = "pipeline"
     what = "bottleneck"
-    unit_us = 1.0
     kind = "stage"
     steps = (Step("reweighted", "bound", 0.5), Step("annealing", "solver", 0.5), Step("exact", "bound", 1.0))
 
     @property
     def devices(self) -> str:
-        """The devices in words."""
-        return f"{self.stages} x {self.device.name}"
+        return f"{self.stages} × {self.device.name}"
 
     def task(self, model: Model, costs: Costs) -> Task:
         """An instance of ``pipeline``; parts are stages, first to last."""
@@ -114,10 +113,9 @@ class Pipeline:
 
 
 @dataclass(frozen=True)
-class MeshOfDevices:
-    """Equal devices in a grid, on which all work on every operator together."""
+class MeshOfDevices(Target):
+    """Equal devices in a grid, which work on every operator together."""
 
-    device: Device
     mesh: str
 
     track = "intraop"
@@ -128,7 +126,6 @@ class MeshOfDevices:
 
     @property
     def devices(self) -> str:
-        """The devices in words."""
         return f"{self.mesh} mesh of {self.device.name}"
 
     def task(self, model: Model, costs: Costs) -> Task:
@@ -146,10 +143,64 @@ class MeshOfDevices:
         return Task(sharding.instance, divide)
 
 
+@dataclass(frozen=True)
+class AcceleratorsAndCpus(Target):
+    """Equal accelerators, and CPUs for whatever is better there, each holding a contiguous part of the model."""
+
+    accelerators: int
+    cpu: Device
+    cpus: int
+
+    track = "placement"
+    what = "greatest load"
+    kind = "device"
+    steps = (
+        Step("search", "solver", 0.2),
+        Step("dp", "solver", 0.4),
+        Step("ip-contiguous", "solver", 0.8),
+        Step("lp", "bound", 1.0),
+    )
+
+    @property
+    def devices(self) -> str:
+        cpus = f" and {self.cpus} × {self.cpu.name}" if self.cpus else ""
+        return f"{self.accelerators} × {self.device.name}{cpus}"
+
+    def task(self, model: Model, costs: Costs) -> Task:
+        """An instance of ``placement``; parts are devices, in the order of the data's flow if it has one."""
+        from instances.models.as_placement import as_placement
+
+        on_cpu = roofline(model, self.cpu)
+        instance = as_placement(model, costs, on_cpu, self.device, self.accelerators, self.cpus)
+
+        def divide(solution: Any) -> Division:
+            found = verify.parts(instance, solution)
+            if found is None:
+                raise AssertionError("expected a solution that was verified")
+            of = list(found.of)[: len(model.operators)]
+            order = in_order(of, list(model.edges()))
+            place = {device: index for index, device in enumerate(order)}
+            times = [
+                1e6 * (on_cpu if found.on_cpus[device] else costs).seconds[index] for index, device in enumerate(of)
+            ]
+            part_of = [place[device] for device in of]
+            names, loads = ([column[device] for device in order] for column in (found.names, found.loads))
+            return Division(parts_of(model, part_of, names, times, loads), part_of)
+
+        return Task(instance, divide)
+
+
+#: CPUs that a plan means by "cpu".
+CPU = "epyc-9654"
+
+
 def target_of(
     devices: int | str | None, kind: str | os.PathLike[str], mesh: str | None, machine: str | os.PathLike[str] | None
 ) -> Target:
-    """The devices that a user names; InputError for none, and for more than one way to name them."""
+    """The devices that a user names; InputError for none, and for more than one way to name them.
+
+    Of two kinds the second one stands for CPUs, which have memory for everything.
+    """
     ways = [name for name, value in (("devices", devices), ("mesh", mesh), ("machine", machine)) if value is not None]
     if len(ways) != 1:
         found = " and ".join(f"--{way}" for way in ways) or "none"
@@ -159,4 +210,18 @@ def target_of(
     text = str(devices)
     if text.isdecimal() and 0 < int(text) < 2**31:
         return Pipeline(device(kind), int(text))
-    raise InputError("plan", "--devices", f"expected a number, or kinds as h100:6,epyc-9654:2, found {text!r}")
+    kinds = [_counted(part) for part in text.split(",")]
+    if len(kinds) > 2:
+        expected = "expected one kind of accelerators and one of CPUs; --machine FILE takes any devices"
+        raise InputError("plan", "--devices", f"{expected}, found {text!r}")
+    (accelerator, accelerators), (cpu, cpus) = kinds[0], kinds[1] if len(kinds) > 1 else (CPU, 0)
+    return AcceleratorsAndCpus(device(accelerator), accelerators, device(CPU if cpu == "cpu" else cpu), cpus)
+
+
+def _counted(text: str) -> tuple[str, int]:
+    """A kind of device and how many there are; InputError for another text."""
+    name, _, count = text.rpartition(":")
+    if not name or not count.isdecimal() or not 0 < int(count) < 2**31:
+        expected = "expected a number, or kinds with their numbers as h100:6,cpu:2"
+        raise InputError("plan", "--devices", f"{expected}, found {text!r}")
+    return name, int(count)

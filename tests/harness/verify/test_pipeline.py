@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.verify import verify
+from harness.verify.pipeline import block_costs
 from instances.pipeline import Instance, parse
 
 
@@ -200,3 +201,10 @@ def test_malformed_solutions_get_a_sentence_and_no_cost(solution, reason):
 
 def test_an_empty_graph_costs_nothing():
     assert verify(pipeline([], [], []), []).cost == 0.0
+
+
+def test_the_cost_of_a_solution_is_that_of_its_dearest_block():
+    instance = fan()
+    assert block_costs(instance, [2, 0, 0, 0, 0]) == {0: 15.0, 2: 2.0}
+    assert verify(instance, [2, 0, 0, 0, 0]).cost == 15.0
+    assert block_costs(instance, {"block": [2, 0, 0, 0, 0], "order": [0, 1, 2, 3, 4]}) == {0: 15.0, 2: 2.0}

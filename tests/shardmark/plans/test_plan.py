@@ -1,0 +1,133 @@
+"""Plans of models: the split is verified, the bound holds, and what is written says the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import onnx
+import pytest
+from referee import answer, refusal, shardmark
+
+import shardmark as sm
+from harness.verify import verify
+from instances import load
+from shardmark.plans.saving import load as load_plan
+
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+SQUEEZENET = LIGHT / "light_squeezenet.onnx"
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return sm.plan(SQUEEZENET, devices=3, timeout=20)
+
+
+def test_the_split_is_verified_and_its_bound_holds(plan):
+    assert verify(plan.instance, plan.solution).cost == plan.cost
+    assert 0 < plan.bound <= plan.cost * (1 + 1e-9)
+    assert plan.gap is not None
+    assert plan.gap <= 0.02
+    assert plan.words.startswith(("proven optimal", "at most"))
+
+
+def test_every_operator_of_the_file_has_its_stage(plan):
+    named = [name for part in plan.stages for name in part.operators]
+    assert sorted(plan.assignment) == sorted(named)
+    assert all(name in plan.stages[stage].operators for name, stage in plan.assignment.items())
+
+
+def test_the_busiest_stage_is_the_bottleneck_and_its_load_is_work_and_transfers(plan):
+    assert max(part.load_us for part in plan.stages) == pytest.approx(plan.cost)
+    for part in plan.stages:
+        assert part.load_us >= part.compute_us
+    assert sum(part.compute_us for part in plan.stages) == pytest.approx(plan.alone_us)
+    assert plan.speedup == pytest.approx(plan.alone_us / plan.cost)
+
+
+def test_stages_follow_the_flow(plan):
+    place = plan.assignment
+    names = [operator.name for operator in plan.model.operators]
+    assert all(place[names[u]] <= place[names[v]] for u, v in plan.model.edges())
+    assert plan.stages[0].received_bytes == plan.stages[-1].sent_bytes == 0
+
+
+def test_what_is_saved_is_the_plan(plan, tmp_path):
+    written = plan.save(tmp_path / "plan")
+    assert sorted(path.name for path in written.parent.iterdir()) == ["instance.json", "plan.html", "plan.json"]
+    found = load_plan(written.parent)
+    assert found["assignment"] == plan.assignment
+    assert verify(load(written.parent / "instance.json"), found["solution"]).cost == found["cost_us"] == plan.cost
+    page = (written.parent / "plan.html").read_text(encoding="utf-8")
+    assert not re.search(r"(href|src)=|url\(", page), "the page needs no other file"
+    assert all(part.name in page for part in plan.stages)
+
+
+def test_a_plan_replaces_an_earlier_one_and_nothing_else(plan, tmp_path):
+    plan.save(tmp_path)
+    plan.save(tmp_path)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    assert "is empty or holds an earlier plan" in refusal(plan.save, tmp_path / "other")
+
+
+def test_a_notebook_shows_the_answer_and_the_graph(plan):
+    shown = plan._repr_html_()
+    assert plan.words in shown
+    assert shown.count("<circle") >= len(plan.model.operators)
+    assert "<svg" in plan.picture
+
+
+def test_the_command_prints_the_stages_and_writes_the_plan(tmp_path):
+    result = shardmark("plan", SQUEEZENET, "--devices", 2, "--timeout", 10, "--output", tmp_path / "plan")
+    assert result.returncode == 0, result.stderr
+    assert "stage 1" in result.stdout
+    assert "2 × h100" in result.stdout
+    assert json.loads((tmp_path / "plan" / "plan.json").read_text())["track"] == "pipeline"
+
+
+@pytest.mark.gate
+def test_a_sweep_compares_numbers_of_devices():
+    found = answer("plan", SQUEEZENET, "--devices", 2, "--sweep", "1,4", "--timeout", 20)
+    assert [row["devices"] for row in found["sweep"]] == [1, 4]
+    assert found["sweep"][0]["throughput"] == pytest.approx(1.0)
+    assert found["sweep"][1]["throughput"] > found["speedup"] > 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "expected one of --devices, --mesh and --machine, found none"),
+        ({"devices": 2, "mesh": "2x4"}, "found --devices and --mesh"),
+        ({"devices": "two"}, "expected a number, or kinds with their numbers as h100:6,cpu:2, found 'two'"),
+        ({"devices": "h100:0"}, "found 'h100:0'"),
+        ({"devices": "h100:1,t4:1,cpu:1"}, "expected one kind of accelerators and one of CPUs"),
+        ({"devices": 2, "device": "h1000"}, "expected a file *.toml, or one of h100"),
+        ({"devices": 10_000}, "expected 1 to 66"),
+    ],
+)
+def test_bad_devices_are_refused_in_a_sentence(options, words):
+    assert words in refusal(sm.plan, SQUEEZENET, timeout=5, **options)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--export", "stages", "--devices", "2"], "--export: expected --output too"),
+        (["--mesh", "2x4", "--sweep", "2"], "--sweep: expected --devices N too"),
+        (["other.onnx", "--devices", "2"], "expected one model, or `plan verify DIR`"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(words, expected):
+    result = shardmark("plan", SQUEEZENET, *words)
+    assert result.returncode == 2
+    assert expected in result.stderr
+
+
+def test_a_folder_with_other_files_is_refused_before_the_search(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    result = shardmark("plan", SQUEEZENET, "--devices", 2, "--output", tmp_path)
+    assert result.returncode == 2
+    assert "is empty or holds an earlier plan" in result.stderr
+    assert "read" not in result.stderr
