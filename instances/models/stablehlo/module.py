@@ -1,4 +1,8 @@
-"""Bytes of a file as a module of MLIR's bindings, which come with jaxlib."""
+"""Bytes of a file as a module of MLIR's bindings, which come with jaxlib.
+
+MLIR parses files in this process and guards against mistakes, not against malice: a number in the billions in the
+dimensions of a convolution keeps it busy for ever, and so can an artifact with changed bytes.
+"""
 
 from __future__ import annotations
 

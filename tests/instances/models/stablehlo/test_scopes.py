@@ -1,0 +1,34 @@
+"""Locations as JAX writes them: components, the backward pass, scopes and layers."""
+
+from __future__ import annotations
+
+import pytest
+
+from instances.models.stablehlo import scopes
+
+
+@pytest.mark.parametrize(
+    ("name", "backward", "scope", "layer"),
+    [
+        ("jit(step)/jvp(layer3)/dot_general", False, ("layer3",), (3, "layer*")),
+        ("jit(step)/transpose(jvp(layer3))/bsm,mhd->bshd/dot_general", True, ("layer3", "bsm,mhd->bshd"), None),
+        ("jit(step)/transpose(jvp(net/block_12))/mul", True, ("net", "block_12"), (12, "net/block_*")),
+        ("jit(step)/jvp()/reduce_sum", False, (), (-1, "")),
+        ("jit(step)/jit(main)/jvp(jit(_take))/gather", False, ("jit(_take)",), (-1, "jit(_take)")),
+        ("jit(step)/transpose(jvp(jvp()))/checkpoint/rematted_computation/sin", True, (), (-1, "")),
+        ("transpose", False, (), (-1, "")),
+        ("jit(step)/jvp(layer3)/transpose", False, ("layer3",), (3, "layer*")),
+        ("", False, (), (-1, "")),
+        ("jit(a(b/c", False, (), (-1, "")),
+    ],
+)
+def test_parts_of_a_location(name, backward, scope, layer):
+    assert scopes.is_backward(name) == backward
+    assert scopes.scope(name) == scope
+    assert layer is None or scopes.layer(name) == layer
+
+
+def test_the_outer_function_is_left_out_of_names():
+    assert scopes.parts("jit(step)/jit(main)/add:") == ("add",)
+    assert scopes.parts("jit(step)/jit(update)/sub") == ("jit(update)", "sub")
+    assert scopes.parts("jit(step)") == ("jit(step)",)
