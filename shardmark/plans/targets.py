@@ -184,7 +184,7 @@ class AcceleratorsAndCpus(Target):
                 1e6 * (on_cpu if found.on_cpus[device] else costs).seconds[index] for index, device in enumerate(of)
             ]
             part_of = [place[device] for device in of]
-            names, loads = ([column[device] for device in order] for column in (found.names, found.loads))
+            names, loads = [found.names[device] for device in order], [found.loads[device] for device in order]
             return Division(parts_of(model, part_of, names, times, loads), part_of)
 
         return Task(instance, divide)

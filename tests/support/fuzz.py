@@ -1,6 +1,6 @@
 """The frame of the fuzz tests: small drawn instances, every solver and bound of a track, an exact oracle to judge them.
 
-A track has an oracle, ``tests/support/oracles/oracle_TRACK.py``, which shares no code with solvers or verifier, and a test:
+A track has an oracle, ``oracles/oracle_TRACK.py``, which shares no code with solvers or verifier, and a test:
 
     ATTACK = Attack("pipeline", draw, draw_solution, judge, optimum, every={"annealing": 100})
 

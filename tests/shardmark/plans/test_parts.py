@@ -9,14 +9,14 @@ from shardmark.plans.parts import crossing_bytes, in_order, parts_of
 
 
 def chain(sizes, parameters=()):
-    """Operators one after another; operator i writes ``sizes[i]`` bytes and reads ``parameters[i]`` bytes of weights."""
+    """A chain of operators; operator i writes ``sizes[i]`` bytes and reads ``parameters[i]`` bytes of weights."""
     model = Model()
     read = model.tensor("x", (1,), "int8")
     for index, size in enumerate(sizes):
         made = model.tensor(f"t{index}", (size,), "int8")
         reads = [Access(read, (None,))]
-        for held in parameters[index : index + 1]:
-            reads.append(Access(model.tensor(f"w{index}", (held,), "int8", parameter=True), (None,)))
+        weights = [model.tensor(f"w{index}", (n,), "int8", parameter=True) for n in parameters[index : index + 1]]
+        reads += [Access(weight, (None,)) for weight in weights]
         model.operator(f"op{index}", "Relu", reads, [Access(made, ("d0",))], {"d0": size})
         read = made
     return model
