@@ -75,10 +75,13 @@ def _set_sizes(graph: Any, source: str, dims: Mapping[str, int]) -> None:
             if name in dims:
                 dimension.dim_value = dims[name]
                 known.add(name)
-    for value in graph.input:
-        for dimension in value.type.tensor_type.shape.dim:
-            if dimension.dim_param and value.name not in stored:
+    for value in (value for value in graph.input if value.name not in stored):
+        for position, dimension in enumerate(value.type.tensor_type.shape.dim):
+            if dimension.dim_param:
                 missing.setdefault(dimension.dim_param, value.name)
+            elif not dimension.HasField("dim_value"):
+                expected = f"expected a number for its dimension {position}, which has no name that --dim could give"
+                raise InputError(source, f"tensor {value.name}", expected)
     for name, tensor in missing.items():
         advice = " ".join(f"--dim {other}=N" for other in missing)
         raise InputError(source, f"tensor {tensor}", f"expected a number for its size {name}; pass {advice}")

@@ -78,10 +78,12 @@ class Types:
 
         if all(self.known(name) for name in node.output if name):
             return
+        if not all(self.known(name) for name in node.input if name):
+            return
         domain = "" if node.domain == "ai.onnx" else node.domain
         try:
             schema = onnx.defs.get_schema(node.op_type, self._opsets.get(domain, 1), domain)
-            inputs = {name: self._proto(name) for name in node.input if name and self.known(name)}
+            inputs = {name: self._proto(name) for name in node.input if name}
             numbers = {name: self._constants.numbers(name) for name in inputs if name in self._constants}
             found = onnx.shape_inference.infer_node_outputs(
                 schema,
@@ -120,7 +122,7 @@ class Types:
         for position, dimension in enumerate(tensor.shape.dim):
             if not dimension.HasField("dim_value"):
                 raise self._error(
-                    place, f"expected a known size of dimension {position}, which depends on values or has no name"
+                    place, f"expected a known size of dimension {position}; it depends on computed values"
                 )
             sizes.append(dimension.dim_value)
         return tuple(sizes)

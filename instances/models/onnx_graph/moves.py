@@ -1,0 +1,200 @@
+"""Loops of operators that move numbers: views, transpositions, selections and copies."""
+
+from __future__ import annotations
+
+import math
+
+from instances.models.onnx_graph.call import Call, Dims, Nest, Shape, Unfit, count, everything, loops_of
+
+
+def view(call: Call) -> Nest:
+    """Dimensions that survive keep their loop; of dimensions that merge or split, the outermost does."""
+    before, after = call.shape(0), call.result
+    if math.prod(before) != math.prod(after):
+        raise Unfit(f"expected {math.prod(before)} numbers in the result, found {math.prod(after)}")
+    read: list[str | None] = [None] * len(before)
+    written: list[str | None] = [None] * len(after)
+    loops, whole = dict[str, int](), set[str]()
+    for number, (left, right) in enumerate(_groups(before, after)):
+        lead = f"d{number}"
+        loops[lead] = math.gcd(before[left[0]], after[right[0]])
+        read[left[0]] = written[right[0]] = lead
+        rest = math.prod(before[i] for i in left) // loops[lead]
+        if rest > 1:
+            loops[f"rest{number}"] = rest
+            whole.add(f"rest{number}")
+    reads: list[Dims | None] = [tuple(read), *[None] * (len(call.inputs) - 1)]
+    writes: list[Dims | None] = [None if shape is None else tuple(written) for shape in call.outputs]
+    return Nest(loops, reads, writes, whole=frozenset(whole), view=True)
+
+
+def _groups(before: Shape, after: Shape) -> list[tuple[list[int], list[int]]]:
+    """Dimensions before and after a reshape, in the smallest groups of equal size; dimensions of size 1 in none."""
+    ahead = [i for i, size in enumerate(before) if size != 1][::-1]
+    behind = [i for i, size in enumerate(after) if size != 1][::-1]
+    if math.prod(before) == 0:
+        return []
+    found = []
+    while ahead and behind:
+        left, right = [ahead.pop()], [behind.pop()]
+        a, b = before[left[0]], after[right[0]]
+        while a != b:
+            if a < b:
+                left.append(ahead.pop())
+                a *= before[left[-1]]
+            else:
+                right.append(behind.pop())
+                b *= after[right[-1]]
+        found.append((left, right))
+    return found
+
+
+def transpose(call: Call) -> Nest:
+    shape = call.shape(0)
+    order = call.integers("perm", range(len(shape))[::-1])
+    loops = loops_of(call.result)
+    if sorted(order) != list(range(len(shape))) or call.result != tuple(shape[i] for i in order):
+        raise Unfit(f"expected {list(shape)} in the order {order}, found {list(call.result)}")
+    dims = tuple(loops)
+    return Nest(loops, [tuple(dims[order.index(i)] for i in range(len(dims)))], [dims])
+
+
+def concatenate(call: Call) -> Nest:
+    loops = loops_of(call.result)
+    axis = call.axis(1, len(loops))
+    read = tuple(None if i == axis else dim for i, dim in enumerate(loops))
+    for shape in call.inputs:
+        if shape is not None and [*shape[:axis], *shape[axis + 1 :]] != [*call.result[:axis], *call.result[axis + 1 :]]:
+            raise Unfit(f"expected shapes that differ in dimension {axis} only, found {list(shape)}")
+    return Nest(loops, [None if shape is None else read for shape in call.inputs], [tuple(loops)])
+
+
+def split(call: Call) -> Nest:
+    shape = call.shape(0)
+    loops = loops_of(shape)
+    axis = call.axis(0, len(shape))
+    loops.pop(f"d{axis}", None)
+    dims = tuple(None if i == axis else f"d{i}" for i in range(len(shape)))
+    reads: list[Dims | None] = [dims, *[None] * (len(call.inputs) - 1)]
+    return Nest(loops, reads, [None if other is None else dims for other in call.outputs])
+
+
+def part(call: Call) -> Nest:
+    """Slices, pads, tiles: dimensions of the same size before and after keep their loop."""
+    shape, result = call.shape(0), call.result
+    loops = loops_of(result)
+    read: Dims = (None,) * len(shape)
+    if len(shape) == len(result):
+        read = tuple(dim if a == b else None for dim, a, b in zip(loops, shape, result, strict=True))
+    reads: list[Dims | None] = [read, *[None] * (len(call.inputs) - 1)]
+    writes: list[Dims | None] = [None if other is None else tuple(loops) for other in call.outputs]
+    return Nest(loops, reads, writes, numbers={0: min(count(shape), count(result))})
+
+
+def resize(call: Call) -> Nest:
+    """Dimensions of another size stay whole: a linear mix of two numbers for each, a cubic one of four."""
+    nest = part(call)
+    changed = sum(dim is None for dim in nest.reads[0] or ())
+    mode = call.attributes.get("mode", b"nearest")
+    flops = {b"linear": 3, b"bilinear": 3, b"cubic": 7, b"bicubic": 7}.get(mode, 0) * changed * count(call.result)
+    whole = frozenset(dim for dim, read in zip(nest.loops, nest.reads[0] or (), strict=False) if read is None)
+    reads = [nest.reads[0], *map(everything, call.inputs[1:])] if call.kind == "GridSample" else nest.reads
+    return Nest(nest.loops, reads, nest.writes, flops, whole=whole)
+
+
+def blocks(call: Call) -> Nest:
+    """Channels to positions and back: only the batch keeps its loop."""
+    loops = {"d0": call.result[0]}
+    dims: Dims = ("d0", None, None, None)
+    return Nest(loops, [dims], [dims])
+
+
+def gather(call: Call) -> Nest:
+    """Dimensions that are taken in full keep their loop; of those looked up, only the rows that are found are read.
+
+    Splitting the loop ``v`` leaves parts of a sum, since a device has zeros for rows that others hold.
+    """
+    table, indices, result = call.shape(0), call.shape(1), call.result
+    axis = call.axis(0, len(table))
+    if result != (*table[:axis], *indices, *table[axis + 1 :]):
+        raise Unfit(f"expected a result that fits {list(table)} and {list(indices)}, found {list(result)}")
+    loops = loops_of(result)
+    dims = tuple(loops)
+    loops["v"] = table[axis]
+    read = (*dims[:axis], "v", *dims[axis + len(indices) :])
+    found = dims[axis : axis + len(indices)]
+    return Nest(loops, [read, found], [dims], numbers={0: min(count(table), count(result))})
+
+
+def gather_elements(call: Call) -> Nest:
+    """Every index takes one number along an axis, which stays whole."""
+    table, indices = call.shape(0), call.shape(1)
+    axis = call.axis(0, len(table))
+    loops = loops_of(indices)
+    read = tuple(
+        dim if i != axis and a == b else None for i, (dim, a, b) in enumerate(zip(loops, table, indices, strict=True))
+    )
+    numbers = {0: min(count(table), count(indices))}
+    return Nest(loops, [read, tuple(loops)], [tuple(loops)], whole=frozenset({f"d{axis}"}), numbers=numbers)
+
+
+def gather_blocks(call: Call) -> Nest:
+    """Every row of indices takes a block of the table."""
+    table, indices, result = call.shape(0), call.shape(1), call.result
+    loops = loops_of(result)
+    dims = tuple(loops)
+    tail = len(table) - int(call.attributes.get("batch_dims", 0)) - indices[-1]
+    read = (*[None] * (len(table) - tail), *dims[len(dims) - tail :])
+    listed = (*dims[: len(indices) - 1], None)
+    return Nest(loops, [read, listed], [dims], numbers={0: min(count(table), count(result))})
+
+
+def scatter_elements(call: Call) -> Nest:
+    """Every update goes to one place along an axis, which stays whole."""
+    table, updates = call.shape(0), call.shape(2)
+    axis = call.axis(0, len(table))
+    loops = loops_of(table)
+    read = tuple(
+        dim if i != axis and a == b else None for i, (dim, a, b) in enumerate(zip(loops, table, updates, strict=True))
+    )
+    return Nest(loops, [tuple(loops), read, read], [tuple(loops)], _combined(call), whole=frozenset({f"d{axis}"}))
+
+
+def scatter_blocks(call: Call) -> Nest:
+    """Every row of indices says where a block of updates goes; the dimensions of a block are free to split."""
+    table, indices, updates = call.shape(0), call.shape(1), call.shape(2)
+    loops = loops_of(table)
+    dims = tuple(loops)
+    fixed = indices[-1]
+    block = dims[fixed:]
+    read = (*[None] * (len(updates) - len(block)), *block)
+    reads: list[Dims | None] = [dims, everything(indices), read]
+    return Nest(loops, reads, [dims], _combined(call), whole=frozenset(dims[:fixed]))
+
+
+def cache_update(call: Call) -> Nest:
+    """New entries of a cache of keys or values, along one dimension."""
+    table, updates = call.shape(0), call.shape(1)
+    axis = call.axis(-2, len(table))
+    loops = loops_of(table)
+    read = tuple(None if i == axis else dim for i, dim in enumerate(loops))
+    reads: list[Dims | None] = [tuple(loops), read, *map(everything, call.inputs[2:])]
+    if len(updates) != len(table):
+        raise Unfit("expected an update with the dimensions of the cache")
+    return Nest(loops, reads, [tuple(loops)], whole=frozenset({f"d{axis}"}))
+
+
+def _combined(call: Call) -> int:
+    """An operation per update, unless it only replaces what was there."""
+    return 0 if call.attributes.get("reduction", b"none") == b"none" else count(call.shape(2))
+
+
+def one_hot(call: Call) -> Nest:
+    """A new dimension, in which one number of each row is another."""
+    indices, result = call.shape(0), call.result
+    loops = loops_of(result)
+    axis = call.axis(-1, len(result))
+    read = tuple(dim for i, dim in enumerate(loops) if i != axis)
+    if len(read) != len(indices):
+        raise Unfit("expected one dimension more in the result")
+    return Nest(loops, [read, None, everything(call.inputs[2])], [tuple(loops)])
