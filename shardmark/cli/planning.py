@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instances import InputError
+from instances.files.jsonfile import write_json
 from shardmark.cli import values
 from shardmark.cli.options import Answer, Command
 from shardmark.cli.output import say
@@ -52,7 +53,9 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
     files = sub.add_argument_group("files")
     files.add_argument("--output", type=Path, metavar="DIR", help="folder for plan.json, plan.html and the instance")
     files.add_argument(
-        "--export", choices=("stages", "annotated"), help="also a model per stage, or the model with its stages noted"
+        "--export",
+        choices=("stages", "annotated", "specs"),
+        help="also a model per stage, the model with its stages noted, or (of a mesh) partition specs",
     )
 
 
@@ -74,6 +77,9 @@ def run_plan(options: argparse.Namespace) -> Answer:
         raise InputError("plan", str(options.folder), f"expected one model, or `plan {VERIFY} DIR`")
     if options.export and not options.output:
         raise InputError("plan", "--export", "expected --output too, the folder for its files")
+    if options.export and (options.export == "specs") != (options.mesh is not None):
+        wanted = "specs of a --mesh, stages and annotated of other plans"
+        raise InputError("plan", "--export", f"expected {wanted}, found {options.export}")
     if options.sweep and not (options.devices or "").isdecimal():
         raise InputError("plan", "--sweep", "expected --devices N too, equal devices whose number can vary")
     if options.output:
@@ -127,6 +133,8 @@ def _export(found: Plan, options: argparse.Namespace) -> None:
         stages.export_stages(
             found.source, found.assignment, options.output / "stages", dims=found.options["dims"], digest=found.digest
         )
+    elif options.export == "specs":
+        write_json(options.output / "specs.json", found.division.specs)
     elif options.export == "annotated":
         from shardmark.plans import annotated
 
@@ -147,7 +155,11 @@ def _as_json(found: Plan, sweep: list[dict[str, Any]]) -> dict[str, Any]:
     """The plan for machines: what plan.json has, but for the assignment and the solution, which it would drown in."""
     from shardmark.plans.saving import document
 
-    about = {key: value for key, value in document(found).items() if key not in ("assignment", "solution", "instance")}
+    about = {
+        key: value
+        for key, value in document(found).items()
+        if key not in ("assignment", "solution", "instance", "specs")
+    }
     return {**about, "words": found.words, "speedup": found.speedup, "sweep": sweep}
 
 

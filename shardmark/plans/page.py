@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -13,6 +14,8 @@ from shardmark.notebook import in_notebook
 
 if TYPE_CHECKING:
     from shardmark.plans.plan import Plan
+
+MOST_ROWS = 40  # of strategies
 
 
 def rows(plan: Plan) -> list[dict[str, Any]]:
@@ -47,12 +50,36 @@ def facts(plan: Plan) -> dict[str, str]:
 
 
 def split(plan: Plan) -> Split:
-    """The model's graph with the part of every operator."""
-    devices = [Device(part.name, f"load {part.load_us:,.6g} µs") for part in plan.stages]
+    """The model's graph: every operator in the colour of its part, on a mesh in that of the axes that split it."""
     names = [operator.name for operator in plan.model.operators]
-    return Split(
-        names, list(plan.model.edges()), plan.division.part_of, devices, "Operators", "Edges lead to the right."
+    if plan.division.specs is None:
+        devices = [Device(part.name, f"load {part.load_us:,.6g} µs") for part in plan.stages]
+        of, caption = plan.division.part_of, "A colour is a part."
+    else:
+        patterns = [_axes(plan, name) for name in names]
+        known = sorted(set(patterns))
+        devices, of = [Device(pattern) for pattern in known], [known.index(pattern) for pattern in patterns]
+        caption = "A colour says which axes of the mesh split an operator."
+    return Split(names, list(plan.model.edges()), of, devices, "Operators", f"{caption} Edges lead to the right.")
+
+
+def _axes(plan: Plan, operator: str) -> str:
+    """The axes of the mesh that split an operator, in words."""
+    loops = (plan.division.specs or {})["operators"][operator]["loops"]
+    axes = [axis for axis, loop in loops.items() if loop is not None]
+    return f"split over {' and '.join(axes)}" if axes else "on every device"
+
+
+def strategies(plan: Plan) -> list[dict[str, Any]]:
+    """On a mesh: a row per kind of operator and the loops that the axes split, the most frequent first."""
+    specs = plan.division.specs or {"mesh": {"axes": []}, "operators": {}}
+    found = Counter(
+        (operator.kind, *(specs["operators"][operator.name]["loops"][axis] or "-" for axis in specs["mesh"]["axes"]))
+        for operator in plan.model.operators
+        if specs["operators"]
     )
+    columns = ["operator", *(f"{axis} splits" for axis in specs["mesh"]["axes"])]
+    return [{**dict(zip(columns, key, strict=True)), "operators": count} for key, count in found.most_common(MOST_ROWS)]
 
 
 def report(plan: Plan) -> Report:
@@ -74,6 +101,7 @@ def report(plan: Plan) -> Report:
         facts=facts(plan),
         sections=[
             Section(f"{plan.target.kind.capitalize()}s", tables=[parts], pictures=[bars]),
+            *([Section("Strategies", tables=[Table("Strategies", strategies(plan))])] if plan.division.specs else []),
             Section("Graph", pictures=[split(plan)]),
         ],
     )

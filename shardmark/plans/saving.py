@@ -10,8 +10,7 @@
 ``parts``        stages or devices: ``name``, ``operators`` (how many), ``compute_us``, ``load_us``,
                  ``parameter_bytes``, ``received_bytes``, ``sent_bytes``
 ``assignment``   for every operator of the file, by name, its place in ``parts``
-``strategies``   on a mesh: for every operator, by name, the loop that each axis splits, or null
-``specs``        on a mesh: for every tensor, by name, the axes that split each of its dimensions
+``specs``        on a mesh: its partition specs (`shardmark.plans.partition_specs`), else null
 ``options``      with which the plan was made
 """
 
@@ -34,7 +33,7 @@ FORMAT = "shardmark/plan/1"
 PLAN, PAGE, INSTANCE = "plan.json", "plan.html", "instance.json"
 KEYS = (
     *("format", "model", "devices", "costs", "track", "instance", "solution", "cost_us"),
-    *("lower_bound_us", "bound_from", "gap", "parts", "assignment", "strategies", "specs", "options"),
+    *("lower_bound_us", "bound_from", "gap", "parts", "assignment", "specs", "options"),
 )
 
 
@@ -61,8 +60,7 @@ def document(plan: Plan) -> dict[str, Any]:
         "gap": plan.gap,
         "parts": [{**asdict(part), "operators": len(part.operators)} for part in plan.stages],
         "assignment": plan.assignment,
-        "strategies": dict(plan.division.strategies),
-        "specs": dict(plan.division.specs),
+        "specs": plan.division.specs,
         "options": dict(plan.options),
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from harness import verify
@@ -22,16 +22,14 @@ from shardmark.plans.solving import Step
 class Division:
     """A solution as an engineer reads it.
 
-    ``parts``       stages or devices that hold operators, in the order of the data's flow
-    ``part_of``     for every operator its place in ``parts``
-    ``strategies``  on a mesh: for every operator, by name, the loop that each axis splits, or None
-    ``specs``       on a mesh: for every tensor, by name, the axes that split each of its dimensions
+    ``parts``    stages or devices that hold operators, in the order of the data's flow
+    ``part_of``  for every operator its place in ``parts``
+    ``specs``    on a mesh: its partition specs, see `shardmark.plans.partition_specs`; else None
     """
 
     parts: Sequence[Part]
     part_of: Sequence[int]
-    strategies: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
-    specs: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
+    specs: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +129,7 @@ class MeshOfDevices(Target):
     def task(self, model: Model, costs: Costs) -> Task:
         """An instance of ``intraop``; there is one part, which holds every operator."""
         from instances.models.as_intraop import as_intraop
+        from shardmark.plans.partition_specs import partition_specs
 
         sharding = as_intraop(model, self.device, self.mesh)
 
@@ -138,7 +137,7 @@ class MeshOfDevices(Target):
             part_of = [0] * len(model.operators)
             load = self.unit_us * float(verify.verify(sharding.instance, solution).cost or 0)
             parts = parts_of(model, part_of, [self.mesh], (1e6 * costs.seconds).tolist(), [load])
-            return Division(parts, part_of, sharding.loops(solution), sharding.specs(solution))
+            return Division(parts, part_of, partition_specs(sharding, solution))
 
         return Task(sharding.instance, divide)
 
