@@ -165,10 +165,10 @@ def _as_json(found: Plan, sweep: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _show(found: Plan, sweep: list[dict[str, Any]]) -> None:
     """Print the plan for people: the stages, then the answer, then other numbers of devices."""
-    from shardmark.plans.page import facts, rows
+    from shardmark.plans.page import facts, rows, strategies
 
-    decimals = dict.fromkeys(list(rows(found)[0]) if found.stages else [], 1)
-    text = [table(rows(found), decimals), pairs(facts(found))]
+    parts = rows(found) if found.division.specs is None else strategies(found)
+    text = [table(parts, dict.fromkeys(parts[0], 1)), pairs(facts(found))]
     if sweep:
         text.append(table(sweep, {"throughput": 2, "gap": 4}))
     say(printable("\n\n".join(text), keep="\n") + "\n")

@@ -15,7 +15,7 @@ from shardmark.notebook import in_notebook
 if TYPE_CHECKING:
     from shardmark.plans.plan import Plan
 
-MOST_ROWS = 40  # of strategies
+MOST_ROWS = 15  # of strategies
 
 
 def rows(plan: Plan) -> list[dict[str, Any]]:
@@ -84,27 +84,35 @@ def strategies(plan: Plan) -> list[dict[str, Any]]:
 
 def report(plan: Plan) -> Report:
     """The page of a plan, as tables and pictures."""
+    return Report(
+        name="plan",
+        title=f"{plan.source.name} over {plan.target.devices}",
+        about=f"{plan.target.what.capitalize()} {plan.cost:,.6g} µs: {plan.words}.",
+        facts=facts(plan),
+        sections=[_of_parts(plan) if plan.division.specs is None else _of_strategies(plan), _of_graph(plan)],
+    )
+
+
+def _of_parts(plan: Plan) -> Section:
+    name = f"{plan.target.kind.capitalize()}s"
     loads = [Length(part.name, part.load_us, 0.0, i + 1) for i, part in enumerate(plan.stages)]
     bars = Bars(
-        f"Load of every {plan.target.kind}",
+        "Loads",
         "Microseconds per sample, transfers included; the line is the proven lower bound on the greatest.",
         "µs",
         loads,
         plan.bound,
     )
-    words = f"{plan.source.name} over {plan.target.devices}"
-    parts = Table(f"{plan.target.kind.capitalize()}s", rows(plan), digits=2)
-    return Report(
-        name="plan",
-        title=words,
-        about=f"{plan.target.what.capitalize()} {plan.cost:,.6g} µs: {plan.words}.",
-        facts=facts(plan),
-        sections=[
-            Section(f"{plan.target.kind.capitalize()}s", tables=[parts], pictures=[bars]),
-            *([Section("Strategies", tables=[Table("Strategies", strategies(plan))])] if plan.division.specs else []),
-            Section("Graph", pictures=[split(plan)]),
-        ],
-    )
+    return Section(name, tables=[Table(name, rows(plan), digits=2)], pictures=[bars])
+
+
+def _of_strategies(plan: Plan) -> Section:
+    words = "Operators of one kind whose loops are split alike, the most frequent first; - is an axis that splits none."
+    return Section("Strategies", tables=[Table("Kinds of operators", strategies(plan), note=words)])
+
+
+def _of_graph(plan: Plan) -> Section:
+    return Section("Graph", pictures=[split(plan)])
 
 
 def page(plan: Plan) -> str:
