@@ -49,9 +49,10 @@ def certify(instance: Any, steps: Sequence[Step], timeout: float, tell: Tell, *,
     bounds: list[tuple[Cost, str]] = [(instance.summary()["simple_bound"], "simple")]
     reasons = []
     for step in steps:
-        left = max(ends - time.monotonic(), LEAST_S)
+        limit = max(step.share * (ends - time.monotonic()), LEAST_S)
+        tell(f"running {step.method} for at most {limit:.0f} s")
         call = api.solve if step.kind == "solver" else api.bound
-        found = call(instance, step.method, timeout=max(step.share * left, LEAST_S), cores=cores, seed=seed)
+        found = call(instance, step.method, timeout=limit, cores=cores, seed=seed)
         if found.cost is not None and (best is None or best.cost is None or found.cost < best.cost):
             best = found
         if found.lower_bound is not None and found.bound_from == found.method:

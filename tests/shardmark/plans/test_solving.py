@@ -26,7 +26,8 @@ def test_methods_run_until_a_bound_meets_the_cost():
     found, told = certified(chain(), STEPS)
     assert found.cost == pytest.approx(found.lower_bound, rel=1e-4)
     assert found.bound_from == "exact"
-    assert [words.split(":")[0] for words in told] == ["random-1", "exact"], "annealing had nothing left to do"
+    begun = [words.split()[1] for words in told if words.startswith("running")]
+    assert begun == ["random-1", "exact"], "annealing had nothing left to do"
 
 
 def test_the_solution_of_a_bound_method_counts_too():
