@@ -34,7 +34,7 @@ LARGEST = 2 << 30  # bytes of a file, the most that protobuf reads
 _STANDARD = ("", "ai.onnx")
 _SHAPES = {"Shape", "Size"}
 #: Operators that are not folded, though all they read is constant: random ones, and those that widen weights.
-_UNFOLDED = {
+UNFOLDED = {
     *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
     *("DequantizeLinear", "DynamicQuantizeLinear"),
 }
@@ -140,7 +140,7 @@ class _Reader:
             return
         self._types.infer(node)
         standard = node.domain in _STANDARD
-        if standard and node.op_type not in _UNFOLDED and self._folded(node, inputs):
+        if standard and node.op_type not in UNFOLDED and self._folded(node, inputs):
             return
         call = Call(
             node.op_type if standard else f"{node.domain}.{node.op_type}",

@@ -22,7 +22,6 @@ A tensor has ``name``, ``dtype``, ``shape`` and ``bytes``.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -112,7 +111,7 @@ class _Cut:
         self.producer = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
         self._require_names(stage_of)
         self.number = [stage_of.get(name) for name in self.names]
-        self.nodes = [self._fixed(node, number) for node, number in zip(graph.node, self.number, strict=True)]
+        self.nodes = list(graph.node)
         self.reads = [reads(node) for node in self.nodes]
         self.home = {name: number for name, i in self.producer.items() if (number := self.number[i]) is not None}
         self._require_constants()
@@ -134,25 +133,12 @@ class _Cut:
         if not stage_of:
             raise InputError(self.path, "", "expected a plan with at least one operator")
 
-    def _fixed(self, node: Any, number: int | None) -> Any:
-        """The node; or, for a shape that the plan takes as constant, its value."""
-        from onnx import helper
-
-        if number is not None or node.domain or node.op_type not in ("Shape", "Size"):
-            return node
-        shape = self.port(node.input[0])["shape"]
-        ends = {attribute.name: attribute.i for attribute in node.attribute}
-        tensor = helper.make_tensor("", helper.TensorProto.INT64, [], [math.prod(shape)])
-        if node.op_type == "Shape":
-            kept = shape[ends.get("start") : ends.get("end")]
-            tensor = helper.make_tensor("", helper.TensorProto.INT64, [len(kept)], kept)
-        return helper.make_node("Constant", [], list(node.output), name=node.name, value=tensor)
-
     def _require_constants(self) -> None:
-        """Nodes without a stage read nothing that an operator writes or the caller gives."""
+        """A node without a stage reads nothing that an operator writes or the caller gives, or nobody reads it."""
         given = self.home.keys() | set(self.inputs)
-        for name, number, read in zip(self.names, self.number, self.reads, strict=True):
-            if number is None and not given.isdisjoint(read):
+        used = {name for read in self.reads for name in read} | set(self.outputs)
+        for name, number, node, read in zip(self.names, self.number, self.nodes, self.reads, strict=True):
+            if number is None and not given.isdisjoint(read) and not used.isdisjoint(node.output):
                 expected = "expected a stage for it in the plan, because it is not a constant"
                 raise InputError(self.path, f"operator {name!r}", expected)
 

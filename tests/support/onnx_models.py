@@ -12,7 +12,7 @@ import onnx
 
 from instances.models.onnx_names import operator_names
 
-#: Models of package onnx; those with large weights, which take longest, come last.
+#: Models of package onnx; the last three have weights of hundreds of megabytes.
 LIGHT = sorted(
     (Path(onnx.__path__[0]) / "backend/test/data/light").glob("light_*.onnx"), key=lambda path: -path.stat().st_size
 )
@@ -37,6 +37,27 @@ def equal_split(model: onnx.ModelProto, stages: int) -> dict[str, int]:
     """Stages of equal numbers of operators, by the order of the graph."""
     names = operators(model)
     return {name: index * stages // len(names) for index, name in enumerate(names)}
+
+
+def random_weights(model: onnx.ModelProto, seed: int = 0) -> onnx.ModelProto:
+    """A light model with random weights: its own are all alike, so that its output does not depend on its input."""
+    random = np.random.default_rng(seed)
+    shapes = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    del found.graph.node[:]
+    for node in model.graph.node:
+        if node.op_type != "ConstantOfShape":
+            found.graph.node.append(node)
+            continue
+        shape = shapes[node.input[0]]
+        if len(shape) > 1:
+            weights = random.normal(0, np.sqrt(2 / np.prod(shape[1:])), shape)
+        else:
+            weights = random.uniform(0.5, 1.5, shape)
+        found.graph.initializer.append(onnx.numpy_helper.from_array(weights.astype(np.float32), node.output[0]))
+    found.ir_version = 4  # from which on an initializer need not be an input
+    return found
 
 
 def random_inputs(model: onnx.ModelProto, seed: int = 0) -> dict[str, npt.NDArray[np.generic]]:

@@ -1,0 +1,140 @@
+"""Runs the stages of a plan one after another, and compares them with the whole model and with the plan.
+
+Every stage runs alone, with one thread, as `shardmark.plans.running` describes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from instances.errors import InputError
+from instances.files.jsonfile import read_bytes, read_json, require_keys, sha256
+from shardmark.plans import saving
+from shardmark.plans.onnx_graph import infer_types, load
+from shardmark.plans.running import Array, Session, random_inputs, standing_median
+from shardmark.plans.stages import FORMAT, MANIFEST
+
+STAGES = "stages"  # folder beside plan.json
+TOLERANCE = 1e-5  # of the largest number of a tensor
+SECONDS = 10.0  # most for the repeats of one stage
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """A stage as planned and as run.
+
+    ``predicted_us``, ``measured_us``  microseconds per sample
+    ``difference``  largest difference from the whole model among its outputs, over the largest number of that output
+    """
+
+    stage: int
+    predicted_us: float
+    measured_us: float
+    difference: float
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The stages of a plan, in the order in which they ran."""
+
+    stages: Sequence[StageRun]
+
+    @property
+    def equal(self) -> bool:
+        """True if every stage returned what the whole model computes, within 1e-5 of the largest number."""
+        return all(run.difference <= TOLERANCE for run in self.stages)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per stage: times in microseconds, measured / predicted, and the largest difference."""
+        return [
+            {
+                "stage": run.stage,
+                "predicted us": run.predicted_us,
+                "measured us": run.measured_us,
+                "ratio": run.measured_us / run.predicted_us if run.predicted_us else None,
+                "difference": run.difference,
+            }
+            for run in self.stages
+        ]
+
+
+def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lambda _: None) -> Rehearsal:
+    """Run the stages in the folder of a plan on random inputs.
+
+    Raises InputError if a file is missing or was edited, if the model is not the plan's, or without ONNX Runtime.
+    """
+    folder = Path(folder)
+    plan = saving.load(folder)
+    about = plan["model"]
+    path = Path(about["file"])
+    model = load(path, plan["options"]["dims"], about["sha256"])
+    manifest = _manifest(folder / STAGES, about["sha256"])
+    inputs = random_inputs(model, infer_types(model, path), path)
+    tell(f"running the whole model {path}")
+    names = [port["name"] for stage in manifest["stages"] for port in stage["outputs"]]
+    whole = _whole(model, names, path).run(inputs)
+    tensors = dict(inputs)
+    runs = []
+    for stage in manifest["stages"]:
+        tell(f"running stage {stage['stage']}")
+        outputs, seconds = _timed(folder / STAGES, stage, tensors)
+        differences = [_difference(value, whole[name]) for name, value in outputs.items()]
+        predicted = plan["parts"][stage["stage"]]["compute_us"]
+        runs.append(StageRun(stage["stage"], predicted, 1e6 * seconds, max(differences, default=0.0)))
+        tensors |= outputs
+    return Rehearsal(runs)
+
+
+def _manifest(folder: Path, model: str) -> dict[str, Any]:
+    """The manifest of the stages of a model; InputError if they are of another, or a file was edited."""
+    path = folder / MANIFEST
+    if not path.exists():
+        raise InputError(folder, "", "expected the stages of the plan: make them with --export stages")
+    found = dict(require_keys(read_json(path), str(path), "", ("format", "model", "inputs", "outputs", "stages")))
+    if found["format"] != FORMAT:
+        raise InputError(path, "format", f"expected {FORMAT!r}, found {found['format']!r}")
+    if found["model"] != model:
+        raise InputError(path, "model", "expected stages of the plan's model, found those of another")
+    for stage in found["stages"]:
+        for name, digest in stage["sha256"].items():
+            if sha256(read_bytes(folder / name)) != digest:
+                raise InputError(folder / name, "", "expected the file as it was exported, found an edited one")
+    return found
+
+
+def _whole(model: Any, names: Sequence[str], path: Path) -> Session:
+    """The whole model, which also returns the tensors that cross between stages."""
+    returned = {info.name for info in model.graph.output}
+    for name in names:
+        if name not in returned:
+            model.graph.output.add(name=name)
+    return Session(model, path)
+
+
+def _timed(folder: Path, stage: Mapping[str, Any], tensors: Mapping[str, Array]) -> tuple[dict[str, Array], float]:
+    """What a stage returns, and its median time in seconds."""
+    path = folder / stage["file"]
+    session = Session(load(path, {}), path)
+    outputs = session.run(tensors)
+    return outputs, standing_median(lambda: session.run(tensors), SECONDS)
+
+
+def _difference(found: Array, expected: Array) -> float:
+    """Largest difference of two arrays, over the largest number expected; infinite if shapes or NaNs differ."""
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return math.inf
+    a, b = found.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if same.all():
+        return 0.0
+    scale = np.abs(b[np.isfinite(b)]).max(initial=0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        difference = np.abs(a - b)[~same].max() / scale
+    return math.inf if np.isnan(difference) else float(difference)

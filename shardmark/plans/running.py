@@ -1,0 +1,188 @@
+"""Runs ONNX models with ONNX Runtime as plans count them: constants folded, every other operator as it is, one thread.
+
+Constants are folded before the model is loaded, and all graph optimisations of ONNX Runtime are off. It would fuse
+operators across the cuts of a plan, and time the fused ones.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from instances.errors import InputError
+from instances.models.onnx_file import UNFOLDED
+from shardmark.plans.onnx_graph import LARGE, described, header, reads
+
+Array = npt.NDArray[Any]
+
+MIN_RUNS, MAX_RUNS = 5, 200
+NOTCH = 1.57  # interquartile ranges / sqrt(n) that the medians of two samples differ by at 95 % (McGill et al. 1978)
+STANDS = 0.02  # relative error of a median that stands
+
+
+class Session:
+    """A model that is loaded; ``inputs`` and ``outputs`` are names of tensors."""
+
+    def __init__(self, model: Any, path: Path, profile: Path | None = None) -> None:
+        """Load an `onnx.ModelProto`, which is changed.
+
+        ``path`` is the file that it comes from: external data lie beside it, and errors name it. ``profile`` begins
+        the names of the profiler's files; None leaves the profiler off.
+
+        Raises InputError if ONNX Runtime is not installed or does not take the model.
+        """
+        self._path = path
+        self._weights = fold_constants(model, path)
+        options = _options(path)
+        if self._weights:
+            names = list(self._weights)
+            options.add_external_initializers(names, [self._weights[name] for name in names])
+        if profile is not None:
+            options.enable_profiling = True
+            options.profile_file_prefix = str(profile)
+        self._session = _loaded(model, options, path)
+        self.inputs = [port.name for port in self._session.get_inputs()]
+        self.outputs = [port.name for port in self._session.get_outputs()]
+
+    def run(self, tensors: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs for the inputs, which are among ``tensors``."""
+        values = _run(self._session, None, {name: tensors[name] for name in self.inputs}, self._path)
+        return dict(zip(self.outputs, values, strict=True))
+
+    def end_profiling(self) -> Path:
+        """Stop the profiler, and return its file."""
+        return Path(self._session.end_profiling())
+
+
+def _runtime(path: Path) -> Any:
+    try:
+        import onnxruntime
+    except ImportError:
+        expected = "expected onnxruntime, which runs the model: pip install 'shardmark[run]'"
+        raise InputError(path, "", expected) from None
+    return onnxruntime
+
+
+def _options(path: Path) -> Any:
+    runtime = _runtime(path)
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # fatal; errors are raised
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.parent))
+    return options
+
+
+def _loaded(model: Any, options: Any, path: Path) -> Any:
+    try:
+        content = model.SerializeToString()
+        return _runtime(path).InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # the runtime has no common base class of its errors
+        raise _refused(error, path) from None
+
+
+def _run(session: Any, outputs: Sequence[str] | None, inputs: Mapping[str, Array], path: Path) -> list[Array]:
+    try:
+        values: list[Array] = session.run(outputs, inputs)
+    except Exception as error:
+        raise _refused(error, path) from None
+    return values
+
+
+def _refused(error: Exception, path: Path) -> InputError:
+    why = " ".join(str(error).split())[:300]
+    return InputError(path, "", f"expected a model that ONNX Runtime runs ({why})")
+
+
+def fold_constants(model: Any, path: Path) -> dict[str, Any]:
+    """Replace, in a model, the nodes that follow from constants alone by initializers.
+
+    Returns the values of the large ones as `onnxruntime.OrtValue`, which the session must be given: a model with all of
+    them may be larger than a protobuf can be. The IR version becomes at least 4, so that no input is an initializer.
+    """
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = model.graph
+    model.ir_version = max(model.ir_version, 4)
+    known = {tensor.name for tensor in graph.initializer} | {tensor.values.name for tensor in graph.sparse_initializer}
+    inputs = [info for info in graph.input if info.name not in known]
+    constants: list[Any] = []
+    others: list[Any] = []
+    for node in graph.node:
+        constant = node.op_type not in UNFOLDED and known.issuperset(reads(node))
+        (constants if constant else others).append(node)
+        known.update(node.output if constant else ())
+    wanted = {name for node in others for name in reads(node)} | {info.name for info in graph.output}
+    names = [name for node in constants for name in node.output if name in wanted]
+    values = _values(model, constants, names, path) if names else []
+    for field, kept in (("input", inputs), ("node", others)):
+        kept = list(kept)
+        graph.ClearField(field)
+        getattr(graph, field).extend(kept)
+    large = {}
+    for name, value in zip(names, values, strict=True):
+        if value.nbytes <= LARGE:
+            graph.initializer.append(numpy_helper.from_array(value, name))
+            continue
+        dtype = helper.np_dtype_to_tensor_dtype(value.dtype)
+        tensor = graph.initializer.add(name=name, data_type=dtype, dims=value.shape)
+        tensor.data_location = TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value="folded")
+        large[name] = _runtime(path).OrtValue.ortvalue_from_numpy(value)
+    return large
+
+
+def _values(model: Any, constants: Sequence[Any], names: Sequence[str], path: Path) -> list[Array]:
+    """Values of tensors that follow from constants alone."""
+    part = header(model)
+    part.graph.node.extend(constants)
+    part.graph.initializer.extend(model.graph.initializer)
+    part.graph.sparse_initializer.extend(model.graph.sparse_initializer)
+    for name in names:
+        part.graph.output.add(name=name)
+    return _run(_loaded(part, _options(path), path), names, {}, path)
+
+
+def random_inputs(model: Any, types: Mapping[str, Any], path: Path, seed: int = 0) -> dict[str, Array]:
+    """Inputs of a model whose sizes are known: floats from [0, 1), integers 0 and 1, which are indices of any table."""
+    from onnx import helper
+
+    random = np.random.default_rng(seed)
+    stored = {tensor.name for tensor in model.graph.initializer}
+    inputs: dict[str, Array] = {}
+    for info in model.graph.input:
+        if info.name in stored:
+            continue
+        shape = described(info.name, types, path)["shape"]
+        dtype = helper.tensor_dtype_to_np_dtype(types[info.name].tensor_type.elem_type)
+        numbers = random.integers(0, 2, shape) if dtype.kind in "biu" else random.random(shape)
+        inputs[info.name] = np.asarray(numbers).astype(dtype)
+    return inputs
+
+
+def standing_median(run: Callable[[], object], seconds: float) -> float:
+    """Median CPU seconds of a call in this thread, the only one that computes; other load hardly changes them.
+
+    The call is repeated until the 95 % confidence interval of the median is within 2 %, or for ``seconds``. The first
+    call warms up, and does not count.
+    """
+    run()
+    end = time.perf_counter() + seconds
+    times: list[float] = []
+    while len(times) < MIN_RUNS or (len(times) < MAX_RUNS and time.perf_counter() < end and not stands(times)):
+        begin = time.thread_time()
+        run()
+        times.append(time.thread_time() - begin)
+    return float(np.median(times))
+
+
+def stands(times: Sequence[float]) -> bool:
+    """True if the relative 95 % confidence interval of the median is narrow."""
+    lower, median, upper = np.percentile(times, (25, 50, 75))
+    return bool(NOTCH * (upper - lower) <= STANDS * median * math.sqrt(len(times)))

@@ -1,0 +1,136 @@
+"""Rehearsals run the stages of a plan, and tell if they compute what the whole model computes, and how fast."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx_models import LIGHT, equal_split, random_weights
+
+from instances import InputError
+from shardmark.plans import rehearsal, running, saving
+from shardmark.plans.rehearsal import verify
+from shardmark.plans.stages import export_stages
+
+MODEL = next(path for path in LIGHT if "squeezenet" in path.name)
+
+
+@pytest.fixture(autouse=True)
+def few_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsal, "SECONDS", 0.1)
+
+
+def plan_folder(folder: Path, model: Path, split: Mapping[str, int], dims: Mapping[str, int] | None = None) -> Path:
+    """A folder with the stages of a model, and with what a rehearsal needs of plan.json."""
+    folder.mkdir()
+    digest = hashlib.sha256(model.read_bytes()).hexdigest()
+    parts = [{"compute_us": 10.0 * (stage + 1)} for stage in range(1 + max(split.values()))]
+    plan = dict.fromkeys(saving.KEYS) | {
+        "format": saving.FORMAT,
+        "model": {"file": str(model), "sha256": digest},
+        "parts": parts,
+        "options": {"dims": dict(dims or {})},
+    }
+    (folder / "plan.json").write_text(json.dumps(plan))
+    export_stages(model, split, folder / "stages", dims=dims)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    model = random_weights(onnx.load(MODEL))
+    onnx.save(model, tmp_path / "model.onnx")
+    return plan_folder(tmp_path / "plan", tmp_path / "model.onnx", equal_split(model, 3))
+
+
+def test_stages_compute_what_the_whole_model_computes(folder: Path) -> None:
+    told: list[str] = []
+    found = verify(folder, tell=told.append)
+    assert found.equal
+    assert told[1:] == ["running stage 0", "running stage 1", "running stage 2"]
+    rows = found.rows()
+    assert [row["stage"] for row in rows] == [0, 1, 2]
+    assert [row["predicted us"] for row in rows] == [10, 20, 30]
+    for row in rows:
+        assert row["difference"] <= 1e-5
+        assert row["ratio"] == row["measured us"] / row["predicted us"] > 0
+
+
+def test_a_stage_that_computes_something_else_is_found(folder: Path) -> None:
+    path = folder / "stages/stage-1.onnx"
+    model = onnx.load(path)
+    next(node for node in model.graph.node if node.op_type == "Relu").op_type = "Neg"
+    onnx.save(model, path)
+    with pytest.raises(InputError, match=r"stage-1\.onnx: .* found an edited one"):
+        verify(folder)
+    manifest = json.loads((folder / "stages/manifest.json").read_text())
+    manifest["stages"][1]["sha256"] = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+    (folder / "stages/manifest.json").write_text(json.dumps(manifest))
+    found = verify(folder)
+    assert not found.equal
+    assert [run.difference > 1e-5 for run in found.stages] == [False, True, True]
+
+
+def test_missing_files_are_named(folder: Path) -> None:
+    (folder / "stages/stage-2.onnx").unlink()
+    with pytest.raises(InputError, match=r"stage-2\.onnx: expected a file"):
+        verify(folder)
+    (folder / "stages/manifest.json").unlink()
+    with pytest.raises(InputError, match="--export stages"):
+        verify(folder)
+    (folder / "plan.json").unlink()
+    with pytest.raises(InputError, match=r"plan\.json: expected a file"):
+        verify(folder)
+
+
+def test_another_model_is_refused(folder: Path, tmp_path: Path) -> None:
+    plan = json.loads((folder / "plan.json").read_text())
+    other = next(path for path in LIGHT if "shufflenet" in path.name)
+    plan["model"]["file"] = str(other)
+    (folder / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(InputError, match="expected the model of the plan"):
+        verify(folder)
+    plan["model"]["sha256"] = hashlib.sha256(other.read_bytes()).hexdigest()
+    (folder / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(InputError, match="expected stages of the plan's model"):
+        verify(folder)
+
+
+def test_without_onnx_runtime_one_sentence_says_how_to_get_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(InputError, match=r"pip install 'shardmark\[run\]'"):
+        verify(folder)
+
+
+def test_a_model_that_the_runtime_does_not_know_is_one_sentence(tmp_path: Path) -> None:
+    node = onnx.helper.make_node("Riddle", ["x"], ["y"], domain="example.org")
+    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy"]
+    graph = onnx.helper.make_graph([node], "riddle", ports[:1], ports[1:])
+    opsets = [onnx.helper.make_opsetid("", 21), onnx.helper.make_opsetid("example.org", 1)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "riddle.onnx")
+    folder = plan_folder(tmp_path / "plan", tmp_path / "riddle.onnx", {"y": 0})
+    with pytest.raises(InputError, match="expected a model that ONNX Runtime runs"):
+        verify(folder)
+
+
+def test_differences_are_relative_to_the_largest_number() -> None:
+    expected = np.array([1000.0, 1.0, np.nan, np.inf])
+    assert rehearsal._difference(expected, expected) == 0
+    assert rehearsal._difference(np.array([1000.0, 2.0]), np.array([1000.0, 1.0])) == 1e-3
+    assert rehearsal._difference(np.array([1.0, np.nan]), np.array([1.0, 2.0])) == np.inf
+    assert rehearsal._difference(np.array([1.0, np.inf]), np.array([1.0, 2.0])) == np.inf
+    assert rehearsal._difference(np.array([1.0]), np.array([0.0])) == np.inf
+    assert rehearsal._difference(np.zeros(2), np.zeros(3)) == np.inf
+    assert rehearsal._difference(np.array([True]), np.array([False])) == np.inf
+
+
+def test_medians_stand_if_their_sample_is_narrow_or_large() -> None:
+    assert running.stands([1.0] * 5)
+    assert not running.stands([1.0, 1.1, 1.2, 1.3, 1.4])
+    assert running.stands([1.0, 1.01, 1.02, 1.03, 1.04] * 10)
