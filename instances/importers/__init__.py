@@ -2,7 +2,7 @@
 
 Adding one needs no other change. ``shardmark import --help`` shows the first paragraph of its docstring. It offers:
 
-``TRACK``               the track of the instances that it makes
+``TRACK``               the track of the instances that it makes, unless an option ``track`` says another
 ``OPTIONS``             its options by name, each an `Option`
 ``read(path, **given)`` the instance of a file, or InputError; every option is given
 ``TELLS``               optional, True: ``read`` also takes ``tell``, which is called with each sentence that warns of a

@@ -85,7 +85,7 @@ def import_arguments(sub: argparse.ArgumentParser) -> None:
         stages = "--stages 8 " if "stages" in importer.OPTIONS else ""
         member = members.add_parser(
             name,
-            help=f"{importer.TRACK}: {about}",
+            help=f"{'any track' if 'track' in importer.OPTIONS else importer.TRACK}: {about}",
             description=unmarked(importer.__doc__),
             epilog=f"example: shardmark import {name} FILE {stages}--output graph.json",
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -94,9 +94,9 @@ def import_arguments(sub: argparse.ArgumentParser) -> None:
         member.add_argument("--output", type=Path, required=True, metavar="FILE", help="gzipped if it ends in .gz")
         member.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for machines")
         for key, option in importer.OPTIONS.items():
-            shared.add_option(
-                member, key, option, option.meaning, type=values.PARSERS_BY_TYPE[option.kind], default=option.default
-            )
+            read = values.PARSERS_BY_TYPE[option.kind]
+            several = {"action": "append", "default": []} if option.kind is dict else {"default": option.default}
+            shared.add_option(member, key, option, option.meaning, type=read, **several)
 
 
 def run_import(options: argparse.Namespace) -> Answer:
@@ -106,6 +106,7 @@ def run_import(options: argparse.Namespace) -> Answer:
     shared.require_outputs(options.output)
     importer = importers()[options.importer]
     given = {name: getattr(options, name) for name in importer.OPTIONS}
+    given |= {name: dict(given[name]) for name, option in importer.OPTIONS.items() if option.kind is dict}
     if getattr(importer, "TELLS", False):
         given["tell"] = lambda text: print(printable(f"note: {text}"), file=sys.stderr)
     instance = importer.read(options.file, **given)

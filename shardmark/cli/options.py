@@ -21,7 +21,7 @@ Answer = tuple[int, Any]  # exit status, and what is printed: an object or a lis
 DEFAULT_MEMORY_MIB = 4096.0
 
 #: Placeholder for the value of an option in help, by its type.
-PLACEHOLDERS: Mapping[type, str] = {int: "N", float: "X", str: "NAME", Path: "FILE"}
+PLACEHOLDERS: Mapping[type, str] = {int: "N", float: "X", str: "NAME", Path: "FILE", dict: "NAME=N"}
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,12 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
     )
     costs.add_argument("--profile", action="store_true", help="measure the operators on this machine by ONNX Runtime")
     costs.add_argument(
-        "--dim", action="append", type=_size, default=[], metavar="NAME=N", help="a symbolic size; may be repeated"
+        "--dim",
+        action="append",
+        type=values.size,
+        default=[],
+        metavar="NAME=N",
+        help="a symbolic size; may be repeated",
     )
     costs.add_argument("--fuse", action="store_true", help="join chains of cheap operators first")
     search = sub.add_argument_group("search")
@@ -57,12 +62,6 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
         choices=("stages", "annotated", "specs"),
         help="also a model per stage, the model with its stages noted, or (of a mesh) partition specs",
     )
-
-
-def _size(text: str) -> tuple[str, int]:
-    """A symbolic size and its value."""
-    name, value = values.setting(text)
-    return name, values.positive_int(value)
 
 
 def run_plan(options: argparse.Namespace) -> Answer:

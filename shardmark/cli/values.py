@@ -96,6 +96,12 @@ def setting(text: str) -> tuple[str, str]:
     return name, value
 
 
+def size(text: str) -> tuple[str, int]:
+    """A name and a positive integer."""
+    name, value = setting(text)
+    return name, positive_int(value)
+
+
 def solver_name(text: str) -> str:
     """The name of a solver from which the name of a Python function can be made."""
     from solvers.registry import NAME
@@ -108,7 +114,7 @@ def solver_name(text: str) -> str:
 
 
 #: Parser of an option of generators and importers, by its type.
-PARSERS_BY_TYPE: Mapping[type, Callable[[str], Any]] = {int: whole(), float: number, str: str, Path: path}
+PARSERS_BY_TYPE: Mapping[type, Callable[[str], Any]] = {int: whole(), float: number, str: str, Path: path, dict: size}
 #: Parser and placeholder of an option of reproductions, by its kind.
 PARSERS_BY_KIND: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "count": (count, "N"),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import ModuleType
 
+import onnx.backend.test
 import pytest
 
 from instances import load, track_module
 from instances.importers import Option, importers
 from shardmark.cli.arguments import main
 
+ZFNET = Path(onnx.backend.test.__file__).parent / "data" / "light" / "light_zfnet512.onnx"
 GRAPH = 'node { name: "a" output_info { size: 3 } compute_cost: 2 }\nnode { name: "b" id: 1 input_info { } }\n'
 
 
@@ -56,7 +59,7 @@ def test_an_imported_file_is_an_instance(tmp_path, capsys):
         (["cost-graph", "FILE", "--tensors", "some", "--output", "OUT"], "invalid choice: 'some'"),
         (["cost-graph", "FILE", "--stages", "2"], "--output"),
         (["placement", "FILE", "--output", "OUT"], "line 1 column 1: expected JSON"),
-        (["onnx", "FILE", "--output", "OUT"], "invalid choice: 'onnx'"),
+        (["onnx", "FILE", "--output", "OUT"], "expected an ONNX model, found bytes that do not decode as one"),
         ([], "FORMAT"),
     ],
     ids=lambda value: " ".join(value[:3]) if isinstance(value, list) else "",
@@ -73,3 +76,38 @@ def test_a_mistake_is_one_sentence_and_exit_2(arguments, sentence, tmp_path, cap
     assert sentence in error
     assert "Traceback" not in error
     assert not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "track", "nodes"),
+    [(["--stages", "4"], "pipeline", 22), (["--track", "intraop", "--mesh", "2x2"], "intraop", None)],
+)
+def test_an_onnx_model_is_an_instance_of_the_chosen_track(given, track, nodes, tmp_path, capsys):
+    output = tmp_path / "instance.json"
+    assert main(["import", "onnx", str(ZFNET), *given, "--output", str(output), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["track"] == track == load(output).track
+    assert nodes in (None, facts["nodes"])
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ([], "--stages: expected --stages N for track pipeline"),
+        (["--stages", "2", "--mesh", "2"], "--mesh: expected no such option for track pipeline"),
+        (["--track", "intraop"], "--mesh: expected --mesh AxB for track intraop"),
+        (["--stages", "2", "--device", "abacus"], "expected a file *.toml, or one of"),
+        (["--stages", "2", "--dim", "batch"], "expected NAME=VALUE, found 'batch'"),
+        (["--stages", "2", "--dim", "batch=0"], "expected"),
+        (["--stages", "2", "--dim", "batch=2"], "--dim batch: expected a size that a tensor of the model has"),
+        (["--stages", "2000"], "stages: expected 1 to 22, one operator each, found 2000"),
+    ],
+)
+def test_options_of_models_that_do_not_fit_are_refused_in_one_sentence(given, sentence, tmp_path, capsys):
+    arguments = ["import", "onnx", str(ZFNET), *given, "--output", str(tmp_path / "instance.json")]
+    try:
+        status = main(arguments)
+    except SystemExit as ended:
+        status = ended.code
+    shown = capsys.readouterr().err
+    assert (status, sentence in shown, list(tmp_path.iterdir())) == (2, True, [])
