@@ -111,3 +111,14 @@ def test_options_of_models_that_do_not_fit_are_refused_in_one_sentence(given, se
         status = ended.code
     shown = capsys.readouterr().err
     assert (status, sentence in shown, list(tmp_path.iterdir())) == (2, True, [])
+
+
+@pytest.mark.parametrize(
+    ("given", "track"), [(["--stages", "4"], "pipeline"), (["--track", "intraop", "--mesh", "2x4"], "intraop")]
+)
+def test_a_training_step_is_an_instance_of_the_chosen_track(given, track, tmp_path, capsys):
+    step = Path(__file__).parents[2] / "data" / "stablehlo" / "lstm.bin.gz"
+    output = tmp_path / "instance.json"
+    assert main(["import", "stablehlo", str(step), *given, "--output", str(output), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["track"] == track
+    assert load(output).track == track
