@@ -36,7 +36,7 @@ def machine_of(
     if path is not None and devices is not None:
         raise InputError("import", "--devices", "expected it without --machine, whose file has the devices")
     if path is not None:
-        return _read(path)
+        return machine_in(path)
     devices = DEFAULT_DEVICES if devices is None else devices
     if not 1 <= devices <= MAX_DEVICES:
         raise InputError("import", "--devices", f"expected 1 to {MAX_DEVICES}, found {devices}")
@@ -53,7 +53,8 @@ def seeded(seed: int) -> Draws:
     return Draws(seed)
 
 
-def _read(path: Path) -> Machine:
+def machine_in(path: Path) -> Machine:
+    """The keys ``devices`` and ``bandwidth`` of a file, and names of the devices; InputError for a bad file."""
     document = require_keys(read_json(path), str(path), "", ("devices", "bandwidth"), ("comment",))
     machine = {key: document[key] for key in ("devices", "bandwidth")}
     empty = {"format": scheduling.FORMAT, "nodes": {"complexity": []}, "edges": []}

@@ -15,8 +15,9 @@ backward pass reads. Each colour class counts a parameter once. A view of a tens
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -45,7 +46,8 @@ def as_placement(
         )
     if not cpus:
         refuse_lack_of_memory(model, device, accelerators)
-    colour = _colours(model)
+    colour = classes(model, chain(gradients(model), state_readers(model)))
+    owner = np.where(colour < 0, np.arange(count), colour)
     nodes = _Nodes(model, device)
     helpers = np.zeros(len(nodes.names) - count)
     return placement.Instance(
@@ -55,11 +57,11 @@ def as_placement(
         node_names=tuple(nodes.names),
         cpu_time=np.concatenate([cpu_costs.seconds * MICROSECONDS, helpers]),
         accelerator_time=np.concatenate([costs.seconds * MICROSECONDS, helpers]),
-        size=np.concatenate([_sizes(model, colour), helpers]),
+        size=np.concatenate([_sizes(model, owner.tolist()), helpers]),
         transfer=np.array(nodes.transfer),
         supported=np.ones(len(nodes.names), dtype=bool),
         backward=np.array([model.operators[operator].backward for operator in nodes.operator]),
-        colour=_shared(colour[nodes.operator]),
+        colour=_shared(owner[nodes.operator]),
         layer=np.array([model.operators[operator].layer for operator in nodes.operator]),
         artificial=np.zeros(len(nodes.edges), dtype=bool),
         accelerators=accelerators,
@@ -107,47 +109,50 @@ class _Nodes:
         return tail, head
 
 
-def _colours(model: Model) -> Ints:
-    """Colour of every operator, the first operator of its class."""
-    colour = list(range(len(model.operators)))
+def classes(model: Model, pairs: Iterable[tuple[int, int]]) -> Ints:
+    """Join pairs of operators; return the first operator of each one's class, -1 for a class of one operator."""
+    first = list(range(len(model.operators)))
 
     def find(index: int) -> int:
-        while colour[index] != index:
-            colour[index] = colour[colour[index]]
-            index = colour[index]
+        while first[index] != index:
+            first[index] = first[first[index]]
+            index = first[index]
         return index
 
-    for one, other in _together(model):
-        first, second = sorted((find(one), find(other)))
-        colour[second] = first
-    return np.array([find(index) for index in range(len(colour))], dtype=np.int64)
+    for pair in pairs:
+        one, other = sorted(map(find, pair))
+        first[other] = one
+    return _shared(np.array([find(index) for index in range(len(first))], dtype=np.int64))
 
 
-def _together(model: Model) -> Iterator[tuple[int, int]]:
-    """Pairs of operators that must share a device."""
+def _shared(label: Ints) -> Ints:
+    """Replace labels that occur once by -1; labels are at least 0."""
+    return np.where(np.bincount(label)[label] > 1, label, -1)
+
+
+def gradients(model: Model) -> Iterator[tuple[int, int]]:
+    """Pairs of an operator and one that computes its gradient."""
     for index, operator in enumerate(model.operators):
         if operator.forward is not None:
             yield operator.forward, index
+
+
+def state_readers(model: Model) -> Iterator[tuple[int, int]]:
+    """Pairs of operators that read the same parameter, which the step replaces and which is no single number."""
     readers = model.readers()
     for parameter in model.updates:
         if model.tensors[parameter].numbers > 1:
-            for reader in readers[parameter][1:]:
-                yield readers[parameter][0], reader
+            yield from pairwise(readers[parameter])
 
 
-def _shared(colour: Ints) -> Ints:
-    """Replace the colours of classes of one node by -1."""
-    return np.where(np.bincount(colour)[colour] > 1, colour, -1)
-
-
-def _sizes(model: Model, colour: Ints) -> Floats:
+def _sizes(model: Model, owner: Sequence[int]) -> Floats:
     """Bytes of every operator on an accelerator."""
     sizes = np.zeros(len(model.operators))
     counted = set[tuple[int, int]]()
     for index in range(len(model.operators)):
         for tensor in model.parameters(index):
-            if (int(colour[index]), tensor) not in counted:
-                counted.add((int(colour[index]), tensor))
+            if (owner[index], tensor) not in counted:
+                counted.add((owner[index], tensor))
                 sizes[index] += model.tensors[tensor].bytes
     for tensor, producer in _kept(model).items():
         sizes[producer] += model.tensors[tensor].bytes
