@@ -8,11 +8,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from instances.errors import InputError
 from instances.files.jsonfile import read_bytes, sha256
 from instances.models.model import BITS
 
 ALIGNMENT = 4096  # bytes; external data begin at a page, as ONNX advises, so that they can be mapped into memory
+STANDARD = ("", "ai.onnx")  # domains of the operators of ONNX itself
 LARGE = 1024  # bytes of a tensor; shape inference needs the values of smaller ones only
 
 
@@ -55,6 +58,11 @@ def infer_types(model: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
     return types
 
 
+def is_large(tensor: Any) -> bool:
+    """True for an `onnx.TensorProto` whose values are large or outside the file."""
+    return bool(tensor.ByteSize() > LARGE or tensor.data_location == tensor.EXTERNAL)
+
+
 def _without_weights(model: Any) -> Any:
     """A copy of a model in which large initializers have a type and a shape, but no values."""
     import onnx
@@ -63,7 +71,7 @@ def _without_weights(model: Any) -> Any:
     for field in ("node", "input", "output", "value_info"):
         getattr(light.graph, field).extend(getattr(model.graph, field))
     for tensor in model.graph.initializer:
-        if tensor.ByteSize() > LARGE:
+        if is_large(tensor):
             tensor = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
         light.graph.initializer.append(tensor)
     return light
@@ -85,6 +93,25 @@ def header(model: Any) -> Any:
     return copy
 
 
+def fix_shapes(model: Any, types: Mapping[str, Any]) -> None:
+    """Replace, in a model, the nodes that ask for the shape or the size of a tensor by its known value."""
+    from onnx import helper, numpy_helper
+
+    for node in model.graph.node:
+        if node.op_type in ("Shape", "Size") and node.domain in STANDARD and _static(types.get(node.input[0])):
+            shape = [dim.dim_value for dim in types[node.input[0]].tensor_type.shape.dim]
+            ends = {attribute.name: attribute.i for attribute in node.attribute}
+            value: Any = shape[ends.get("start") : ends.get("end")] if node.op_type == "Shape" else math.prod(shape)
+            tensor = numpy_helper.from_array(np.array(value, np.int64))
+            node.CopyFrom(helper.make_node("Constant", [], list(node.output), name=node.name, value=tensor))
+
+
+def _static(kind: Any) -> bool:
+    """True if the sizes of all dimensions of a type are known."""
+    shape = kind.tensor_type.shape if kind is not None and kind.tensor_type.HasField("shape") else None
+    return shape is not None and all(dim.HasField("dim_value") for dim in shape.dim)
+
+
 def described(name: str, types: Mapping[str, Any], path: str | os.PathLike[str]) -> dict[str, Any]:
     """Name, data type, shape and bytes of a tensor; InputError unless all are known."""
     from onnx import helper
@@ -93,7 +120,7 @@ def described(name: str, types: Mapping[str, Any], path: str | os.PathLike[str])
     kind = types[name].tensor_type if name in types else None
     if kind is None or not kind.elem_type:
         raise InputError(path, place, "expected a tensor whose type can be inferred")
-    if not kind.HasField("shape") or not all(dim.HasField("dim_value") for dim in kind.shape.dim):
+    if not _static(types[name]):
         unknown = next((dim.dim_param for dim in kind.shape.dim if dim.dim_param), "")
         remedy = f"; give one with --dim {unknown}=8" if unknown else ""
         raise InputError(path, place, f"expected a size for each of its dimensions{remedy}")

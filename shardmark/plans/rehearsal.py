@@ -17,7 +17,7 @@ import numpy as np
 from instances.errors import InputError
 from instances.files.jsonfile import read_bytes, read_json, require_keys, sha256
 from shardmark.plans import saving
-from shardmark.plans.onnx_graph import infer_types, load
+from shardmark.plans.onnx_graph import fix_shapes, infer_types, load
 from shardmark.plans.running import Array, Session, random_inputs, standing_median
 from shardmark.plans.stages import FORMAT, MANIFEST
 
@@ -76,7 +76,9 @@ def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lamb
     path = Path(about["file"])
     model = load(path, plan["options"]["dims"], about["sha256"])
     manifest = _manifest(folder / STAGES, about["sha256"])
-    inputs = random_inputs(model, infer_types(model, path), path)
+    types = infer_types(model, path)
+    fix_shapes(model, types)
+    inputs = random_inputs(model, types, path)
     tell(f"running the whole model {path}")
     names = [port["name"] for stage in manifest["stages"] for port in stage["outputs"]]
     whole = _whole(model, names, path).run(inputs)

@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from instances.errors import InputError
 from instances.models.onnx_file import UNFOLDED
-from shardmark.plans.onnx_graph import LARGE, described, header, reads
+from shardmark.plans.onnx_graph import LARGE, STANDARD, described, header, reads
 
 Array = npt.NDArray[Any]
 
-MIN_RUNS, MAX_RUNS = 5, 200
+MIN_RUNS, MAX_RUNS = 10, 200
 NOTCH = 1.57  # interquartile ranges / sqrt(n) that the medians of two samples differ by at 95 % (McGill et al. 1978)
 STANDS = 0.02  # relative error of a median that stands
 
@@ -87,6 +87,16 @@ def _loaded(model: Any, options: Any, path: Path) -> Any:
         raise _refused(error, path) from None
 
 
+def expanded(model: Any, path: Path, scratch: Path) -> Any:
+    """A model whose calls of functions are replaced by nodes, as ONNX Runtime does; it writes the file ``scratch``."""
+    import onnx
+
+    options = _options(path)
+    options.optimized_model_filepath = str(scratch)
+    _loaded(model, options, path)
+    return onnx.load(scratch)
+
+
 def _run(session: Any, outputs: Sequence[str] | None, inputs: Mapping[str, Array], path: Path) -> list[Array]:
     try:
         values: list[Array] = session.run(outputs, inputs)
@@ -115,7 +125,8 @@ def fold_constants(model: Any, path: Path) -> dict[str, Any]:
     constants: list[Any] = []
     others: list[Any] = []
     for node in graph.node:
-        constant = node.op_type not in UNFOLDED and known.issuperset(reads(node))
+        foldable = node.domain in STANDARD and node.op_type not in UNFOLDED
+        constant = foldable and known.issuperset(reads(node))
         (constants if constant else others).append(node)
         known.update(node.output if constant else ())
     wanted = {name for node in others for name in reads(node)} | {info.name for info in graph.output}

@@ -32,7 +32,7 @@ from instances.errors import InputError
 from instances.files.jsonfile import write_json
 from instances.models.onnx_names import operator_names
 from shardmark.plans.folders import replaced_folder
-from shardmark.plans.onnx_graph import carry_weights, described, header, infer_types, load, reads
+from shardmark.plans.onnx_graph import carry_weights, described, fix_shapes, header, infer_types, load, reads
 
 FORMAT = "shardmark/stages/1"
 MANIFEST = "manifest.json"
@@ -102,6 +102,7 @@ class _Cut:
         self.path = path
         self.model = model
         self.types = infer_types(model, path)
+        fix_shapes(model, self.types)
         graph = model.graph
         self.names = operator_names(graph.node)
         self.initializers = {tensor.name for tensor in graph.initializer}
