@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from instances.errors import InputError
 from instances.files.jsonfile import collector_paused, read_bytes
 from instances.models.model import Access, Model
-from instances.models.onnx_graph.call import Call, Dims, Unfit
+from instances.models.onnx_graph.call import Call, Dims, Nest, Unfit
 from instances.models.onnx_graph.constants import Constants
 from instances.models.onnx_graph.load import load
 from instances.models.onnx_graph.loops import nest_of
@@ -69,6 +69,7 @@ class _Reader:
         self._constants = Constants(opsets)
         self._types = Types(source, opsets, self._constants)
         self._tensors: dict[str, int] = {}  # of the model
+        self._nests: dict[Any, Nest] = {}  # by all that they follow from
         self._unknown: Counter[str] = Counter()
 
     def read(self) -> None:
@@ -142,18 +143,7 @@ class _Reader:
         standard = node.domain in _STANDARD
         if standard and node.op_type not in UNFOLDED and self._folded(node, inputs):
             return
-        call = Call(
-            node.op_type if standard else f"{node.domain}.{node.op_type}",
-            [self._types.shape(value) if value else None for value in node.input],
-            [self._types.shape(value) if value else None for value in outputs],
-            _attributes(node),
-            self._version,
-            lambda index: self._constants.numbers(node.input[index]),
-        )
-        try:
-            nest = nest_of(call)
-        except Unfit as error:
-            raise self._error(place, f"{error} ({node.op_type})") from None
+        nest = self._nest(node, outputs, place)
         if not nest.known:
             self._unknown[node.op_type] += 1
         reads = [
@@ -178,6 +168,34 @@ class _Reader:
             view=nest.view,
             known=nest.known,
         )
+
+    def _nest(self, node: Any, outputs: Sequence[str], place: str) -> Nest:
+        """The loops of a node; equal nodes share them."""
+        asked = list[int]()
+
+        def numbers(index: int) -> Any:
+            asked.append(index)
+            return self._constants.numbers(node.input[index])
+
+        call = Call(
+            node.op_type if node.domain in _STANDARD else f"{node.domain}.{node.op_type}",
+            tuple(self._types.shape(value) if value else None for value in node.input),
+            tuple(self._types.shape(value) if value else None for value in outputs),
+            _attributes(node),
+            self._version,
+            numbers,
+        )
+        key = call.kind, call.inputs, call.outputs, tuple(x.SerializeToString() for x in node.attribute)
+        nest = self._nests.get(key)
+        if nest is not None:
+            return nest
+        try:
+            nest = nest_of(call)
+        except Unfit as error:
+            raise self._error(place, f"{error} ({node.op_type})") from None
+        if not asked:
+            self._nests[key] = nest
+        return nest
 
     def _charged(self, node: Any, reads: Iterable[Dims | None]) -> Iterable[Dims | None]:
         """The loops over inputs, also over those of which only the value counts, if they are no constants."""

@@ -31,6 +31,8 @@ class Types:
         self._source, self._opsets, self._constants = source, opsets, constants
         self._types: dict[str, Any] = {}  # an onnx.TypeProto, or (shape, data type) once asked for
 
+        self._equal: dict[tuple[Shape, str], tuple[Shape, str]] = {}
+
     def declare(self, value: Any) -> None:
         """Take the type of an `onnx.ValueInfoProto`."""
         if value.HasField("type"):
@@ -69,8 +71,9 @@ class Types:
         shape = self._sizes(kind.tensor_type, place)
         if any(size < 0 for size in shape) or math.prod(shape) > MOST:
             raise self._error(place, f"expected sizes from 0 and up to 2^60 numbers, found {list(shape)}")
-        self._types[name] = shape, self._dtype(kind.tensor_type.elem_type, name)
-        return shape, self._types[name][1]
+        found = shape, self._dtype(kind.tensor_type.elem_type, name)
+        self._types[name] = found = self._equal.setdefault(found, found)
+        return found
 
     def infer(self, node: Any) -> None:
         """Infer the types of a node's outputs that are unknown, from its inputs and what is known of their numbers."""
