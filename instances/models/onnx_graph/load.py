@@ -30,6 +30,8 @@ def load(content: bytes, source: str, dims: Mapping[str, int]) -> Any:
         raise InputError(source, "graph", "expected an ONNX model with nodes")
     for tensor in _tensors(model.graph):
         _drop_numbers(tensor)
+    _require_operator_set(model, source)
+    _require_one_source(model.graph, source)
     _require_no_control_flow(model, source)
     _set_sizes(model.graph, source, dims)
     try:
@@ -53,6 +55,27 @@ def _drop_numbers(tensor: Any) -> None:
     if len(tensor.raw_data) > 16 * SMALL or any(len(getattr(tensor, field)) > 2 * SMALL for field in _DATA[1:]):
         for field in _DATA:
             tensor.ClearField(field)
+
+
+def _require_operator_set(model: Any, source: str) -> None:
+    """Raise InputError for operators newer than the installed package knows."""
+    import onnx
+
+    newest = onnx.defs.onnx_opset_version()
+    for opset in model.opset_import:
+        if opset.domain in ("", "ai.onnx") and not 1 <= opset.version <= newest:
+            expected = f"expected at most version {newest}, which the installed package onnx knows"
+            raise InputError(source, "opset_import", f"{expected}, found {opset.version}")
+
+
+def _require_one_source(graph: Any, source: str) -> None:
+    """Raise InputError if two stored tensors or two nodes make the same value."""
+    found = set[str]()
+    stored = (tensor.name for tensor in graph.initializer)
+    for name in (*stored, *(name for node in graph.node for name in node.output if name)):
+        if name in found:
+            raise InputError(source, f"tensor {name}", "expected one source, found two")
+        found.add(name)
 
 
 def _require_no_control_flow(model: Any, source: str) -> None:

@@ -1,0 +1,427 @@
+"""Shapes, constants and loops of ONNX graphs, and graphs that are none."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from instances.errors import InputError
+from instances.models.onnx_file import read_onnx
+from instances.models.reader import read_model
+
+FLOAT = TensorProto.FLOAT
+
+
+def node(kind, inputs, outputs, **attributes):
+    return helper.make_node(kind, inputs.split(), outputs.split(), **attributes)
+
+
+def info(name, *shape):
+    return helper.make_tensor_value_info(name, FLOAT, None if shape == (None,) else list(shape))
+
+
+def constant(name, values, dtype=np.int64):
+    return numpy_helper.from_array(np.array(values, dtype=dtype), name)
+
+
+def weights(name, *shape):
+    return numpy_helper.from_array(np.zeros(shape, np.float32), name)
+
+
+def model_of(nodes, inputs, outputs, stored=(), *, opset=18, functions=()):
+    outputs = [info(name, None) for name in outputs.split()]
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, list(stored))
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("own", 1)]
+    return helper.make_model(graph, opset_imports=opsets, functions=list(functions))
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads a model; sentences that are told are errors."""
+
+    def read(model, dims=None, tell=pytest.fail):
+        path = tmp_path / "model.onnx"
+        onnx.save(model, path)
+        return read_onnx(path, dims, tell)
+
+    return read
+
+
+def shapes(model):
+    return {tensor.name: tensor.shape for tensor in model.tensors}
+
+
+def attention_block(**given):
+    """A layer as exporters write it: shapes are computed, sizes have names, one weight is made of constants."""
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Gather", "shape zero", "batch", axis=0),
+        node("Gather", "shape one", "length", axis=0),
+        node("Unsqueeze", "batch axis", "batch1"),
+        node("Unsqueeze", "length axis", "length1"),
+        node("Concat", "batch1 length1 heads width", "split", axis=0),
+        node("Concat", "batch1 length1 minus", "joined", axis=0),
+        node("MatMul", "x w", "projected"),
+        node("Reshape", "projected split", "apart"),
+        node("Transpose", "apart", "q", perm=[0, 2, 1, 3]),
+        node("Transpose", "apart", "k", perm=[0, 2, 3, 1]),
+        node("MatMul", "q k", "scores"),
+        node("Range", "zero length step", "positions"),
+        node("Cast", "positions", "bias", to=FLOAT),
+        node("Add", "scores bias", "shifted"),
+        node("Softmax", "shifted", "weights", axis=-1),
+        node("MatMul", "weights q", "mixed"),
+        node("Transpose", "mixed", "back", perm=[0, 2, 1, 3]),
+        node("Reshape", "back joined", "y"),
+    ]
+    stored = [
+        *(constant(name, value) for name, value in (("zero", 0), ("one", 1), ("step", 1))),
+        *(constant(name, [value]) for name, value in (("axis", 0), ("heads", 4), ("width", 8), ("minus", -1))),
+        weights("w", 32, 32),
+    ]
+    return model_of(nodes, [info("x", "batch", "length", 32)], "y", stored, **given)
+
+
+def test_computed_shapes_of_an_exported_layer_are_worked_out(read):
+    model = read(attention_block(), {"batch": 3, "length": 16})
+    found = shapes(model)
+    assert [found[name] for name in ("apart", "scores", "bias", "y")] == [
+        (3, 16, 4, 8),
+        (3, 4, 16, 16),
+        (16,),
+        (3, 16, 32),
+    ]
+    assert [operator.kind for operator in model.operators] == [
+        *("MatMul", "Reshape", "Transpose", "Transpose", "MatMul", "Add", "Softmax", "MatMul", "Transpose", "Reshape")
+    ]
+    assert {tensor.name for tensor in model.tensors if tensor.parameter} == {"w", "bias"}
+    assert sum(o.multiply_adds for o in model.operators) == 3 * 16 * 32 * 32 + 2 * 3 * 4 * 16 * 16 * 8
+
+
+def test_a_size_without_a_number_is_named_with_its_tensor_and_the_option(read):
+    with pytest.raises(InputError) as caught:
+        read(attention_block(), {"batch": 3})
+    assert str(caught.value).endswith("tensor x: expected a number for its size length; pass --dim length=N")
+    with pytest.raises(InputError, match=r"--dim heads: expected a size that a tensor of the model has"):
+        read(attention_block(), {"batch": 3, "length": 2, "heads": 2})
+    nameless = model_of([node("Relu", "x", "y")], [info("x", None, 4)], "y")
+    with pytest.raises(InputError, match="tensor x: expected a number for its dimension 0, which has no name"):
+        read(nameless)
+
+
+def test_functions_are_inlined(read):
+    inner = helper.make_function(
+        *("own", "Twice", ["a"], ["c"], [node("Relu", "a", "b"), node("Sigmoid", "b", "c")]),
+        opset_imports=[helper.make_opsetid("", 18)],
+    )
+    call = [helper.make_node("Twice", ["x"], ["y"], domain="own", name="call")]
+    model = read(model_of(call, [info("x", 2, 3)], "y", functions=[inner]))
+    assert [operator.kind for operator in model.operators] == ["Relu", "Sigmoid"]
+
+
+@pytest.mark.parametrize("kind", ["If", "Loop"])
+def test_control_flow_is_refused_by_name(kind, read):
+    body = helper.make_graph([node("Identity", "x", "z")], "body", [], [info("z", 2)])
+    graphs = {"If": {"then_branch": body, "else_branch": body}, "Loop": {"body": body}}[kind]
+    inputs = {"If": "condition", "Loop": "count condition x"}[kind]
+    model = model_of([node(kind, inputs, "y", name="choice", **graphs)], [info("x", 2)], "y")
+    with pytest.raises(InputError, match=f"node choice: expected no control flow, found {kind}"):
+        read(model)
+
+
+def test_initializers_may_be_inputs_and_unread_outputs_are_no_tensors(read):
+    nodes = [node("Mul", "x w", "a"), node("Dropout", "a", "y mask")]
+    model = read(model_of(nodes, [info("x", 4, 2), info("w", 2)], "y", [weights("w", 2)], opset=9))
+    assert [(tensor.name, tensor.parameter) for tensor in model.tensors] == [
+        *(("x", False), ("w", True), ("a", False), ("y", False))
+    ]
+    assert [operator.view for operator in model.operators] == [False, True]
+    assert model.operators[0].reads[1].dims == ("d1",)
+
+
+def test_external_data_is_not_opened(read, tmp_path):
+    tensor = weights("w", 8, 4)
+    tensor.ClearField("raw_data")
+    onnx.external_data_helper.set_external_data(weights("w", 8, 4), "nowhere.bin")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="nowhere.bin")
+    model = read(model_of([node("MatMul", "x w", "y")], [info("x", 2, 8)], "y", [tensor]))
+    assert model.parameter_bytes() == 8 * 4 * 4
+    assert not (tmp_path / "nowhere.bin").exists()
+
+
+def test_operators_without_a_rule_move_bytes_and_are_counted(read):
+    told = []
+    nodes = [helper.make_node("Odd", ["x"], ["y"], domain="own"), helper.make_node("Odd", ["y"], ["z"], domain="own")]
+    model = model_of(nodes, [info("x", 2, 8)], "z")
+    del model.graph.output[:]
+    model.graph.output.append(info("z", 2, 8))
+    model.graph.value_info.append(info("y", 2, 8))
+    found = read(model, tell=told.append)
+    assert told == ["2 operators of unknown arithmetic are taken to move bytes only: Odd (2)"]
+    assert [(o.flops, o.known, found.bytes_read(i)) for i, o in enumerate(found.operators)] == [(0, False, 64)] * 2
+
+
+ARITHMETIC = [
+    ("Conv", "x w", {"x": (2, 6, 9, 9), "w": (4, 3, 3, 3)}, {"group": 2}, 2 * 4 * 7 * 7 * 3 * 9),
+    ("ConvTranspose", "x w", {"x": (2, 6, 5, 5), "w": (6, 4, 3, 3)}, {}, 2 * 6 * 25 * 4 * 9),
+    ("Gemm", "x w", {"x": (3, 5), "w": (7, 3)}, {"transA": 1, "transB": 1}, 3 * 5 * 7),
+    ("MatMul", "x w", {"x": (4, 1, 3, 5), "w": (2, 5, 7)}, {}, 4 * 2 * 3 * 5 * 7),
+    ("MatMul", "x w", {"x": (5,), "w": (2, 5, 7)}, {}, 2 * 5 * 7),
+    ("MatMul", "x w", {"x": (5,), "w": (5,)}, {}, 5),
+    ("Einsum", "x w", {"x": (2, 3, 5), "w": (2, 5, 7)}, {"equation": "bij,bjk->bik"}, 2 * 3 * 5 * 7),
+    ("Einsum", "x w", {"x": (4, 2, 3, 5), "w": (5, 7)}, {"equation": "...ij,jk"}, 4 * 2 * 3 * 5 * 7),
+    ("LSTM", "x w r", {"x": (9, 2, 5), "w": (1, 24, 5), "r": (1, 24, 6)}, {"hidden_size": 6}, 9 * 2 * 24 * 11),
+    ("GRU", "x w r", {"x": (9, 2, 5), "w": (1, 18, 5), "r": (1, 18, 6)}, {"hidden_size": 6}, 9 * 2 * 18 * 11),
+]
+
+
+@pytest.mark.parametrize(("kind", "inputs", "sizes", "attributes", "expected"), ARITHMETIC)
+def test_multiply_adds_are_those_of_the_formula(kind, inputs, sizes, attributes, expected, read):
+    model = read(model_of([node(kind, inputs, "y", **attributes)], [info(x, *s) for x, s in sizes.items()], "y"))
+    assert [operator.multiply_adds for operator in model.operators] == [expected]
+
+
+@given(st.data())
+def test_splitting_a_loop_of_a_product_or_a_sum_splits_the_result_as_stated(data):
+    """A product of halves along any loop that may be cut, put together or added up, is the product of the whole."""
+    kind = data.draw(st.sampled_from(["MatMul", "Gemm", "Einsum", "ReduceSum", "Add", "Transpose", "Gather", "Concat"]))
+    batch = data.draw(st.sampled_from([(), (2,), (4, 2)]))
+    sizes, attributes = {
+        "MatMul": ({"x": (*batch, 4, 6), "w": (6, 2)}, {}),
+        "Gemm": ({"x": (6, 4), "w": (6, 2)}, {"transA": 1}),
+        "Einsum": ({"x": (2, 4, 6), "w": (2, 6, 8)}, {"equation": "bij,bjk->bik"}),
+        "ReduceSum": ({"x": (4, 6)}, {"keepdims": 0}),
+        "Add": ({"x": (*batch, 4, 6), "w": (4, 1)}, {}),
+        "Transpose": ({"x": (2, 4, 6)}, {"perm": [1, 2, 0]}),
+        "Gather": ({"x": (4, 6)}, {"axis": 1}),
+        "Concat": ({"x": (4, 6), "w": (4, 2)}, {"axis": 1}),
+    }[kind]
+    stored = [constant("i", [[1, 3], [5, 0]])] if kind == "Gather" else []
+    one = node(kind, " ".join([*sizes, *("i" for _ in stored)]), "y", **attributes)
+    values = {x: np.random.default_rng(0).integers(0, 9, s).astype(np.float32) for x, s in sizes.items()}
+    values |= {tensor.name: numpy_helper.to_array(tensor) for tensor in stored}
+    model = _loops_of(one, sizes, stored)
+    operator = model.operators[0]
+    free = [loop for loop, trips in operator.loops.items() if loop not in operator.whole and trips % 2 == 0]
+    free = [loop for loop in free if any(loop in access.dims for access in operator.reads)]
+    if kind == "Gather":  # a split table is looked up with zeros for what other devices hold
+        free.remove("v")
+    if not free:
+        return
+    loop = data.draw(st.sampled_from(free))
+    names = [model.tensors[access.tensor].name for access in operator.reads]
+    halves = []
+    for half in range(2):
+        parts = {
+            name: _half(values[name], access.dims, loop, half, operator.loops)
+            for name, access in zip(names, operator.reads, strict=True)
+        }
+        halves.append(_run(one, parts))
+    whole = _run(one, values)
+    dims = operator.writes[0].dims
+    joined = np.concatenate(halves, axis=dims.index(loop)) if loop in dims else halves[0] + halves[1]
+    np.testing.assert_array_equal(joined, whole)
+
+
+def _loops_of(one, sizes, stored):
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        onnx.save(model_of([one], [info(x, *s) for x, s in sizes.items()], "y", stored), path)
+        return read_onnx(path)
+
+
+def _half(value, dims, loop, half, loops):
+    for axis, dim in enumerate(dims):
+        if dim == loop and value.shape[axis] % loops[loop] == 0:
+            value = np.split(value, 2, axis=axis)[half]
+    return value
+
+
+def _run(one, values):
+    from onnx.reference import ReferenceEvaluator
+
+    graph = helper.make_graph(
+        [one], "g", [helper.make_tensor_value_info(name, FLOAT, None) for name in one.input], [info("y", None)]
+    )
+    evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]))
+    return evaluator.run(None, {name: values[name] for name in one.input})[0]
+
+
+@pytest.mark.gate
+def test_every_operator_of_the_standard_reads_or_is_refused_in_one_sentence(tmp_path):
+    """onnx's own test models, a node each: 9 of 10 have rules and shapes."""
+    from onnx.backend.test.case.node import collect_testcases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = {case.name: case.model for case in collect_testcases(None) if case.model is not None}
+    refused = []
+    path = tmp_path / "case.onnx"
+    for name, model in cases.items():
+        onnx.save(model, path)
+        try:
+            found = read_onnx(path)
+        except InputError as error:
+            refused.append((name, str(error)))
+            continue
+        for operator in found.operators:
+            for access in (*operator.reads, *operator.writes):
+                assert len(access.dims) == len(found.tensors[access.tensor].shape), name
+                assert {*access.dims} - {None} <= operator.loops.keys(), name
+            assert operator.whole <= operator.loops.keys(), name
+            assert math.prod(operator.loops.values()) >= operator.multiply_adds, name
+    assert len(refused) < len(cases) / 10
+    assert not [line for line in refused if "\n" in line[1]]
+
+
+def broken(change):
+    """A small model with a change."""
+    nodes = [node("Gemm", "x w b", "a"), node("Relu", "a", "c", name="act"), node("Reshape", "c shape", "y")]
+    stored = [weights("w", 8, 4), weights("b", 4), constant("shape", [4, 2])]
+    model = model_of(nodes, [info("x", 2, 8)], "y", stored)
+    change(model)
+    return model.SerializeToString()
+
+
+def _twice(model):
+    model.graph.node[1].output[0] = "a"
+
+
+def _swap(model):
+    first = onnx.NodeProto()
+    first.CopyFrom(model.graph.node[0])
+    del model.graph.node[0]
+    model.graph.node.append(first)
+
+
+def _cycle(model):
+    model.graph.node[0].input[0] = "y"
+
+
+def _negative(model):
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -3
+
+
+def _huge(model):
+    for dimension in model.graph.input[0].type.tensor_type.shape.dim:
+        dimension.dim_value = 1 << 62
+
+
+def _mismatch(model):
+    model.graph.initializer[0].dims[0] = 7
+
+
+def _initializers(model):
+    model.graph.initializer[1].name = "w"
+
+
+def _opset(model):
+    model.opset_import[0].version = 9999
+
+
+def _no_opset(model):
+    del model.opset_import[:]
+
+
+def _strings(model):
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
+
+
+def _sequence(model):
+    model.graph.input[0].type.sequence_type.elem_type.tensor_type.elem_type = FLOAT
+
+
+def _missing(model):
+    del model.graph.initializer[0]
+
+
+def _no_output(model):
+    model.graph.output[0].name = "nothing"
+
+
+def _reshape(model):
+    model.graph.initializer[2].CopyFrom(constant("shape", [5, 2]))
+
+
+def _no_nodes(model):
+    del model.graph.node[:]
+
+
+BROKEN = {
+    _twice: "tensor a: expected one source, found two",
+    _swap: "expected tensor a to be an input, a constant or the output of an earlier node",
+    _cycle: "expected tensor y to be an input, a constant or the output of an earlier node",
+    _negative: "expected sizes from 0 and up to 2^60 numbers, found [-3, 8]",
+    _huge: "expected sizes from 0 and up to 2^60 numbers",
+    _mismatch: "expected",
+    _initializers: "tensor w: expected one source, found two",
+    _strings: "tensor x: expected a tensor of numbers, found data type string",
+    _sequence: "tensor x: expected a tensor, found sequence",
+    _missing: "expected tensor w to be an input, a constant or the output of an earlier node",
+    _no_output: "expected tensor nothing to be an input, a constant or the output of an earlier node",
+    _reshape: "expected",
+    _no_nodes: "expected an ONNX model with nodes",
+    _opset: "expected at most version",
+    _no_opset: "expected",
+}
+
+
+@pytest.mark.parametrize("change", BROKEN, ids=lambda change: change.__name__)
+def test_a_broken_model_is_refused_in_one_sentence(change, tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(broken(change))
+    with pytest.raises(InputError) as caught:
+        read_onnx(path)
+    assert BROKEN[change] in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"some text\n", b"\x08\x09garbage", b"\x00" * 64, bytes(range(256)), b"PK\3\4"]
+)
+def test_other_files_are_refused_in_one_sentence(content, tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"expected an ONNX model"):
+        read_model(path)
+
+
+def test_a_compressed_model_is_told_by_its_content(tmp_path):
+    path = tmp_path / "model"
+    path.write_bytes(gzip.compress(broken(lambda _: None)))
+    assert [operator.kind for operator in read_model(path).operators] == ["Gemm", "Relu", "Reshape"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_files_are_read_or_refused_in_one_sentence(data, tmp_path):
+    content = bytearray(attention_block().SerializeToString())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(content) - 1))
+        if data.draw(st.booleans()):
+            content[at] = data.draw(st.integers(0, 255))
+        else:
+            del content[at : at + data.draw(st.integers(1, 40))]
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    assert "\n" not in _said(path)
+
+
+def _said(path):
+    try:
+        read_onnx(path, {"batch": 2, "length": 4})
+    except InputError as error:
+        return str(error)
+    return ""
