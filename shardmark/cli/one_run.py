@@ -1,4 +1,4 @@
-"""Commands about one instance, and lists of instances, solvers, bounds and suites."""
+"""Commands about one instance, and lists of instances, solvers, bounds, suites and devices."""
 
 from __future__ import annotations
 
@@ -22,13 +22,18 @@ if TYPE_CHECKING:
 
 def list_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `list`."""
-    sub.add_argument("what", choices=("instances", "solvers", "bounds", "suites"))
+    sub.add_argument("what", choices=("instances", "solvers", "bounds", "suites", "devices"))
     sub.add_argument("--track", choices=tracks(), help="list only this track")
     shared.add_solver_path(sub)
 
 
 def run_list(options: argparse.Namespace) -> Answer:
-    """List the instances, solvers, bounds or suites."""
+    """List the instances, solvers, bounds or suites, or the kinds of devices that models are priced for.
+
+    Of devices: memory in bytes, bandwidth of memory and links in bytes/s, and FLOP/s by data type.
+    """
+    if options.what == "devices":
+        return 0, _devices(options.track)
     wanted = tracks() if options.track is None else (options.track,)
     if options.what == "instances":
         return 0, [
@@ -51,6 +56,24 @@ def run_list(options: argparse.Namespace) -> Answer:
     return 0, [
         {"name": s.name, "track": s.track, "params": json.dumps(dict(s.params)), "about": about}
         for s, about in zip(found, abouts, strict=True)
+    ]
+
+
+def _devices(track: str | None) -> list[dict[str, Any]]:
+    from instances.models.devices import devices
+
+    if track is not None:
+        raise InputError("list", "--track", "expected no track, as devices are for all")
+    return [
+        {
+            "name": name,
+            "memory": device.memory,
+            "bandwidth": device.bandwidth,
+            "link_bandwidth": device.link_bandwidth,
+            **{dtype: device.rate(dtype) for dtype in ("float16", "float32")},
+            "source": device.source,
+        }
+        for name, device in devices().items()
     ]
 
 

@@ -244,6 +244,17 @@ def test_lists(tmp_path):
     assert 0 < quick["instances"] < next(r["instances"] for r in answer("list", "suites") if r["suite"] == "quick")
 
 
+def test_list_of_devices():
+    h100, *others = answer("list", "devices")
+    assert len(others) >= 11
+    assert h100["source"].startswith("NVIDIA H100")
+    figures = {key: value for key, value in h100.items() if key not in ("name", "source")}
+    rates = {"float16": 989.4e12, "float32": 494.7e12}
+    assert figures == {"memory": 80e9, "bandwidth": 3.35e12, "link_bandwidth": 450e9, **rates}
+    refused = shardmark("list", "devices", "--track", "pipeline")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
+
 def test_nothing_on_a_terminal_has_the_double_backticks_of_docstrings():
     listed = shardmark("list", "solvers").stdout + shardmark("list", "bounds").stdout
     helped = [shardmark(*words, "--help").stdout for words in (["solve"], ["check"], ["import", "graph-def"])]
