@@ -15,7 +15,7 @@ from instances.files.jsonfile import require_keys
 class Option:
     """An option with values of ``kind``, restricted to ``choices`` if there are any.
 
-    The kind ``dict`` stands for named integers.
+    The kind ``dict`` stands for named integers, ``bool`` for a flag.
 
     If ``mode`` is set, values are modes: instances of different modes are never ranked together. ``mode`` is the part
     of the ranking's name, with ``{}`` for the value; the default is named only by a plain ``{}``.

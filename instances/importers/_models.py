@@ -2,40 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from instances.errors import InputError
 from instances.importers import Option
 from instances.models.model import Model
 
-TRACK = Option(str, "track of the instance (default: pipeline)", "pipeline", ("pipeline", "intraop"))
-STAGES = Option(int, "pipeline: stages, one per device")
-MESH = Option(str, "intraop: sizes of the axes of a mesh of devices, as 2x4")
-DEVICE = Option(str, "kind of the devices, or a TOML file (default: h100)", "h100")
-DIM = Option(dict, "a number for a size that has a name; may be repeated")
+#: For every track the option that it needs, with its placeholder.
+NEEDED: Mapping[str, str] = {
+    "pipeline": "stages N",
+    "placement": "accelerators N",
+    "scheduling": "machine FILE",
+    "intraop": "mesh AxB",
+}
+CPU = "epyc-9654"
+
+OPTIONS: Mapping[str, Option] = {
+    "track": Option(str, "track of the instance (default: pipeline)", "pipeline", tuple(NEEDED)),
+    "stages": Option(int, "pipeline: stages, a device each"),
+    "accelerators": Option(int, "placement: accelerators, each a --device"),
+    "cpus": Option(int, f"placement: CPUs, each an {CPU} (default: 1)"),
+    "machine": Option(Path, "scheduling: JSON file of the devices; a speed of 1 is that of --device"),
+    "mesh": Option(str, "intraop: sizes of the axes of a mesh of devices, as 2x4"),
+    "device": Option(str, "kind of the devices, or a TOML file (default: h100)", "h100"),
+    "fuse": Option(bool, "join chains of cheap operators first"),
+}
 
 
-def instance_of(model: Model, *, track: str, stages: int | None, mesh: str | None, device: str) -> Any:
+def instance_of(model: Model, *, track: str, device: str, fuse: bool, **given: Any) -> Any:
     """The instance that a model makes for equal devices, whose roofline prices its operators.
 
     Raises InputError if the track's own option is missing, if another track's is given, and for what the track refuses.
     """
     from instances.models.as_intraop import as_intraop
     from instances.models.as_pipeline import as_pipeline
+    from instances.models.as_placement import as_placement
+    from instances.models.as_scheduling import as_scheduling
     from instances.models.devices import device as device_named
+    from instances.models.fuse import fuse as fused
     from instances.models.roofline import roofline
 
-    found = device_named(device)
+    _require_options(track, given)
+    kind = device_named(device)
+    if fuse:
+        model, _ = fused(model)
+    costs = roofline(model, kind)
+    if track == "pipeline":
+        return as_pipeline(model, costs, kind, given["stages"])
+    if track == "scheduling":
+        return as_scheduling(model, costs, given["machine"])
     if track == "intraop":
-        return as_intraop(model, found, _required(mesh, "--mesh AxB", stages, "--stages", track)).instance
-    count = _required(stages, "--stages N", mesh, "--mesh", track)
-    return as_pipeline(model, roofline(model, found), found, count)
+        return as_intraop(model, kind, given["mesh"]).instance
+    accelerators, cpus = given["accelerators"], 1 if given["cpus"] is None else given["cpus"]
+    if accelerators < 1 or cpus < 0:
+        raise InputError("import", "--accelerators", "expected at least one, and no negative number of --cpus")
+    return as_placement(model, costs, roofline(model, device_named(CPU)), kind, accelerators, cpus)
 
 
-def _required(needed: Any, option: str, other: Any, other_option: str, track: str) -> Any:
-    """The value of the option that a track needs."""
-    if needed is None:
-        raise InputError("import", option.split()[0], f"expected {option} for track {track}")
-    if other is not None:
-        raise InputError("import", other_option, f"expected no such option for track {track}")
-    return needed
+def _require_options(track: str, given: Mapping[str, Any]) -> None:
+    """Raise InputError unless the options are those of the track."""
+    needed = NEEDED[track].split()[0]
+    if given[needed] is None:
+        raise InputError("import", f"--{needed}", f"expected --{NEEDED[track]} for track {track}")
+    for name, value in given.items():
+        if value is not None and name != needed and not (name == "cpus" and track == "placement"):
+            raise InputError("import", f"--{name}", f"expected no such option for track {track}")

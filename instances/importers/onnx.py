@@ -4,9 +4,12 @@ Weights may be missing or in files of their own: only shapes count. Functions ar
 number by ``--dim batch=8``. Control flow and sizes that depend on computed values are refused. Operators of which
 nothing is known but their tensors are taken to move bytes only, and counted in a note.
 
-``--track pipeline`` asks for stages on equal devices (``--stages``), and ``--track intraop`` for a way to split every
-operator over a mesh of devices (``--mesh``). A node is an operator of the graph; times follow from arithmetic, bytes
-and the data sheet of ``--device``.
+A node is an operator of the graph; its time follows from its arithmetic, its bytes and the data sheet of ``--device``.
+
+``--track pipeline``     stages on equal devices (``--stages``)
+``--track placement``    equal accelerators (``--accelerators``), and CPUs for what is better there (``--cpus``)
+``--track scheduling``   unlike devices (``--machine``), for one run of the model
+``--track intraop``      a mesh of devices that split every operator (``--mesh``)
 """
 
 from __future__ import annotations
@@ -15,18 +18,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from instances.importers import Option
-from instances.importers._models import DEVICE, DIM, MESH, STAGES, instance_of
-from instances.importers._models import TRACK as TRACK_OPTION
+from instances.importers import Option, _models
 
 TRACK = "pipeline"
 TELLS = True
 OPTIONS: Mapping[str, Option] = {
-    "track": TRACK_OPTION,
-    "stages": STAGES,
-    "mesh": MESH,
-    "device": DEVICE,
-    "dim": DIM,
+    **_models.OPTIONS,
+    "dim": Option(dict, "a number for a size that has a name; may be repeated"),
 }
 
 
@@ -34,4 +32,4 @@ def read(path: Path, *, dim: Mapping[str, int], tell: Callable[[str], None], **g
     """The instance of an ONNX file, plain or gzip; InputError for a model without one."""
     from instances.models.onnx_file import read_onnx
 
-    return instance_of(read_onnx(path, dim, tell), **given)
+    return _models.instance_of(read_onnx(path, dim, tell), **given)

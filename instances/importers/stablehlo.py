@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from instances.importers import Option, onnx
+from instances.importers import Option
+from instances.importers._models import OPTIONS as OPTIONS_OF_MODELS
 from instances.importers._models import instance_of
 
-TRACK = onnx.TRACK
+TRACK = "pipeline"
 TELLS = True
-OPTIONS: Mapping[str, Option] = {name: option for name, option in onnx.OPTIONS.items() if name != "dim"}
+OPTIONS: Mapping[str, Option] = OPTIONS_OF_MODELS
 
 
 def read(path: Path, *, tell: Callable[[str], None], **given: Any) -> Any:

@@ -94,8 +94,11 @@ def import_arguments(sub: argparse.ArgumentParser) -> None:
         member.add_argument("--output", type=Path, required=True, metavar="FILE", help="gzipped if it ends in .gz")
         member.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for machines")
         for key, option in importer.OPTIONS.items():
-            read = values.PARSERS_BY_TYPE[option.kind]
+            if option.kind is bool:
+                member.add_argument(f"--{key}", action="store_true", help=option.meaning)
+                continue
             several = {"action": "append", "default": []} if option.kind is dict else {"default": option.default}
+            read = values.PARSERS_BY_TYPE[option.kind]
             shared.add_option(member, key, option, option.meaning, type=read, **several)
 
 

@@ -80,10 +80,18 @@ def test_a_mistake_is_one_sentence_and_exit_2(arguments, sentence, tmp_path, cap
 
 @pytest.mark.parametrize(
     ("given", "track", "nodes"),
-    [(["--stages", "4"], "pipeline", 22), (["--track", "intraop", "--mesh", "2x2"], "intraop", None)],
+    [
+        (["--stages", "4"], "pipeline", 22),
+        (["--stages", "4", "--fuse", "--device", "t4"], "pipeline", None),
+        (["--track", "placement", "--accelerators", "2", "--cpus", "2"], "placement", 22),
+        (["--track", "scheduling", "--machine", "MACHINE"], "scheduling", 22),
+        (["--track", "intraop", "--mesh", "2x2"], "intraop", None),
+    ],
 )
 def test_an_onnx_model_is_an_instance_of_the_chosen_track(given, track, nodes, tmp_path, capsys):
-    output = tmp_path / "instance.json"
+    output, machine = tmp_path / "instance.json", tmp_path / "machine.json"
+    machine.write_text('{"devices": {"speed": [1, 2]}, "bandwidth": 1000}')
+    given = [str(machine) if word == "MACHINE" else word for word in given]
     assert main(["import", "onnx", str(ZFNET), *given, "--output", str(output), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["track"] == track == load(output).track
@@ -95,6 +103,8 @@ def test_an_onnx_model_is_an_instance_of_the_chosen_track(given, track, nodes, t
     [
         ([], "--stages: expected --stages N for track pipeline"),
         (["--stages", "2", "--mesh", "2"], "--mesh: expected no such option for track pipeline"),
+        (["--track", "placement", "--accelerators", "0"], "--accelerators: expected at least one"),
+        (["--track", "scheduling", "--machine", "nowhere.json"], "expected a file, there is none of that name"),
         (["--track", "intraop"], "--mesh: expected --mesh AxB for track intraop"),
         (["--stages", "2", "--device", "abacus"], "expected a file *.toml, or one of"),
         (["--stages", "2", "--dim", "batch"], "expected NAME=VALUE, found 'batch'"),
