@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from harness import verify
@@ -189,6 +190,47 @@ class AcceleratorsAndCpus(Target):
         return Task(instance, divide)
 
 
+@dataclass(frozen=True)
+class Machine(Target):
+    """Unlike devices and links, on which the operators of one sample run in a schedule.
+
+    A speed of 1 stands for ``device``, so that a device of speed 2 takes half as long.
+    """
+
+    path: Path
+
+    track = "scheduling"
+    what = "makespan"
+    kind = "device"
+    steps = (Step("search", "solver", 0.6), Step("energetic", "bound", 0.5), Step("cp-sat", "solver", 1.0))
+
+    @property
+    def devices(self) -> str:
+        return f"{self.path.name} (speed 1: {self.device.name})"
+
+    def task(self, model: Model, costs: Costs) -> Task:
+        """An instance of ``scheduling``; parts are devices, whose load is the time that they compute."""
+        from instances.models.as_scheduling import as_scheduling
+
+        instance = as_scheduling(model, costs, self.path)
+
+        def divide(solution: Any) -> Division:
+            found = verify.times(instance, solution)
+            if found is None:
+                raise AssertionError("expected a schedule that was verified")
+            used = in_order(list(found.device), list(model.edges()))
+            place = {device: index for index, device in enumerate(used)}
+            part_of = [place[device] for device in found.device]
+            times = [end - begin for begin, end in zip(found.start, found.finish, strict=True)]
+            loads = [0.0] * len(used)
+            for part, time in zip(part_of, times, strict=True):
+                loads[part] += time
+            names = [instance.device_names[device] for device in used]
+            return Division(parts_of(model, part_of, names, times, loads), part_of)
+
+        return Task(instance, divide)
+
+
 #: CPUs that a plan means by "cpu".
 CPU = "epyc-9654"
 
@@ -206,6 +248,8 @@ def target_of(
         raise InputError("plan", "devices", f"expected one of --devices, --mesh and --machine, found {found}")
     if mesh is not None:
         return MeshOfDevices(device(kind), mesh)
+    if machine is not None:
+        return Machine(device(kind), Path(machine))
     text = str(devices)
     if text.isdecimal() and 0 < int(text) < 2**31:
         return Pipeline(device(kind), int(text))
