@@ -121,7 +121,7 @@ def _planned(options: argparse.Namespace, devices: str | None, seconds: float) -
 
 def _swept(count: int, found: Plan) -> dict[str, Any]:
     """The cost, throughput and gap of a plan for another number of devices."""
-    return {"devices": count, f"{found.target.what} µs": found.cost, "throughput": found.speedup, "gap": found.gap}
+    return {"devices": count, f"{found.target.what} µs": found.cost, "speed-up": found.speedup, "gap": found.gap}
 
 
 def _export(found: Plan, options: argparse.Namespace) -> None:
@@ -169,7 +169,7 @@ def _show(found: Plan, sweep: list[dict[str, Any]]) -> None:
     parts = rows(found) if found.division.specs is None else strategies(found)
     text = [table(parts, dict.fromkeys(parts[0], 1)), pairs(facts(found))]
     if sweep:
-        text.append(table(sweep, {"throughput": 2, "gap": 4}))
+        text.append(table(sweep, {"speed-up": 2, "gap": 4}))
     say(printable("\n\n".join(text), keep="\n") + "\n")
 
 

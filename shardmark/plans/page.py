@@ -38,14 +38,14 @@ def rows(plan: Plan) -> list[dict[str, Any]]:
 
 def facts(plan: Plan) -> dict[str, str]:
     """The answer in a few lines."""
-    alone = f"{plan.speedup:.2f} times that of one device that held the whole model"
+    speedup = f"{plan.speedup:.2f} times as fast as one device that held the whole model"
     return {
         "model": f"{plan.source.name}, {len(plan.assignment):,} operators",
         "devices": plan.target.devices,
-        "costs": plan.costs.origin,
+        "costs": f"{plan.costs.origin}; links and memory of {plan.target.device.name}",
         plan.target.what: f"{plan.cost:,.6g} µs, {plan.words}",
         "lower bound": f"{plan.bound:,.6g} µs ({plan.bound_from})",
-        "throughput": alone,
+        "speed-up": speedup,
     }
 
 

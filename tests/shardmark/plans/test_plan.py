@@ -91,8 +91,8 @@ def test_the_command_prints_the_stages_and_writes_the_plan(tmp_path):
 def test_a_sweep_compares_numbers_of_devices():
     found = answer("plan", SQUEEZENET, "--devices", 2, "--sweep", "1,4", "--timeout", 20)
     assert [row["devices"] for row in found["sweep"]] == [1, 4]
-    assert found["sweep"][0]["throughput"] == pytest.approx(1.0)
-    assert found["sweep"][1]["throughput"] > found["speedup"] > 1
+    assert found["sweep"][0]["speed-up"] == pytest.approx(1.0)
+    assert found["sweep"][1]["speed-up"] > found["speedup"] > 1
 
 
 @pytest.mark.parametrize(
