@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from instances.errors import InputError
@@ -28,8 +28,7 @@ def load(content: bytes, source: str, dims: Mapping[str, int]) -> Any:
     del content
     if not model.graph.node:
         raise InputError(source, "graph", "expected an ONNX model with nodes")
-    for tensor in _tensors(model.graph):
-        _drop_numbers(tensor)
+    _drop_weights(model)
     _require_operator_set(model, source)
     _require_one_source(model.graph, source)
     _require_no_control_flow(model, source)
@@ -37,18 +36,23 @@ def load(content: bytes, source: str, dims: Mapping[str, int]) -> Any:
     try:
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+        content = model.SerializeToString()
+        del model  # as inference makes copies
+        return onnx.shape_inference.infer_shapes(content, data_prop=True)
     except Exception as error:  # of onnx's own kinds, which have no common base
         raise InputError(source, "graph", f"expected shapes that can be inferred ({_sentence(error)})") from None
 
 
-def _tensors(graph: Any) -> Iterator[Any]:
-    """Stored tensors of a graph."""
-    yield from graph.initializer
-    for node in graph.node:
+def _drop_weights(model: Any) -> None:
+    """Drop the numbers of large tensors, and texts for people."""
+    for tensor in model.graph.initializer:
+        _drop_numbers(tensor)
+    for node in model.graph.node:
+        for field in ("doc_string", "metadata_props"):
+            node.ClearField(field)
         for attribute in node.attribute:
             if attribute.HasField("t"):
-                yield attribute.t
+                _drop_numbers(attribute.t)
 
 
 def _drop_numbers(tensor: Any) -> None:

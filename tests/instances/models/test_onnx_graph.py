@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -283,6 +286,43 @@ def test_every_operator_of_the_standard_reads_or_is_refused_in_one_sentence(tmp_
             assert operator.whole <= operator.loops.keys(), name
     assert len(refused) < len(cases) / 10
     assert not [line for line in refused if "\n" in line[1]]
+
+
+@pytest.mark.gate
+def test_the_time_to_read_grows_with_the_number_of_nodes(read):
+    """A fifth of 100,000 nodes, in a fifth of 20 seconds."""
+    nodes, last = [], "x"
+    for layer in range(4000):
+        nodes += [
+            node("MatMul", f"{last} w", f"a{layer}"),
+            node("Shape", f"a{layer}", f"s{layer}"),
+            node("Reshape", f"a{layer} s{layer}", f"b{layer}"),
+            node("Add", f"b{layer} {last}", f"c{layer}"),
+            node("Relu", f"c{layer}", f"d{layer}"),
+        ]
+        last = f"d{layer}"
+    model = model_of(nodes, [info("x", "n", 8)], last, [weights("w", 8, 8)])
+    start = time.process_time()
+    found = read(model, {"n": 4})
+    assert len(found.operators) == 16000
+    assert time.process_time() - start < 4
+
+
+@pytest.mark.gate
+def test_weights_take_no_memory_beyond_the_file(tmp_path):
+    """Peak memory of a process beyond its imports, in sizes of a file of 64 MiB."""
+    path = tmp_path / "model.onnx"
+    stored = [weights(f"w{i}", 2048, 2048) for i in range(4)]
+    nodes = [node("MatMul", f"{f'y{i}' if i else 'x'} w{i}", f"y{i + 1}") for i in range(4)]
+    onnx.save(model_of(nodes, [info("x", 4, 2048)], "y4", stored), path)
+    program = (
+        "import resource, sys, onnx.inliner, onnx.shape_inference\n"
+        "from instances.models.onnx_file import read_onnx\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
+        "before = peak()\nread_onnx(sys.argv[1])\nprint(peak() - before)"
+    )
+    shown = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
+    assert int(shown.stdout) < 4 * path.stat().st_size
 
 
 def broken(change):
