@@ -42,7 +42,7 @@ def column(table: Table, name: str) -> dict[tuple[str, str], Any]:
 
 
 def test_each_says_what_it_is_and_the_command_line_knows_its_options():
-    of_pipeline = {"pipeline-bounds", "pipeline-orderings", "pipeline-times", "practitioner"}
+    of_pipeline = {"models", "pipeline-bounds", "pipeline-orderings", "pipeline-times", "practitioner"}
     assert set(EVERY) >= of_pipeline | {"contest", "contest-bounds"}
     for name, module in EVERY.items():
         assert (module.__doc__ or "").split("\n")[0].endswith((".", ":")), name
