@@ -45,7 +45,7 @@ def export_annotated(
     Raises InputError if the file is not the plan's model, or if the copy cannot be written or is no valid model.
     """
     source, target = Path(model_path), Path(path)
-    model = load(source, {}, digest)
+    model = load(source, digest)
     names = operator_names(model.graph.node)
     planned = stage_of if specs is None else specs["operators"]
     unknown = next(iter(planned.keys() - set(names)), None)

@@ -1,4 +1,4 @@
-"""An ONNX file as a graph to cut: sizes fixed, types inferred, and the tensors that each node reads."""
+"""An ONNX file as the graph that its plan is about: functions inlined, sizes and shapes fixed."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ import numpy as np
 
 from instances.errors import InputError
 from instances.files.jsonfile import read_bytes, sha256
-from instances.models.model import BITS
+from instances.models.model import Tensor
+from instances.models.onnx_file import read_onnx
 
 ALIGNMENT = 4096  # bytes; external data begin at a page, as ONNX advises, so that they can be mapped into memory
 STANDARD = ("", "ai.onnx")  # domains of the operators of ONNX itself
-LARGE = 1024  # bytes of a tensor; shape inference needs the values of smaller ones only
 
 
-def load(path: str | os.PathLike[str], dims: Mapping[str, int], digest: str | None = None) -> Any:
-    """The `onnx.ModelProto` of a file, with symbolic sizes replaced; external data stay in their files.
+def load(path: str | os.PathLike[str], digest: str | None = None) -> Any:
+    """The `onnx.ModelProto` of a file, with local functions inlined; external data stay in their files.
 
-    Raises InputError if the file cannot be read, is not an ONNX model, or does not have the SHA-256 ``digest``.
+    Its nodes are those that `instances.models.onnx_file` reads. Raises InputError if the file cannot be read, is not
+    an ONNX model, or does not have the SHA-256 ``digest``.
     """
     import onnx
+    import onnx.inliner
     from google.protobuf.message import DecodeError
 
     content = read_bytes(path)
@@ -33,52 +35,41 @@ def load(path: str | os.PathLike[str], dims: Mapping[str, int], digest: str | No
     try:
         model = onnx.ModelProto.FromString(content)
     except DecodeError:
-        model = None
-    if model is None or not model.graph.node:
-        raise InputError(path, "", "expected an ONNX model")
+        raise InputError(path, "", "expected an ONNX model, found bytes that do not decode as one") from None
+    return onnx.inliner.inline_local_functions(model) if model.functions else model
+
+
+def load_fixed(
+    path: str | os.PathLike[str], dims: Mapping[str, int], digest: str | None = None
+) -> tuple[Any, dict[str, Tensor]]:
+    """The model of a file with numbers for symbolic sizes, and its tensors by name, as they are planned with.
+
+    Nodes that ask for the shape of a tensor become constants. Raises InputError as `load` and `read_onnx` do.
+    """
+    model = load(path, digest)
+    tensors = {tensor.name: tensor for tensor in read_onnx(path, dims).tensors}
     for info in (*model.graph.input, *model.graph.output, *model.graph.value_info):
         for dim in info.type.tensor_type.shape.dim:
             if dim.dim_param in dims:
                 dim.dim_value = dims[dim.dim_param]
-    return model
+    _fix_shapes(model, tensors)
+    return model, tensors
 
 
-def infer_types(model: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The `onnx.TypeProto` of every tensor of the graph whose type can be inferred, by name."""
-    import onnx
+def _fix_shapes(model: Any, tensors: Mapping[str, Tensor]) -> None:
+    from onnx import helper, numpy_helper
 
-    try:
-        graph = onnx.shape_inference.infer_shapes(_without_weights(model), data_prop=True).graph
-    except onnx.shape_inference.InferenceError as error:
-        why = str(error).strip().split("\n")[0]
-        raise InputError(path, "", f"expected a model whose types can be inferred ({why})") from None
-    types = {info.name: info.type for info in (*graph.input, *graph.value_info, *graph.output)}
-    for tensor in graph.initializer:
-        types[tensor.name] = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
-    return types
-
-
-def is_large(tensor: Any) -> bool:
-    """True for an `onnx.TensorProto` whose values are large or outside the file."""
-    return bool(tensor.ByteSize() > LARGE or tensor.data_location == tensor.EXTERNAL)
-
-
-def _without_weights(model: Any) -> Any:
-    """A copy of a model in which large initializers have a type and a shape, but no values."""
-    import onnx
-
-    light = header(model)
-    for field in ("node", "input", "output", "value_info"):
-        getattr(light.graph, field).extend(getattr(model.graph, field))
-    for tensor in model.graph.initializer:
-        if is_large(tensor):
-            tensor = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
-        light.graph.initializer.append(tensor)
-    return light
+    for node in model.graph.node:
+        if node.op_type in ("Shape", "Size") and node.domain in STANDARD and node.input[0] in tensors:
+            shape = tensors[node.input[0]].shape
+            ends = {attribute.name: attribute.i for attribute in node.attribute}
+            value: Any = shape[ends.get("start") : ends.get("end")] if node.op_type == "Shape" else math.prod(shape)
+            tensor = numpy_helper.from_array(np.array(value, np.int64))
+            node.CopyFrom(helper.make_node("Constant", [], list(node.output), name=node.name, value=tensor))
 
 
 def header(model: Any) -> Any:
-    """A copy of a model without its graph: IR version, operator sets, functions, metadata."""
+    """A copy of a model without its graph: IR version, operator sets, metadata."""
     copy = type(model)()
     for field, value in model.ListFields():
         if field.name in ("graph", "training_info"):
@@ -93,69 +84,17 @@ def header(model: Any) -> Any:
     return copy
 
 
-def fix_shapes(model: Any, types: Mapping[str, Any]) -> None:
-    """Replace, in a model, the nodes that ask for the shape or the size of a tensor by its known value."""
-    from onnx import helper, numpy_helper
-
-    for node in model.graph.node:
-        if node.op_type in ("Shape", "Size") and node.domain in STANDARD and _static(types.get(node.input[0])):
-            shape = [dim.dim_value for dim in types[node.input[0]].tensor_type.shape.dim]
-            ends = {attribute.name: attribute.i for attribute in node.attribute}
-            value: Any = shape[ends.get("start") : ends.get("end")] if node.op_type == "Shape" else math.prod(shape)
-            tensor = numpy_helper.from_array(np.array(value, np.int64))
-            node.CopyFrom(helper.make_node("Constant", [], list(node.output), name=node.name, value=tensor))
-
-
-def _static(kind: Any) -> bool:
-    """True if the sizes of all dimensions of a type are known."""
-    shape = kind.tensor_type.shape if kind is not None and kind.tensor_type.HasField("shape") else None
-    return shape is not None and all(dim.HasField("dim_value") for dim in shape.dim)
-
-
-def described(name: str, types: Mapping[str, Any], path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Name, data type, shape and bytes of a tensor; InputError unless all are known."""
+def value_info(tensor: Tensor) -> Any:
+    """The `onnx.ValueInfoProto` of a tensor."""
     from onnx import helper
 
-    place = f"tensor {name!r}"
-    kind = types[name].tensor_type if name in types else None
-    if kind is None or not kind.elem_type:
-        raise InputError(path, place, "expected a tensor whose type can be inferred")
-    if not _static(types[name]):
-        unknown = next((dim.dim_param for dim in kind.shape.dim if dim.dim_param), "")
-        remedy = f"; give one with --dim {unknown}=8" if unknown else ""
-        raise InputError(path, place, f"expected a size for each of its dimensions{remedy}")
-    dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
-    shape = [dim.dim_value for dim in kind.shape.dim]
-    return {"name": name, "dtype": dtype.name, "shape": shape, "bytes": _bytes(dtype.name, shape)}
-
-
-def _bytes(dtype: str, shape: list[int]) -> int:
-    """Bytes of a tensor, rounded up; 0 for one of strings, whose bytes are not known."""
-    return -(-math.prod(shape) * BITS.get(dtype, 0) // 8)
+    dtype = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
+    return helper.make_tensor_value_info(tensor.name, dtype, tensor.shape)
 
 
 def reads(node: Any) -> list[str]:
-    """Tensors that a node reads, each once: its inputs, and those that its subgraphs take from outside."""
-    captured = (name for graph in subgraphs(node) for name in _free_names(graph))
-    return list(dict.fromkeys(name for name in (*node.input, *captured) if name))
-
-
-def subgraphs(node: Any) -> Iterator[Any]:
-    """The graphs among the attributes of a node, such as the branches of ``If``."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
-
-
-def _free_names(graph: Any) -> Iterator[str]:
-    """Names that a graph uses and does not define."""
-    bound = {item.name for item in (*graph.input, *graph.initializer)}
-    bound |= {tensor.values.name for tensor in graph.sparse_initializer}
-    for node in graph.node:
-        yield from (name for name in reads(node) if name not in bound)
-        bound.update(node.output)
-    yield from (item.name for item in graph.output if item.name not in bound)
+    """Tensors that a node reads, each once."""
+    return list(dict.fromkeys(filter(None, node.input)))
 
 
 def carry_weights(model: Any, source: Path, target: Path) -> None:
@@ -166,7 +105,7 @@ def carry_weights(model: Any, source: Path, target: Path) -> None:
     from onnx.checker import ValidationError
     from onnx.external_data_helper import load_external_data_for_tensor, set_external_data
 
-    outside = [tensor for tensor in _tensors(model.graph) if tensor.data_location == tensor.EXTERNAL]
+    outside = [tensor for tensor in _stored(model.graph) if tensor.data_location == tensor.EXTERNAL]
     if not outside:
         return
     with open(target, "wb") as stream:
@@ -182,15 +121,10 @@ def carry_weights(model: Any, source: Path, target: Path) -> None:
             tensor.ClearField("raw_data")
 
 
-def _tensors(graph: Any) -> Iterator[Any]:
-    """Every `onnx.TensorProto` of a graph: initializers and attributes, subgraphs included."""
+def _stored(graph: Any) -> Iterator[Any]:
+    """Every `onnx.TensorProto` of a graph: initializers and attributes."""
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)
     for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            yield from attribute.tensors
-        for inner in subgraphs(node):
-            yield from _tensors(inner)
+        yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))

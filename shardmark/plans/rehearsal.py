@@ -17,7 +17,7 @@ import numpy as np
 from instances.errors import InputError
 from instances.files.jsonfile import read_bytes, read_json, require_keys, sha256
 from shardmark.plans import saving
-from shardmark.plans.onnx_graph import fix_shapes, infer_types, load
+from shardmark.plans.onnx_graph import load, load_fixed
 from shardmark.plans.running import Array, Session, random_inputs, standing_median
 from shardmark.plans.stages import FORMAT, MANIFEST
 
@@ -74,11 +74,9 @@ def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lamb
     plan = saving.load(folder)
     about = plan["model"]
     path = Path(about["file"])
-    model = load(path, plan["options"]["dims"], about["sha256"])
+    model, planned = load_fixed(path, plan["options"]["dims"], about["sha256"])
     manifest = _manifest(folder / STAGES, about["sha256"])
-    types = infer_types(model, path)
-    fix_shapes(model, types)
-    inputs = random_inputs(model, types, path)
+    inputs = random_inputs(model, planned)
     tell(f"running the whole model {path}")
     names = [port["name"] for stage in manifest["stages"] for port in stage["outputs"]]
     whole = _whole(model, names, path).run(inputs)
@@ -123,7 +121,7 @@ def _whole(model: Any, names: Sequence[str], path: Path) -> Session:
 def _timed(folder: Path, stage: Mapping[str, Any], tensors: Mapping[str, Array]) -> tuple[dict[str, Array], float]:
     """What a stage returns, and its median time in seconds."""
     path = folder / stage["file"]
-    session = Session(load(path, {}), path)
+    session = Session(load(path), path)
     outputs = session.run(tensors)
     return outputs, standing_median(lambda: session.run(tensors), SECONDS)
 

@@ -16,13 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from instances.errors import InputError
+from instances.models.model import Tensor
 from instances.models.onnx_file import UNFOLDED
-from shardmark.plans.onnx_graph import LARGE, STANDARD, described, header, reads
+from shardmark.plans.onnx_graph import STANDARD, header, reads
 
 Array = npt.NDArray[Any]
 
-MIN_RUNS, MAX_RUNS = 10, 200
+MIN_RUNS, MAX_RUNS = 5, 200
 NOTCH = 1.57  # interquartile ranges / sqrt(n) that the medians of two samples differ by at 95 % (McGill et al. 1978)
+LARGE = 1024  # bytes of a constant; smaller ones may be shapes, whose values the runtime must know
 STANDS = 0.02  # relative error of a median that stands
 
 
@@ -88,7 +90,7 @@ def _loaded(model: Any, options: Any, path: Path) -> Any:
 
 
 def expanded(model: Any, path: Path, scratch: Path) -> Any:
-    """A model whose calls of functions are replaced by nodes, as ONNX Runtime does; it writes the file ``scratch``."""
+    """A model with a kernel of ONNX Runtime for each of its nodes; the runtime writes it to the file ``scratch``."""
     import onnx
 
     options = _options(path)
@@ -160,36 +162,34 @@ def _values(model: Any, constants: Sequence[Any], names: Sequence[str], path: Pa
     return _run(_loaded(part, _options(path), path), names, {}, path)
 
 
-def random_inputs(model: Any, types: Mapping[str, Any], path: Path, seed: int = 0) -> dict[str, Array]:
-    """Inputs of a model whose sizes are known: floats from [0, 1), integers 0 and 1, which are indices of any table."""
-    from onnx import helper
-
+def random_inputs(model: Any, tensors: Mapping[str, Tensor], seed: int = 0) -> dict[str, Array]:
+    """Inputs of a model: floats from [0, 1), integers 0 and 1, which are indices of any table."""
     random = np.random.default_rng(seed)
     stored = {tensor.name for tensor in model.graph.initializer}
     inputs: dict[str, Array] = {}
-    for info in model.graph.input:
-        if info.name in stored:
-            continue
-        shape = described(info.name, types, path)["shape"]
-        dtype = helper.tensor_dtype_to_np_dtype(types[info.name].tensor_type.elem_type)
-        numbers = random.integers(0, 2, shape) if dtype.kind in "biu" else random.random(shape)
-        inputs[info.name] = np.asarray(numbers).astype(dtype)
+    for tensor in (tensors[info.name] for info in model.graph.input if info.name not in stored):
+        dtype = np.dtype(tensor.dtype)
+        numbers = random.integers(0, 2, tensor.shape) if dtype.kind in "biu" else random.random(tensor.shape)
+        inputs[tensor.name] = np.asarray(numbers).astype(dtype)
     return inputs
 
 
 def standing_median(run: Callable[[], object], seconds: float) -> float:
     """Median CPU seconds of a call in this thread, the only one that computes; other load hardly changes them.
 
-    The call is repeated until the 95 % confidence interval of the median is within 2 %, or for ``seconds``. The first
-    call warms up, and does not count.
+    After a call that warms up, the call is repeated for one second, and on until the 95 % confidence interval of the
+    median is within 2 %, `MAX_RUNS` times, or ``seconds`` are over.
     """
     run()
-    end = time.perf_counter() + seconds
+    begin = time.perf_counter()
     times: list[float] = []
-    while len(times) < MIN_RUNS or (len(times) < MAX_RUNS and time.perf_counter() < end and not stands(times)):
-        begin = time.thread_time()
+    while len(times) < MAX_RUNS:
+        started = time.thread_time()
         run()
-        times.append(time.thread_time() - begin)
+        times.append(time.thread_time() - started)
+        elapsed = time.perf_counter() - begin
+        if len(times) >= MIN_RUNS and (elapsed > seconds or (elapsed > 1 and stands(times))):
+            break
     return float(np.median(times))
 
 

@@ -14,7 +14,7 @@ weights are in ``stage-0.data``. ``manifest.json`` has these keys:
   ``sha256``     of each of its files, by name
   ``operators``  names of its operators, without the constants
   ``inputs``     tensors that it reads; ``from`` is the stage that writes it, null for an input of the model
-  ``outputs``    tensors that later stages read or the model returns
+  ``outputs``    tensors that later stages read or the model returns; one that nobody reads if there are none
 
 A tensor has ``name``, ``dtype``, ``shape`` and ``bytes``.
 """
@@ -30,9 +30,10 @@ from typing import Any
 
 from instances.errors import InputError
 from instances.files.jsonfile import write_json
+from instances.models.model import Tensor
 from instances.models.onnx_names import operator_names
 from shardmark.plans.folders import replaced_folder
-from shardmark.plans.onnx_graph import carry_weights, described, fix_shapes, header, infer_types, load, reads
+from shardmark.plans.onnx_graph import carry_weights, header, load_fixed, reads, value_info
 
 FORMAT = "shardmark/stages/1"
 MANIFEST = "manifest.json"
@@ -54,13 +55,14 @@ def export_stages(
     ``dims``      sizes of symbolic dimensions
     ``digest``    SHA-256 of the model that was planned; None accepts any
 
-    An initializer is copied to every stage that reads it.
+    An initializer is copied to every stage that reads it; local functions are inlined.
 
     Raises InputError if the file is not the plan's model or an operator reads from a later stage. The folder appears
     complete or not at all.
     """
     path = Path(model_path)
-    cut = _Cut(path, load(path, dims or {}, digest), stage_of)
+    model, tensors = load_fixed(path, dims or {}, digest)
+    cut = _Cut(path, model, tensors, stage_of)
     with replaced_folder(Path(folder), MANIFEST) as staged:
         manifest = {
             "format": FORMAT,
@@ -98,11 +100,10 @@ class _Cut:
     ``home``  for every tensor that an operator writes, and every constant that the model returns, its stage
     """
 
-    def __init__(self, path: Path, model: Any, stage_of: Mapping[str, int]) -> None:
+    def __init__(self, path: Path, model: Any, tensors: Mapping[str, Tensor], stage_of: Mapping[str, int]) -> None:
         self.path = path
         self.model = model
-        self.types = infer_types(model, path)
-        fix_shapes(model, self.types)
+        self.tensors = tensors
         graph = model.graph
         self.names = operator_names(graph.node)
         self.initializers = {tensor.name for tensor in graph.initializer}
@@ -125,7 +126,8 @@ class _Cut:
 
     def port(self, name: str) -> dict[str, Any]:
         """A tensor as the manifest describes it."""
-        return described(name, self.types, self.path)
+        tensor = self.tensors[name]
+        return {"name": name, "dtype": tensor.dtype, "shape": list(tensor.shape), "bytes": tensor.bytes}
 
     def _require_names(self, stage_of: Mapping[str, int]) -> None:
         unknown = next(iter(stage_of.keys() - set(self.names)), None)
@@ -170,12 +172,13 @@ class _Cut:
         return _Stage(number, sorted(nodes), seen & self.initializers, inputs)
 
     def _choose_outputs(self) -> None:
-        """Let every stage return what later stages or the caller read."""
+        """Let every stage return what later stages or the caller read; or else a tensor, for it must return one."""
         read = {name for stage in self.stages for name in stage.inputs} | set(self.outputs)
         for stage in self.stages:
             written = [name for i in stage.nodes for name in self.nodes[i].output]
             own = [name for name in (*written, *sorted(stage.initializers)) if self.home.get(name) == stage.number]
-            stage.outputs = [name for name in own if name in read]
+            own = [name for name in own if name in self.tensors]
+            stage.outputs = [name for name in own if name in read] or own[-1:]
 
 
 def _write(cut: _Cut, stage: _Stage, folder: Path) -> dict[str, Any]:
@@ -204,8 +207,6 @@ def _write(cut: _Cut, stage: _Stage, folder: Path) -> dict[str, Any]:
 
 def _model(cut: _Cut, stage: _Stage) -> Any:
     """The `onnx.ModelProto` of a stage; its external data are still those of the whole model."""
-    from onnx import helper
-
     whole = cut.model.graph
     model = header(cut.model)
     graph = model.graph
@@ -214,9 +215,9 @@ def _model(cut: _Cut, stage: _Stage) -> Any:
     graph.initializer.extend(tensor for tensor in whole.initializer if tensor.name in stage.initializers)
     sparse = (tensor for tensor in whole.sparse_initializer if tensor.values.name in stage.initializers)
     graph.sparse_initializer.extend(sparse)
-    graph.input.extend(helper.make_value_info(name, cut.types[name]) for name in stage.inputs if cut.port(name))
+    graph.input.extend(value_info(cut.tensors[name]) for name in stage.inputs)
     graph.input.extend(info for info in whole.input if info.name in stage.initializers)
-    graph.output.extend(helper.make_value_info(name, cut.types[name]) for name in stage.outputs if cut.port(name))
+    graph.output.extend(value_info(cut.tensors[name]) for name in stage.outputs)
     inner = {name for i in stage.nodes for name in cut.nodes[i].output} - set(stage.outputs)
     graph.value_info.extend(info for info in whole.value_info if info.name in inner)
     return model
