@@ -98,8 +98,29 @@ def resize(call: Call) -> Nest:
     mode = call.attributes.get("mode", b"nearest")
     flops = {b"linear": 3, b"bilinear": 3, b"cubic": 7, b"bicubic": 7}.get(mode, 0) * changed * count(call.result)
     whole = frozenset(dim for dim, read in zip(nest.loops, nest.reads[0] or (), strict=False) if read is None)
-    reads = [nest.reads[0], *map(everything, call.inputs[1:])] if call.kind == "GridSample" else nest.reads
-    return Nest(nest.loops, reads, nest.writes, flops, whole=whole)
+    return Nest(nest.loops, nest.reads, nest.writes, flops, whole=whole)
+
+
+def sampled(call: Call) -> Nest:
+    """Every position of a grid mixes numbers around some place of the image: two for each dimension, or four."""
+    image, grid = call.shape(0), call.shape(1)
+    loops = loops_of(call.result)
+    dims = tuple(loops)
+    mode = call.attributes.get("mode", b"linear")
+    flops = {b"nearest": 0, b"cubic": 7, b"bicubic": 7}.get(mode, 3) * (len(image) - 2) * count(call.result)
+    read = (*dims[:2], *[None] * (len(image) - 2))
+    if len(grid) != len(dims):
+        raise Unfit(f"expected a grid of {len(dims)} dimensions, found {list(grid)}")
+    return Nest(loops, [read, (dims[0], *dims[2:], None)], [dims], flops)
+
+
+def reversed_sequences(call: Call) -> Nest:
+    """Each sequence of a batch is reversed as far as its own length says."""
+    shape = call.shape(0)
+    loops = loops_of(shape)
+    batch, steps = int(call.attributes.get("batch_axis", 1)), int(call.attributes.get("time_axis", 0))
+    dims = tuple(loops)
+    return Nest(loops, [dims, (dims[batch],)], [dims], whole=frozenset({dims[steps]}))
 
 
 def blocks(call: Call) -> Nest:
@@ -143,8 +164,9 @@ def gather_blocks(call: Call) -> Nest:
     table, indices, result = call.shape(0), call.shape(1), call.result
     loops = loops_of(result)
     dims = tuple(loops)
-    tail = len(table) - int(call.attributes.get("batch_dims", 0)) - indices[-1]
-    read = (*[None] * (len(table) - tail), *dims[len(dims) - tail :])
+    batch = int(call.attributes.get("batch_dims", 0))
+    tail = len(table) - batch - indices[-1]
+    read = (*dims[:batch], *[None] * indices[-1], *dims[len(dims) - tail :])
     listed = (*dims[: len(indices) - 1], None)
     return Nest(loops, [read, listed], [dims], numbers={0: min(count(table), count(result))})
 
@@ -178,7 +200,7 @@ def cache_update(call: Call) -> Nest:
     axis = call.axis(-2, len(table))
     loops = loops_of(table)
     read = tuple(None if i == axis else dim for i, dim in enumerate(loops))
-    reads: list[Dims | None] = [tuple(loops), read, *map(everything, call.inputs[2:])]
+    reads: list[Dims | None] = [tuple(loops), read, *(None if x is None else ("d0",) for x in call.inputs[2:])]
     if len(updates) != len(table):
         raise Unfit("expected an update with the dimensions of the cache")
     return Nest(loops, reads, [tuple(loops)], whole=frozenset({f"d{axis}"}))

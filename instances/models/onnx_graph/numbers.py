@@ -88,6 +88,35 @@ def _kept(written: Shape | None, shape: Shape, dims: Dims, kept: Dims) -> Dims |
     return kept if len(written) == len(shape) else everything(written)
 
 
+def loss(flops: int) -> Callable[[Call], Nest]:
+    """The rule of losses of classes, which are dimension 1, against numbers of classes."""
+
+    def rule(call: Call) -> Nest:
+        shape = call.shape(0)
+        loops = loops_of(shape)
+        dims = tuple(loops)
+        rest = (*dims[:1], *dims[2:])
+        reads: list[Dims | None] = [dims, rest, *[("d1",) if x is not None else None for x in call.inputs[2:]]]
+        by_rank: dict[int, Dims] = {len(dims): dims, len(rest): rest, 0: ()}
+        writes = [None if x is None else by_rank[len(x)] for x in call.outputs]
+        return Nest(loops, reads, writes, flops * count(shape), whole=frozenset({"d1"}))
+
+    return rule
+
+
+def rotary_embedding(call: Call) -> Nest:
+    """Three operations per number; sines and cosines are listed by position of the sequence, or by its numbers."""
+    shape = call.shape(0)
+    loops = loops_of(shape)
+    dims = tuple(loops)
+    place = (dims[0], dims[-2])
+    reads: list[Dims | None] = [dims]
+    for other in call.inputs[1:]:
+        listed = other is not None and other[:2] == (shape[0], shape[-2])
+        reads.append((*place, None)[: len(other)] if other is not None and listed else everything(other))
+    return Nest(loops, reads, [dims], 3 * count(shape), whole=frozenset(dims[-1:]))
+
+
 def cumulated(call: Call) -> Nest:
     """An operation per number along the dimension that the second input names."""
     shape = call.shape(0)
@@ -117,12 +146,13 @@ def batch_normalization(call: Call) -> Nest:
     shape = call.shape(0)
     loops = loops_of(shape)
     dims = tuple(loops)
+    whole = frozenset(dims) - {"d1"} if call.attributes.get("training_mode", 0) else frozenset()
     channel: Dims = ("d1",) if len(shape) > 1 else (None,)
     reads: list[Dims | None] = [dims, *[channel] * (len(call.inputs) - 1)]
     writes: list[Dims | None] = [
         None if x is None else channel if number else dims for number, x in enumerate(call.outputs)
     ]
-    return Nest(loops, reads, writes, 2 * count(shape))
+    return Nest(loops, reads, writes, 2 * count(shape), whole=whole)
 
 
 def local_response_normalization(call: Call) -> Nest:
@@ -212,9 +242,11 @@ def top_k(call: Call) -> Nest:
 def fourier(call: Call) -> Nest:
     """5 n log2 n operations for each n numbers; the last dimension has real and imaginary parts."""
     shape = call.shape(0)
-    axes = call.axes(len(shape), 2) or [call.axis(1 if call.version < 20 else -2, len(shape))]
-    axis = axes[0]
     result = call.result
+    axes = call.axes(len(shape), 2)
+    if axes is None and len(call.inputs) > 2 and call.inputs[2] is not None:  # known only when the model runs
+        return Nest({}, [everything(x) for x in call.inputs], [everything(result)], 5 * count(shape) * 8)
+    axis = axes[0] if axes else call.axis(1 if call.version < 20 else -2, len(shape))
     loops = {f"d{i}": size for i, size in enumerate(result)}
     read = tuple(f"d{i}" if i != axis and size == result[i] else None for i, size in enumerate(shape))
     whole = frozenset({f"d{axis}", f"d{len(shape) - 1}"})

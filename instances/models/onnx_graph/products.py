@@ -66,6 +66,15 @@ def convolution(call: Call) -> Nest:
     return Nest(loops, reads, [("n", o, *names("x", image[2:]))], flops, multiply_adds, frozenset(whole))
 
 
+def deformable_convolution(call: Call) -> Nest:
+    """A convolution whose positions are moved; channels share the moves in groups, so inputs stay whole."""
+    nest = convolution(call)
+    reads = [*nest.reads[:2], *(None if x is None else ("n", None, None, None) for x in call.inputs[2:])]
+    if len(call.inputs) > 3:
+        reads[3] = None if call.inputs[3] is None else everything(call.inputs[3])
+    return replace(nest, reads=reads, whole=frozenset(nest.loops) - {"n"})
+
+
 def transposed_convolution(call: Call) -> Nest:
     """Every number of the image meets every number of the kernel of its channel; positions stay whole."""
     image, kernel, result = call.shape(0), call.shape(1), call.result
@@ -94,12 +103,20 @@ def _biases(call: Call, o: str) -> Sequence[Dims | None]:
 
 
 def factors_at(rule: Callable[[Call], Nest], *positions: int) -> Callable[[Call], Nest]:
-    """The rule of a product whose factors are at other positions, between scales and zero points."""
+    """The rule of a product whose factors are at other positions, between scales and zero points.
+
+    A list of numbers after the second factor has one per output channel of a convolution, per column of a matrix.
+    """
 
     def moved(call: Call) -> Nest:
         nest = rule(replace(call, inputs=[call.shape(position) for position in positions]))
-        dims = dict(zip(positions, nest.reads, strict=False))
-        reads = [dims[i] if i in dims else everything(shape) for i, shape in enumerate(call.inputs)]
+        reads = list(map(everything, call.inputs))
+        channel = 1 if rule is convolution else len(call.result) - 1
+        for position, shape in enumerate(call.inputs):
+            if shape == (call.result[channel],) and position > 1:
+                reads[position] = ((nest.writes[0] or ())[channel],)
+        for position, dims in zip(positions, nest.reads, strict=False):
+            reads[position] = dims
         return Nest(nest.loops, reads, nest.writes, nest.flops, nest.multiply_adds, nest.whole)
 
     return moved
@@ -196,13 +213,17 @@ def attention(call: Call) -> Nest:
     loops = {"b": b, "h": shared, "r": heads // shared, "m": m, "n": n, "k": k, "v": v}
     moving, still = (("b", "m", "h"), ("b", None, "h")) if flat else (("b", "h", "m", None), ("b", "h", None, None))
     cached = ("b", "h", None, None)
+    mask: Dims = ("b", "h", "m", None) if len(call.inputs) > 3 and len(call.inputs[3] or ()) == 4 else ("b", "m", None)
+    full = {"b": b, "h": heads, "m": m}
     reads: list[Dims | None] = [moving, still, still]
     for position, shape in enumerate(call.inputs[3:], 3):
-        dims = (*[None] * (len(shape or ()) - 2), "m", None) if position == 3 else cached
-        fits = position == 3 and shape is not None and len(shape) > 1 and shape[-2] == m
-        reads.append(
-            None if shape is None else dims if fits or (position < 6 and len(shape) == 4) else everything(shape)
-        )
+        if shape is None:
+            reads.append(None)
+        elif position == 3:  # broadcast from its end
+            ends = mask[len(mask) - len(shape) :]
+            reads.append(tuple(x if x and full[x] == size else None for x, size in zip(ends, shape, strict=True)))
+        else:
+            reads.append(cached if len(shape) == 4 else ("b",))
     made: Sequence[Dims] = (moving, cached, cached, ("b", "h", "m", None))
     writes = [None if shape is None else dims for shape, dims in zip(call.outputs, made, strict=False)]
     multiply_adds = b * heads * m * n * (k + v)
