@@ -3,6 +3,9 @@
 The model runs as `shardmark.plans.running` describes, with one thread, until the median time of a run stands. Other
 programs only lengthen what the profiler measures, so an operator's share is the shortest of its times. Shares are
 scaled so that together they are the median CPU time of a run, which includes the time between operators.
+
+A stage that runs alone may be faster than its operators are here, if its weights fit into the processor's cache and
+those of the whole model do not.
 """
 
 from __future__ import annotations

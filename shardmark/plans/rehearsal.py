@@ -19,7 +19,7 @@ from instances.files.jsonfile import read_bytes, read_json, require_keys, sha256
 from shardmark.plans import saving
 from shardmark.plans.onnx_graph import load, load_fixed
 from shardmark.plans.running import Array, Session, random_inputs, standing_median
-from shardmark.plans.stages import FORMAT, MANIFEST
+from shardmark.plans.stages import FORMAT, KEYS, MANIFEST, STAGE_KEYS
 
 STAGES = "stages"  # folder beside plan.json
 TOLERANCE = 1e-5  # of the largest number of a tensor
@@ -75,7 +75,7 @@ def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lamb
     about = plan["model"]
     path = Path(about["file"])
     model, planned = load_fixed(path, plan["options"]["dims"], about["sha256"])
-    manifest = _manifest(folder / STAGES, about["sha256"])
+    manifest = _manifest(folder / STAGES, about["sha256"], plan["assignment"])
     inputs = random_inputs(model, planned)
     tell(f"running the whole model {path}")
     names = [port["name"] for stage in manifest["stages"] for port in stage["outputs"]]
@@ -92,16 +92,19 @@ def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lamb
     return Rehearsal(runs)
 
 
-def _manifest(folder: Path, model: str) -> dict[str, Any]:
-    """The manifest of the stages of a model; InputError if they are of another, or a file was edited."""
+def _manifest(folder: Path, model: str, assignment: Mapping[str, int]) -> dict[str, Any]:
+    """The manifest of the stages of a plan; InputError if they are of another one, or a file was edited."""
     path = folder / MANIFEST
     if not path.exists():
         raise InputError(folder, "", "expected the stages of the plan: make them with --export stages")
-    found = dict(require_keys(read_json(path), str(path), "", ("format", "model", "inputs", "outputs", "stages")))
+    found = dict(require_keys(read_json(path), str(path), "", KEYS))
     if found["format"] != FORMAT:
         raise InputError(path, "format", f"expected {FORMAT!r}, found {found['format']!r}")
-    if found["model"] != model:
-        raise InputError(path, "model", "expected stages of the plan's model, found those of another")
+    for index, stage in enumerate(found["stages"]):
+        require_keys(stage, str(path), f"stages[{index}]", STAGE_KEYS)
+    stage_of = {name: stage["stage"] for stage in found["stages"] for name in stage["operators"]}
+    if found["model"] != model or stage_of != assignment:
+        raise InputError(path, "", "expected the stages of the plan, found those of another: use --export stages again")
     for stage in found["stages"]:
         for name, digest in stage["sha256"].items():
             if sha256(read_bytes(folder / name)) != digest:

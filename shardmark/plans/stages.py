@@ -37,6 +37,8 @@ from shardmark.plans.onnx_graph import carry_weights, header, load_fixed, reads,
 
 FORMAT = "shardmark/stages/1"
 MANIFEST = "manifest.json"
+KEYS = ("format", "model", "inputs", "outputs", "stages")
+STAGE_KEYS = ("stage", "file", "sha256", "operators", "inputs", "outputs")
 
 
 def export_stages(

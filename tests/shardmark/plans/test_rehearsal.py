@@ -35,6 +35,7 @@ def plan_folder(folder: Path, model: Path, split: Mapping[str, int], dims: Mappi
         "format": saving.FORMAT,
         "model": {"file": str(model), "sha256": digest},
         "parts": parts,
+        "assignment": dict(split),
         "options": {"dims": dict(dims or {})},
     }
     (folder / "plan.json").write_text(json.dumps(plan))
@@ -98,7 +99,30 @@ def test_another_model_is_refused(folder: Path, tmp_path: Path) -> None:
         verify(folder)
     plan["model"]["sha256"] = hashlib.sha256(other.read_bytes()).hexdigest()
     (folder / "plan.json").write_text(json.dumps(plan))
-    with pytest.raises(InputError, match="expected stages of the plan's model"):
+    with pytest.raises(InputError, match="expected the stages of the plan, found those of another"):
+        verify(folder)
+
+
+def test_stages_of_an_earlier_plan_are_refused(folder: Path) -> None:
+    plan = json.loads((folder / "plan.json").read_text())
+    plan["assignment"] = dict.fromkeys(plan["assignment"], 0)
+    (folder / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(InputError, match="expected the stages of the plan, found those of another"):
+        verify(folder)
+
+
+@pytest.mark.parametrize(
+    ("defect", "sentence"),
+    [
+        ({"format": "other"}, "format: expected 'shardmark/stages/1'"),
+        ({"stages": [{}]}, r"stages\[0\]: expected a key 'stage'"),
+        ({"more": 1}, "expected only the keys"),
+    ],
+)
+def test_a_manifest_of_another_form_is_refused(folder: Path, defect: dict[str, object], sentence: str) -> None:
+    path = folder / "stages/manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | defect))
+    with pytest.raises(InputError, match=sentence):
         verify(folder)
 
 
