@@ -80,9 +80,10 @@ asv: $(VENV)/extra-asv ## times and gaps of the last commits (COMMITS=3)
 	@test ! -f $(RESULTS)/results.sqlite || $(MAKE) --no-print-directory leaderboard # now with a link to them
 	@echo "open $(SITE)/asv/index.html (its pages need a server: $(BIN)/asv preview --html-dir $(SITE)/asv)"
 
-# The embedded instances again from their seeds; `git diff` stays empty.
-instances: $(VENV)/base ## the embedded instances again from their seeds
+# The embedded instances again from their seeds and models; `git diff` stays empty.
+instances: $(VENV)/extra-stablehlo ## the embedded instances again from their seeds and models
 	@$(BIN)/python -m instances.generate.embedded
+	@$(BIN)/python -m instances.models.suite
 
 clean: ## delete everything that was made, including results
 	rm -rf $(VENV) $(SITE) $(RESULTS) .asv build dist *.egg-info solvers/_core.* instances/files/_reader.* .pytest_cache .hypothesis .mypy_cache .ruff_cache .benchmarks

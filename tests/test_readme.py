@@ -17,11 +17,12 @@ README = (Path(__file__).parents[1] / "README.md").read_text()
 def test_the_embedded_files_are_counted():
     (files,) = re.findall(r"(\d+) files come with the project, with instances of (\d+) to ([\d,]+) nodes", README)
     (quick,) = re.findall(r"has (\d+) instances from these files", README)
+    (models,) = re.findall(r"suite `models` has (\d+) from real models", README)
     embedded = [entry for entry in entries() if entry.embedded]
     sizes = [instances.load(locate(entry), entry.track).nodes for entry in embedded]
     counted = len({locate(entry) for entry in embedded}), min(sizes), max(sizes)
     assert tuple(int(number.replace(",", "")) for number in files) == counted
-    assert int(quick) == len(suite("quick"))
+    assert (int(quick), int(models)) == (len(suite("quick")), len(suite("models")))
     assert all(entry.embedded for entry in suite("quick"))
 
 

@@ -114,13 +114,20 @@ RECIPES = (
 def main(folder: Path = DATA) -> None:
     """Write every instance whose file is missing or different, and print the checksums for the catalog."""
     for recipe in RECIPES:
-        track, document = recipe.track, recipe.document()
-        content = encode(document)
-        path = folder / track / f"{recipe.id}.json{'' if len(content) <= PLAIN else '.gz'}"
-        if not path.is_file() or read_bytes(path) != content:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_json(path, document)
-        print(f"{path.relative_to(folder)} sha256:{sha256(content)}")
+        write(recipe.document(), folder / recipe.track / recipe.id)
+
+
+def write(document: Mapping[str, Any], place: Path) -> None:
+    """Write an instance unless its file is there, and print its checksum for the catalog.
+
+    ``place`` is the file's path without a suffix; the suffix depends on the size.
+    """
+    content = encode(document)
+    path = place.with_name(f"{place.name}.json{'' if len(content) <= PLAIN else '.gz'}")
+    if not path.is_file() or read_bytes(path) != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, document)
+    print(f"{path.parent.name}/{path.name} sha256:{sha256(content)}")
 
 
 if __name__ == "__main__":

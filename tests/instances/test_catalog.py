@@ -171,3 +171,8 @@ def test_embedded_files_are_right(entry):
     assert (instance.track, instance.name) == (entry.track, Path(entry.path).name.split(".")[0])
     for option, value in entry.options.items():
         assert getattr(instance, option) == value
+
+
+def test_the_embedded_files_are_small_in_all():
+    files = {catalog.locate(entry) for entry in ENTRIES if entry.embedded}
+    assert sum(path.stat().st_size for path in files) < 2 * 2**20
