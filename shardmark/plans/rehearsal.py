@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from instances.errors import InputError
-from instances.files.jsonfile import read_bytes, read_json, require_keys, sha256
+from instances.files.jsonfile import read_json, require_keys
 from shardmark.plans import saving
 from shardmark.plans.onnx_graph import load, load_fixed
 from shardmark.plans.running import Array, Session, random_inputs, standing_median
-from shardmark.plans.stages import FORMAT, KEYS, MANIFEST, STAGE_KEYS
+from shardmark.plans.stages import FORMAT, KEYS, MANIFEST, STAGE_KEYS, file_sha256
 
 STAGES = "stages"  # folder beside plan.json
 TOLERANCE = 1e-5  # of the largest number of a tensor
@@ -77,6 +77,7 @@ def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lamb
     model, planned = load_fixed(path, plan["options"]["dims"], about["sha256"])
     manifest = _manifest(folder / STAGES, about["sha256"], plan["assignment"])
     inputs = random_inputs(model, planned)
+    tell(f"costs of the plan: {plan['costs']}; times are measured on this machine")
     tell(f"running the whole model {path}")
     names = [port["name"] for stage in manifest["stages"] for port in stage["outputs"]]
     whole = _whole(model, names, path).run(inputs)
@@ -107,7 +108,7 @@ def _manifest(folder: Path, model: str, assignment: Mapping[str, int]) -> dict[s
         raise InputError(path, "", "expected the stages of the plan, found those of another: use --export stages again")
     for stage in found["stages"]:
         for name, digest in stage["sha256"].items():
-            if sha256(read_bytes(folder / name)) != digest:
+            if file_sha256(folder / name) != digest:
                 raise InputError(folder / name, "", "expected the file as it was exported, found an edited one")
     return found
 

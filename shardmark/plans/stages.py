@@ -4,7 +4,7 @@ The folder holds ``stage-0.onnx``, ``stage-1.onnx`` and so on. If the model keep
 weights are in ``stage-0.data``. ``manifest.json`` has these keys:
 
 ``format``   "shardmark/stages/1"
-``model``    SHA-256 of the model's file
+``model``    SHA-256 of the model's file, decompressed
 ``inputs``   tensors that the model reads
 ``outputs``  tensors that the model returns; ``from`` is the stage that writes it, null for an input of the model
 ``stages``   in the order in which they run:
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from instances.errors import InputError
-from instances.files.jsonfile import write_json
+from instances.files.jsonfile import read_bytes, sha256, write_json
 from instances.models.model import Tensor
 from instances.models.onnx_names import operator_names
 from shardmark.plans.folders import replaced_folder
@@ -68,7 +68,7 @@ def export_stages(
     with replaced_folder(Path(folder), MANIFEST) as staged:
         manifest = {
             "format": FORMAT,
-            "model": _sha256(path),
+            "model": sha256(read_bytes(path)),
             "inputs": [cut.port(name) for name in cut.inputs],
             "outputs": [cut.port(name) | {"from": cut.home.get(name)} for name in cut.outputs],
             "stages": [_write(cut, stage, staged) for stage in cut.stages],
@@ -77,9 +77,13 @@ def export_stages(
     return manifest
 
 
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, of which there may be more than memory holds."""
+    try:
+        with open(path, "rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(path, "", f"expected a file that can be read ({error.strerror})") from None
 
 
 @dataclass
@@ -200,7 +204,7 @@ def _write(cut: _Cut, stage: _Stage, folder: Path) -> dict[str, Any]:
     return {
         "stage": stage.number,
         "file": file.name,
-        "sha256": {path.name: _sha256(path) for path in (file, data) if path.exists()},
+        "sha256": {path.name: file_sha256(path) for path in (file, data) if path.exists()},
         "operators": [cut.names[i] for i in stage.nodes if cut.number[i] is not None],
         "inputs": [cut.port(name) | {"from": cut.home.get(name)} for name in stage.inputs],
         "outputs": [cut.port(name) for name in stage.outputs],

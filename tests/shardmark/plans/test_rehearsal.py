@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import sys
@@ -14,6 +15,7 @@ import pytest
 from onnx_models import LIGHT, equal_split, random_weights
 
 from instances import InputError
+from instances.files.jsonfile import read_bytes, sha256
 from shardmark.plans import rehearsal, running, saving
 from shardmark.plans.rehearsal import verify
 from shardmark.plans.stages import export_stages
@@ -29,11 +31,12 @@ def few_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
 def plan_folder(folder: Path, model: Path, split: Mapping[str, int], dims: Mapping[str, int] | None = None) -> Path:
     """A folder with the stages of a model, and with what a rehearsal needs of plan.json."""
     folder.mkdir()
-    digest = hashlib.sha256(model.read_bytes()).hexdigest()
+    digest = sha256(read_bytes(model))
     parts = [{"compute_us": 10.0 * (stage + 1)} for stage in range(1 + max(split.values()))]
     plan = dict.fromkeys(saving.KEYS) | {
         "format": saving.FORMAT,
         "model": {"file": str(model), "sha256": digest},
+        "costs": "roofline",
         "parts": parts,
         "assignment": dict(split),
         "options": {"dims": dict(dims or {})},
@@ -54,7 +57,8 @@ def test_stages_compute_what_the_whole_model_computes(folder: Path) -> None:
     told: list[str] = []
     found = verify(folder, tell=told.append)
     assert found.equal
-    assert told[1:] == ["running stage 0", "running stage 1", "running stage 2"]
+    assert told[0] == "costs of the plan: roofline; times are measured on this machine"
+    assert told[2:] == ["running stage 0", "running stage 1", "running stage 2"]
     rows = found.rows()
     assert [row["stage"] for row in rows] == [0, 1, 2]
     assert [row["predicted us"] for row in rows] == [10, 20, 30]
@@ -80,7 +84,7 @@ def test_a_stage_that_computes_something_else_is_found(folder: Path) -> None:
 
 def test_missing_files_are_named(folder: Path) -> None:
     (folder / "stages/stage-2.onnx").unlink()
-    with pytest.raises(InputError, match=r"stage-2\.onnx: expected a file"):
+    with pytest.raises(InputError, match=r"stage-2\.onnx: expected a file that can be read"):
         verify(folder)
     (folder / "stages/manifest.json").unlink()
     with pytest.raises(InputError, match="--export stages"):
@@ -158,3 +162,10 @@ def test_medians_stand_if_their_sample_is_narrow_or_large() -> None:
     assert running.stands([1.0] * 5)
     assert not running.stands([1.0, 1.1, 1.2, 1.3, 1.4])
     assert running.stands([1.0, 1.01, 1.02, 1.03, 1.04] * 10)
+
+
+def test_compressed_models_are_rehearsed(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx.gz"
+    path.write_bytes(gzip.compress(MODEL.read_bytes()))
+    folder = plan_folder(tmp_path / "plan", path, equal_split(onnx.load(MODEL), 2))
+    assert verify(folder).equal
