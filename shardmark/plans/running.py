@@ -22,7 +22,7 @@ from shardmark.plans.onnx_graph import STANDARD, header, reads
 
 Array = npt.NDArray[Any]
 
-MIN_RUNS, MAX_RUNS = 5, 200
+LEAST_RUNS, MIN_RUNS, MAX_RUNS = 5, 20, 200  # however long they take; in the time given; in any case
 NOTCH = 1.57  # interquartile ranges / sqrt(n) that the medians of two samples differ by at 95 % (McGill et al. 1978)
 LARGE = 1024  # bytes of a constant; smaller ones may be shapes, whose values the runtime must know
 STANDS = 0.02  # relative error of a median that stands
@@ -177,8 +177,8 @@ def random_inputs(model: Any, tensors: Mapping[str, Tensor], seed: int = 0) -> d
 def standing_median(run: Callable[[], object], seconds: float) -> float:
     """Median CPU seconds of a call in this thread, the only one that computes; other load hardly changes them.
 
-    After a call that warms up, the call is repeated for one second, and on until the 95 % confidence interval of the
-    median is within 2 %, `MAX_RUNS` times, or ``seconds`` are over.
+    After a call that warms up, the call is repeated `MIN_RUNS` times and for one second, and on until the 95 %
+    confidence interval of the median is within 2 %, at most `MAX_RUNS` times. After ``seconds``, `LEAST_RUNS` will do.
     """
     run()
     begin = time.perf_counter()
@@ -188,7 +188,9 @@ def standing_median(run: Callable[[], object], seconds: float) -> float:
         run()
         times.append(time.thread_time() - started)
         elapsed = time.perf_counter() - begin
-        if len(times) >= MIN_RUNS and (elapsed > seconds or (elapsed > 1 and stands(times))):
+        if len(times) >= LEAST_RUNS and elapsed > seconds:
+            break
+        if len(times) >= MIN_RUNS and elapsed > 1 and stands(times):
             break
     return float(np.median(times))
 
