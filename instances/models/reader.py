@@ -13,6 +13,11 @@ from instances.models.stablehlo.module import is_stablehlo
 from instances.models.stablehlo_file import read_stablehlo
 
 
+def is_onnx(content: bytes) -> bool:
+    """True if the content of a file begins with the field ir_version, as ONNX models do."""
+    return content[:1] == b"\x08" and content[1:2] != b"\x00"
+
+
 def read_model(
     path: str | os.PathLike[str], dims: Mapping[str, int] | None = None, tell: Callable[[str], None] = lambda _: None
 ) -> Model:
@@ -22,7 +27,7 @@ def read_model(
     InputError for any other file, and for what the format's reader refuses.
     """
     content = read_bytes(path, LARGEST)
-    onnx = content[:1] == b"\x08" and content[1:2] != b"\x00"  # the field ir_version, which ONNX models begin with
+    onnx = is_onnx(content)
     stablehlo = not onnx and is_stablehlo(content)
     del content  # as the reader reads it again
     if onnx:

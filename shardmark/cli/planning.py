@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instances import InputError
-from instances.files.jsonfile import write_json
+from instances.files.jsonfile import read_bytes, write_json
 from shardmark.cli import values
 from shardmark.cli.options import Answer, Command
 from shardmark.cli.output import say
@@ -28,39 +28,48 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--devices",
         metavar="N",
-        help="a pipeline of so many equal devices; or kinds, as h100:6,epyc-9654:2, to place on",
+        help="a pipeline of N equal devices; or accelerators and CPUs, such as h100:6,cpu:2",
     )
-    where.add_argument("--mesh", metavar="AxB", help="a grid of equal devices: a sharding strategy per operator")
-    where.add_argument("--machine", type=values.path, metavar="FILE", help="JSON of unlike devices: a schedule")
+    where.add_argument("--mesh", metavar="AxB", help="a grid of equal devices that split every operator, such as 2x4")
+    where.add_argument(
+        "--machine", type=values.path, metavar="FILE", help="JSON of unlike devices and links: a schedule"
+    )
     costs = sub.add_argument_group("costs")
     costs.add_argument(
-        "--device", default="h100", metavar="NAME", help="kind of the devices, or a TOML file (default: %(default)s)"
+        "--device",
+        default="h100",
+        metavar="NAME",
+        help="their kind (see `list devices`), or a TOML file (default: %(default)s)",
     )
-    costs.add_argument("--profile", action="store_true", help="measure the operators on this machine by ONNX Runtime")
+    costs.add_argument("--profile", action="store_true", help="measure operators on this machine with ONNX Runtime")
     costs.add_argument(
         "--dim",
         action="append",
         type=values.size,
         default=[],
         metavar="NAME=N",
-        help="a symbolic size; may be repeated",
+        help="a size of the model that has a name, such as batch=8; may be repeated",
     )
     costs.add_argument("--fuse", action="store_true", help="join chains of cheap operators first")
     search = sub.add_argument_group("search")
     search.add_argument(
-        "--timeout", type=values.seconds, default=30.0, metavar="S", help="seconds to solve and bound (default: 30)"
+        "--timeout",
+        type=values.seconds,
+        default=30.0,
+        metavar="S",
+        help="seconds to solve and bound, for each number of --sweep anew (default: 30)",
     )
     search.add_argument("--cores", type=values.positive_int, default=1, metavar="N", help="default: 1")
     search.add_argument("--seed", type=values.natural, default=0, metavar="N", help="default: 0")
     search.add_argument(
-        "--sweep", type=values.from_one, metavar="LIST", help="numbers of devices to compare, such as 2,4,8"
+        "--sweep", type=values.from_one, metavar="LIST", help="other numbers of devices to compare, such as 2,8"
     )
     files = sub.add_argument_group("files")
-    files.add_argument("--output", type=Path, metavar="DIR", help="folder for plan.json, plan.html and the instance")
+    files.add_argument("--output", type=Path, metavar="DIR", help="folder for plan.json, plan.html and instance.json")
     files.add_argument(
         "--export",
         choices=("stages", "annotated", "specs"),
-        help="also a model per stage, the model with its stages noted, or (of a mesh) partition specs",
+        help="also an ONNX model per stage, the ONNX model with its stages noted in it, or partition specs (--mesh)",
     )
 
 
@@ -85,21 +94,30 @@ def run_plan(options: argparse.Namespace) -> Answer:
         from shardmark.plans.saving import require_folder
 
         require_folder(options.output)
-    counts = options.sweep or ()
-    seconds = options.timeout / (1 + len(counts))
-    found = _planned(options, options.devices, seconds)
-    sweep = [_swept(count, _planned(options, str(count), seconds)) for count in counts]
+    if options.export in ("stages", "annotated"):
+        _require_onnx(options)
+    found = _planned(options, options.devices)
     if options.output:
         found.save(options.output)
         _export(found, options)
         _tell(f"wrote {options.output / 'plan.json'}")
+    sweep = [_swept(count, options, found) for count in options.sweep or ()]
     if options.json:
         return 0, _as_json(found, sweep)
     _show(found, sweep)
     return 0, None
 
 
-def _planned(options: argparse.Namespace, devices: str | None, seconds: float) -> Plan:
+def _require_onnx(options: argparse.Namespace) -> None:
+    """InputError for files that only ONNX models have, before anything is solved."""
+    from instances.models.reader import is_onnx
+
+    if not is_onnx(read_bytes(options.model)):
+        expected = f"expected an ONNX model for --export {options.export}; of StableHLO, --mesh has --export specs"
+        raise InputError(options.model, "", expected)
+
+
+def _planned(options: argparse.Namespace, devices: str | None) -> Plan:
     """The plan for the devices of the command line, or for another number of them."""
     from shardmark.plans.plan import plan
 
@@ -112,16 +130,22 @@ def _planned(options: argparse.Namespace, devices: str | None, seconds: float) -
         dims=dict(options.dim),
         fuse=options.fuse,
         profile=options.profile,
-        timeout=seconds,
+        timeout=options.timeout,
         cores=options.cores,
         seed=options.seed,
         tell=_tell,
     )
 
 
-def _swept(count: int, found: Plan) -> dict[str, Any]:
-    """The cost, throughput and gap of a plan for another number of devices."""
-    return {"devices": count, f"{found.target.what} µs": found.cost, "speed-up": found.speedup, "gap": found.gap}
+def _swept(count: int, options: argparse.Namespace, known: Plan) -> dict[str, Any]:
+    """The cost, speed-up and gap for another number of devices; null if there is no such plan."""
+    keys = ("devices", "cost_us", "lower_bound_us", "gap", "speedup")
+    try:
+        found = known if count == int(options.devices) else _planned(options, str(count))
+    except InputError as error:  # such as more devices than operators
+        _tell(f"{count} devices: {error}")
+        return {**dict.fromkeys(keys), "devices": count}
+    return dict(zip(keys, (count, found.cost, found.bound, found.gap, found.speedup), strict=True))
 
 
 def _export(found: Plan, options: argparse.Namespace) -> None:
@@ -143,11 +167,31 @@ def _export(found: Plan, options: argparse.Namespace) -> None:
 def _rehearse(options: argparse.Namespace) -> Answer:
     """Run the stages of a plan, and compare."""
     from shardmark.plans.rehearsal import verify
+    from shardmark.plans.saving import load
 
     if options.folder is None:
         raise InputError("plan", VERIFY, "expected the folder of a plan after it")
     found = verify(options.folder, tell=_tell)
-    return int(not found.equal), found.rows()
+    if options.json:
+        return int(not found.equal), found.rows()
+    rows = [
+        {
+            "stage": run.stage,
+            "planned µs": run.predicted_us,
+            "measured µs": run.measured_us,
+            "measured / planned": run.measured_us / run.predicted_us if run.predicted_us else None,
+            "difference": run.difference,
+        }
+        for run in found.stages
+    ]
+    same = "the same as the whole model's" if found.equal else "DIFFERENT from the whole model's"
+    facts = {
+        "outputs": f"{same}; differences are relative to the largest number of an output",
+        "planned": f"transfers left out; costs: {load(options.folder)['costs']}",
+        "measured": "on one core of this machine: if the plan is for another device, compare stages with each other",
+    }
+    say(printable("\n\n".join([table(rows, {"planned µs": 1, "measured µs": 1}), pairs(facts)]), keep="\n") + "\n")
+    return int(not found.equal), None
 
 
 def _as_json(found: Plan, sweep: list[dict[str, Any]]) -> dict[str, Any]:
@@ -169,8 +213,24 @@ def _show(found: Plan, sweep: list[dict[str, Any]]) -> None:
     parts = rows(found) if found.division.specs is None else strategies(found)
     text = [table(parts, dict.fromkeys(parts[0], 1)), pairs(facts(found))]
     if sweep:
-        text.append(table(sweep, {"speed-up": 2, "gap": 4}))
+        text.append(_compared(sweep, found.target.what))
     say(printable("\n\n".join(text), keep="\n") + "\n")
+
+
+def _compared(sweep: list[dict[str, Any]], what: str) -> str:
+    """The numbers of devices in a table."""
+    from shardmark.plans.solving import words
+
+    rows = [
+        {
+            "devices": row["devices"],
+            f"{what} µs": row["cost_us"],
+            "speed-up": row["speedup"],
+            "proof": "no plan" if row["cost_us"] is None else words(row["gap"]),
+        }
+        for row in sweep
+    ]
+    return table(rows, {f"{what} µs": 1, "speed-up": 2})
 
 
 def _tell(words: str) -> None:

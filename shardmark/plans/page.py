@@ -38,15 +38,25 @@ def rows(plan: Plan) -> list[dict[str, Any]]:
 
 def facts(plan: Plan) -> dict[str, str]:
     """The answer in a few lines."""
-    speedup = f"{plan.speedup:.2f} times as fast as one device that held the whole model"
+    speedup = f"{plan.speedup:.2f}, against one device that holds the whole model"
     return {
         "model": f"{plan.source.name}, {len(plan.assignment):,} operators",
         "devices": plan.target.devices,
-        "costs": f"{plan.costs.origin}; links and memory of {plan.target.device.name}",
+        "costs": f"{plan.costs.origin}; {plan.target.basis}",
         plan.target.what: f"{plan.cost:,.6g} µs, {plan.words}",
         "lower bound": f"{plan.bound:,.6g} µs ({plan.bound_from})",
         "speed-up": speedup,
     }
+
+
+def text(plan: Plan) -> str:
+    """The answer and the parts, a line each."""
+    parts = [
+        f"{part.name}: {len(part.operators):,} operators, load {part.load_us:,.6g} µs, "
+        f"parameters {part.parameter_bytes / 2**20:,.1f} MiB"
+        for part in plan.stages
+    ]
+    return "\n".join([*(f"{key}: {value}" for key, value in facts(plan).items()), *parts])
 
 
 def split(plan: Plan) -> Split:

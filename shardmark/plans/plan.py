@@ -12,15 +12,16 @@ import numpy as np
 
 from harness.results import claims
 from harness.verify import verify
+from instances import InputError
 from instances.files.columns import Floats
 from instances.files.jsonfile import read_bytes, sha256
 from instances.models.fuse import fuse as fused
 from instances.models.model import Model
-from instances.models.reader import read_model
+from instances.models.reader import is_onnx, read_model
 from instances.models.roofline import Costs, roofline
 from shardmark.plans.parts import Part
-from shardmark.plans.solving import certify
-from shardmark.plans.targets import Division, Target, target_of
+from shardmark.plans.solving import certify, words
+from shardmark.plans.targets import DEVICE, Division, Target, target_of
 
 DEFAULT_TIMEOUT_S = 30.0
 
@@ -71,11 +72,7 @@ class Plan:
     @property
     def words(self) -> str:
         """The proven gap in words."""
-        if self.gap == 0:
-            return "proven optimal: no split has a lower " + self.target.what
-        if self.gap is None:
-            return "no lower bound above 0 is known"
-        return f"at most {100 * self.gap:.2g} % above the best split there is"
+        return words(self.gap) + (f": no split has a lower {self.target.what}" if self.gap == 0 else "")
 
     @property
     def alone_us(self) -> float:
@@ -106,6 +103,11 @@ class Plan:
 
         return str(picture(self))
 
+    def __str__(self) -> str:
+        from shardmark.plans.page import text
+
+        return text(self)
+
     def _repr_html_(self) -> str:
         from shardmark.plans.page import notebook
 
@@ -131,7 +133,7 @@ def plan(
     model: str | os.PathLike[str],
     *,
     devices: int | str | None = None,
-    device: str | os.PathLike[str] = "h100",
+    device: str | os.PathLike[str] = DEVICE,
     mesh: str | None = None,
     machine: str | os.PathLike[str] | None = None,
     dims: Mapping[str, int] | None = None,
@@ -158,16 +160,21 @@ def plan(
     Raises InputError for bad input, and if no split is found that the devices can hold.
     """
     target = target_of(devices, device, mesh, machine)
+    if profile and mesh is not None:
+        raise InputError("plan", "--profile", "expected no --mesh: shares of operators are priced, not measured")
     path = Path(model)
     whole = read_model(path, dims=dims or {}, tell=tell)
-    digest = sha256(read_bytes(path))
+    content = read_bytes(path)
+    if dims and not is_onnx(content):
+        raise InputError(path, "", "expected no --dim: sizes of a StableHLO program are set when it is lowered")
+    digest = sha256(content)
     costs = _measured(path, whole, dims) if profile else roofline(whole, target.device)
     tell(f"read {len(whole.operators):,} operators; costs: {costs.origin}")
     split, joined = fused(whole) if fuse else (whole, [[index] for index in range(len(whole.operators))])
     if fuse:
         costs = Costs(_sums(costs, joined), costs.origin) if profile else roofline(split, target.device)
     task = target.task(split, costs)
-    found = certify(task.instance, target.steps, timeout, tell, cores=cores, seed=seed)
+    found = certify(task.instance, target.steps, timeout, tell, cores=cores, seed=seed, unit_us=target.unit_us)
     solution = task.tidy(found.solution)
     verdict = verify(task.instance, solution)
     if not verdict.feasible or verdict.cost is None:

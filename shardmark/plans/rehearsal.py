@@ -56,8 +56,8 @@ class Rehearsal:
         return [
             {
                 "stage": run.stage,
-                "predicted us": run.predicted_us,
-                "measured us": run.measured_us,
+                "predicted_us": run.predicted_us,
+                "measured_us": run.measured_us,
                 "ratio": run.measured_us / run.predicted_us if run.predicted_us else None,
                 "difference": run.difference,
             }

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.results.claims import contradicts
+from harness.results.claims import contradicts, gap
 from instances import InputError
 from shardmark import api
 from shardmark.outcomes import Cost, RunResult
 
 #: A method has at least this long, in seconds: starting a run takes half of it on a busy machine.
 LEAST_S = 1.0
+#: Until there is a split, a method has at least this long, in seconds: nothing is gained by giving up sooner.
+FIRST_S = 3.0
 #: A cost within this relative distance of the bound is as good as optimal for an engineer; the search ends.
 CLOSE = 1e-4
 
@@ -39,17 +42,28 @@ class Certified:
     bound_from: str
 
 
-def certify(instance: Any, steps: Sequence[Step], timeout: float, tell: Tell, *, cores: int, seed: int) -> Certified:
+def certify(
+    instance: Any,
+    steps: Sequence[Step],
+    timeout: float,
+    tell: Tell,
+    *,
+    cores: int,
+    seed: int,
+    unit_us: float = 1.0,
+) -> Certified:
     """Solve and bound an instance within ``timeout`` seconds; InputError if no method finds a feasible solution.
 
     Every step is a run under the referee, which verifies what it finds. The search ends once the bound meets the cost.
+    ``unit_us`` is the unit of costs in microseconds, for what ``tell`` gets.
     """
     ends = time.monotonic() + timeout
     best: RunResult | None = None
     bounds: list[tuple[Cost, str]] = [(instance.summary()["simple_bound"], "simple")]
-    reasons = []
+    reasons: list[str] = []
+    late = True  # if no method lacked anything but time
     for step in steps:
-        limit = max(step.share * (ends - time.monotonic()), LEAST_S)
+        limit = max(step.share * (ends - time.monotonic()), LEAST_S if best else FIRST_S)
         tell(f"running {step.method} for at most {limit:.0f} s")
         call = api.solve if step.kind == "solver" else api.bound
         found = call(instance, step.method, timeout=limit, cores=cores, seed=seed)
@@ -58,15 +72,18 @@ def certify(instance: Any, steps: Sequence[Step], timeout: float, tell: Tell, *,
         if found.lower_bound is not None and found.bound_from == found.method:
             bounds.append((found.lower_bound, found.method))
         if best is None or best.cost is None:
+            late = late and found.status == "timeout"
             reasons.append(f"{step.method}: {found.reason or found.status}")
             tell(f"{step.method}: no split yet ({found.wall_s:.1f} s)")
             continue
         bounds = _trusted(bounds, best.cost, tell)
-        tell(f"{step.method}: cost {best.cost:,.6g}, {_distance(best.cost, max(bounds)[0])} ({found.wall_s:.1f} s)")
+        distance = words(gap(best.cost, max(bounds)[0]))
+        tell(f"{step.method}: {best.cost * unit_us:,.6g} µs, {distance} ({found.wall_s:.1f} s)")
         if best.cost <= max(bounds)[0] * (1 + CLOSE):
             break
     if best is None or best.cost is None:
-        expected = f"expected a model that the devices can hold and run; no split was found ({'; '.join(reasons)})"
+        lack = f"more than {timeout:g} s (--timeout)" if late else "a model that the devices can hold and run"
+        expected = f"expected {lack}; no split was found ({'; '.join(reasons)})"
         raise InputError(instance.name, "", expected)
     return Certified(best.solution, best.cost, *max(bounds))
 
@@ -82,6 +99,19 @@ def _trusted(bounds: Sequence[tuple[Cost, str]], cost: Cost, tell: Tell) -> list
     return trusted
 
 
-def _distance(cost: Cost, bound: Cost) -> str:
-    """The greatest relative distance of a cost from the optimum, in words."""
-    return f"at most {100 * (cost / bound - 1):.2f} % above the best" if bound > 0 else "no lower bound yet"
+def words(gap: float | None) -> str:
+    """A proven gap in words; None is that of a bound of 0."""
+    if gap is None:
+        return "no lower bound above 0 is known"
+    return f"at most {_percent(gap)} % above the best split there is" if gap else "proven optimal"
+
+
+def _percent(share: float) -> str:
+    """A share in percent, rounded up to two digits, as it is a claim; the least is 0.001.
+
+    >>> _percent(0.27412), _percent(1.284), _percent(0.000015), _percent(1e-9)
+    ('28', '129', '0.0015', '0.001')
+    """
+    value = max(100 * share, 0.001)
+    unit = 10.0 ** min(math.floor(math.log10(value)) - 1, 0)
+    return f"{math.ceil(value / unit - 1e-6) * unit:.6g}"

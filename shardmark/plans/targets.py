@@ -13,6 +13,7 @@ from harness import verify
 from harness.verify.pipeline import block_costs
 from instances import InputError
 from instances.models.devices import Device, device
+from instances.models.devices import devices as devices_of_catalog
 from instances.models.model import Model
 from instances.models.roofline import Costs, roofline
 from shardmark.plans.parts import Part, in_order, parts_of
@@ -67,6 +68,11 @@ class Target(ABC):
     def devices(self) -> str:
         """The devices in words."""
 
+    @property
+    def basis(self) -> str:
+        """What else the cost of a split rests on, besides the operators' times."""
+        return f"links and memory of {self.device.name}"
+
     @abstractmethod
     def task(self, model: Model, costs: Costs) -> Task:
         """The task of splitting a model over these devices."""
@@ -118,14 +124,14 @@ class MeshOfDevices(Target):
     mesh: str
 
     track = "intraop"
-    what = "time of a step"
+    what = "step time"
     unit_us = 1e-3
     kind = "mesh"
     steps = (Step("cfn-native", "solver", 1.0),)
 
     @property
     def devices(self) -> str:
-        return f"{self.mesh} mesh of {self.device.name}"
+        return f"mesh {self.mesh} of {self.device.name}"
 
     def task(self, model: Model, costs: Costs) -> Task:
         """An instance of ``intraop``; there is one part, which holds every operator."""
@@ -152,7 +158,7 @@ class AcceleratorsAndCpus(Target):
     cpus: int
 
     track = "placement"
-    what = "greatest load"
+    what = "max-load"
     kind = "device"
     steps = (
         Step("ip-contiguous", "solver", 0.6),  # begins with what `dp` and `search` find
@@ -164,6 +170,11 @@ class AcceleratorsAndCpus(Target):
     def devices(self) -> str:
         cpus = f" and {self.cpus} × {self.cpu.name}" if self.cpus else ""
         return f"{self.accelerators} × {self.device.name}{cpus}"
+
+    @property
+    def basis(self) -> str:
+        cpus = f"on CPUs, roofline of {self.cpu.name}; " if self.cpus else ""
+        return f"{cpus}{super().basis}"
 
     def task(self, model: Model, costs: Costs) -> Task:
         """An instance of ``placement``; parts are devices, in the order of the data's flow if it has one."""
@@ -207,6 +218,10 @@ class Machine(Target):
     def devices(self) -> str:
         return f"{self.path.name} (speed 1: {self.device.name})"
 
+    @property
+    def basis(self) -> str:
+        return f"speeds, links and memory of {self.path.name}"
+
     def task(self, model: Model, costs: Costs) -> Task:
         """An instance of ``scheduling``; parts are devices, whose load is the time that they compute."""
         from instances.models.as_scheduling import as_scheduling
@@ -230,7 +245,9 @@ class Machine(Target):
         return Task(instance, divide)
 
 
-#: CPUs that a plan means by "cpu".
+#: Device of a plan that names none.
+DEVICE = "h100"
+#: CPUs that a plan means by "cpu", the only ones of the catalog.
 CPU = "epyc-9654"
 
 
@@ -256,8 +273,13 @@ def target_of(
     if len(kinds) > 2:
         expected = "expected one kind of accelerators and one of CPUs; --machine FILE takes any devices"
         raise InputError("plan", "--devices", f"{expected}, found {text!r}")
+    if os.fspath(kind) != DEVICE:
+        raise InputError("plan", "--device", f"expected no --device beside kinds of devices, found {os.fspath(kind)!r}")
     (accelerator, accelerators), (cpu, cpus) = kinds[0], kinds[1] if len(kinds) > 1 else (CPU, 0)
-    return AcceleratorsAndCpus(device(accelerator), accelerators, device(CPU if cpu == "cpu" else cpu), cpus)
+    if accelerator == CPU or (cpu != CPU and cpu in devices_of_catalog()):
+        expected = "expected accelerators and then CPUs, as h100:6,cpu:2; --machine FILE takes any devices"
+        raise InputError("plan", "--devices", f"{expected}, found {text!r}")
+    return AcceleratorsAndCpus(device(accelerator), accelerators, device(cpu), cpus)
 
 
 def _counted(text: str) -> tuple[str, int]:
@@ -266,4 +288,4 @@ def _counted(text: str) -> tuple[str, int]:
     if not name or not count.isdecimal() or not 0 < int(count) < 2**31:
         expected = "expected a number, or kinds with their numbers as h100:6,cpu:2"
         raise InputError("plan", "--devices", f"{expected}, found {text!r}")
-    return name, int(count)
+    return CPU if name == "cpu" else name, int(count)

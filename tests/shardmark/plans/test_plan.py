@@ -89,10 +89,13 @@ def test_the_command_prints_the_stages_and_writes_the_plan(tmp_path):
 
 @pytest.mark.gate
 def test_a_sweep_compares_numbers_of_devices():
-    found = answer("plan", SQUEEZENET, "--devices", 2, "--sweep", "1,4", "--timeout", 20)
-    assert [row["devices"] for row in found["sweep"]] == [1, 4]
-    assert found["sweep"][0]["speed-up"] == pytest.approx(1.0)
-    assert found["sweep"][1]["speed-up"] > found["speedup"] > 1
+    found = answer("plan", SQUEEZENET, "--devices", 2, "--sweep", "1,2,4,67", "--timeout", 20)
+    alone, same, four, many = found["sweep"]
+    assert [row["devices"] for row in found["sweep"]] == [1, 2, 4, 67]
+    assert alone["speedup"] == pytest.approx(1.0)
+    assert four["speedup"] > found["speedup"] > 1
+    assert {key: same[key] for key in ("cost_us", "lower_bound_us", "gap", "speedup")}.items() <= found.items()
+    assert many["cost_us"] is many["gap"] is None, "more devices than operators"
 
 
 @pytest.mark.parametrize(
@@ -103,6 +106,10 @@ def test_a_sweep_compares_numbers_of_devices():
         ({"devices": "two"}, "expected a number, or kinds with their numbers as h100:6,cpu:2, found 'two'"),
         ({"devices": "h100:0"}, "found 'h100:0'"),
         ({"devices": "h100:1,t4:1,cpu:1"}, "expected one kind of accelerators and one of CPUs"),
+        ({"devices": "h100:1,t4:1"}, "expected accelerators and then CPUs, as h100:6,cpu:2"),
+        ({"devices": "cpu:2,h100:1"}, "expected accelerators and then CPUs, as h100:6,cpu:2"),
+        ({"devices": "h100:1,cpu:1", "device": "t4"}, "expected no --device beside kinds of devices, found 't4'"),
+        ({"mesh": "2x2", "profile": True}, "--profile: expected no --mesh"),
         ({"devices": 2, "device": "h1000"}, "expected a file *.toml, or one of h100"),
         ({"devices": 10_000}, "expected 1 to 66"),
     ],
@@ -123,6 +130,27 @@ def test_options_that_do_not_go_together_are_refused(words, expected):
     result = shardmark("plan", SQUEEZENET, *words)
     assert result.returncode == 2
     assert expected in result.stderr
+
+
+def test_what_only_onnx_models_have_is_refused_for_stablehlo_before_the_search(tmp_path):
+    step = tmp_path / "step.mlir"
+    step.write_text("""module @step {
+  func.func public @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %0 = stablehlo.add %x, %x : tensor<4x4xf32>
+    return %0 : tensor<4x4xf32>
+  }
+}""")
+    result = shardmark("plan", step, "--devices", 1, "--export", "stages", "--output", tmp_path / "plan")
+    assert result.returncode == 2
+    assert "expected an ONNX model for --export stages" in result.stderr
+    assert "read" not in result.stderr
+    assert "expected no --dim" in refusal(sm.plan, step, devices=1, dims={"batch": 8})
+
+
+def test_a_plan_prints_as_its_answer_and_parts(plan):
+    lines = str(plan).splitlines()
+    assert f"bottleneck: {plan.cost:,.6g} µs, {plan.words}" in lines
+    assert lines[-1].startswith("stage 2: ")
 
 
 def test_a_folder_with_other_files_is_refused_before_the_search(tmp_path):

@@ -61,10 +61,10 @@ def test_stages_compute_what_the_whole_model_computes(folder: Path) -> None:
     assert told[2:] == ["running stage 0", "running stage 1", "running stage 2"]
     rows = found.rows()
     assert [row["stage"] for row in rows] == [0, 1, 2]
-    assert [row["predicted us"] for row in rows] == [10, 20, 30]
+    assert [row["predicted_us"] for row in rows] == [10, 20, 30]
     for row in rows:
         assert row["difference"] <= 1e-5
-        assert row["ratio"] == row["measured us"] / row["predicted us"] > 0
+        assert row["ratio"] == row["measured_us"] / row["predicted_us"] > 0
 
 
 def test_a_stage_that_computes_something_else_is_found(folder: Path) -> None:

@@ -7,7 +7,7 @@ from referee import refusal
 
 from instances.generate import families
 from shardmark import api
-from shardmark.plans.solving import Step, certify
+from shardmark.plans.solving import Step, certify, words
 
 STEPS = (Step("random-1", "solver", 0.5), Step("exact", "bound", 1.0), Step("annealing", "solver", 1.0))
 
@@ -39,6 +39,33 @@ def test_without_any_split_the_methods_say_why():
     instance = families()["operators"].build(0, accelerators=1, room=0.01, cpus=1)
     words = refusal(certify, instance, [Step("one-accelerator", "solver", 1.0)], 5.0, print, cores=1, seed=0)
     assert "no split was found (one-accelerator: " in words
+
+
+def test_methods_that_only_lacked_time_ask_for_more(monkeypatch):
+    real = api.solve
+
+    def slow(instance, method, **options):
+        return replace(real(instance, method, **options), cost=None, status="timeout", reason="killed at the limit")
+
+    monkeypatch.setattr(api, "solve", slow)
+    words = refusal(certify, chain(), [Step("random-1", "solver", 1.0)], 5.0, print, cores=1, seed=0)
+    assert "expected more than 5 s (--timeout); no split was found (random-1: killed at the limit)" in words
+
+
+@pytest.mark.parametrize(
+    ("gap", "expected"),
+    [
+        (0.0, "proven optimal"),
+        (None, "no lower bound above 0 is known"),
+        (0.2741, "at most 28 % above the best split there is"),
+        (0.28, "at most 28 % above the best split there is"),
+        (1.2801, "at most 129 % above the best split there is"),
+        (1.5e-5, "at most 0.0015 % above the best split there is"),
+        (1e-8, "at most 0.001 % above the best split there is"),
+    ],
+)
+def test_a_gap_is_rounded_up_as_it_is_a_claim(gap, expected):
+    assert words(gap) == expected
 
 
 def test_a_bound_that_a_verified_cost_contradicts_counts_for_nothing(monkeypatch):
