@@ -101,5 +101,6 @@ def test_commands_and_the_examples_of_the_readme_work_elsewhere(place):
 
     (example,) = re.findall(r"```python\n(import shardmark as sm\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     shutil.copyfile(ONNX_MODELS / "light_squeezenet.onnx", place / "model.onnx")
-    shown = "print(plan.stages[0].name, check.cost == split.cost, bound.optimal, bound.lower_bound <= split.cost, ranks['solver'].to_list())"
+    answers = "check.cost == split.cost, bound.optimal, bound.lower_bound <= split.cost, ranks['solver'].to_list()"
+    shown = f"print(plan.stages[0].name, {answers})"
     assert run(place, "python", "-c", f"{example}\n{shown}") == "stage 0 True True True ['mla', 'random-1']\n"
