@@ -54,13 +54,19 @@ def _require_dims(shapes: Sequence[Shape | None], dims: Sequence[Dims | None]) -
             raise Unfit(f"expected {len(over)} dimensions, found {list(shape)}")
 
 
+def dropout(call: Call) -> Nest:
+    """Nothing but another name, unless the model trains: then a random number and a product for every number."""
+    trains = len(call.inputs) > 2 and call.inputs[2] is not None and call.value(2) != [False]
+    return numbers.unary(11)(call) if trains else moves.view(call)
+
+
 _ARITHMETIC = """
     Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip Cos
     Cosh Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less
     LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin
     Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Xor"""
 _MOVES = "Expand Where"
-_VIEWS = "Dropout Flatten Identity Reshape Squeeze Unsqueeze"
+_VIEWS = "Flatten Identity Reshape Squeeze Unsqueeze"
 _REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare"
 _RANDOM = "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"
 
@@ -89,6 +95,7 @@ RULES: dict[str, Rule] = {
     "DFT": numbers.fourier,
     "DeformConv": products.deformable_convolution,
     "DequantizeLinear": numbers.quantization(2),
+    "Dropout": dropout,
     "DynamicQuantizeLinear": numbers.unary(4),
     "Einsum": products.einsum,
     "GRU": products.recurrence(3),
