@@ -96,7 +96,7 @@ RULES: dict[str, Rule] = {
     "DeformConv": products.deformable_convolution,
     "DequantizeLinear": numbers.quantization(2),
     "Dropout": dropout,
-    "DynamicQuantizeLinear": numbers.unary(4),
+    "DynamicQuantizeLinear": numbers.unary(4, tied=True),
     "Einsum": products.einsum,
     "GRU": products.recurrence(3),
     "Gather": moves.gather,

@@ -33,8 +33,11 @@ def per_number(flops: int) -> Callable[[Call], Nest]:
     return rule
 
 
-def unary(flops: int) -> Callable[[Call], Nest]:
-    """The rule of operators on each number of the first input; every iteration needs all of the others."""
+def unary(flops: int, *, tied: bool = False) -> Callable[[Call], Nest]:
+    """The rule of operators on each number of the first input; every iteration needs all of the others.
+
+    If results are ``tied``, they follow from all numbers, as a scale does, and no split may cut a loop.
+    """
 
     def rule(call: Call) -> Nest:
         shape = call.shape(0)
@@ -42,7 +45,8 @@ def unary(flops: int) -> Callable[[Call], Nest]:
         reads = [tuple(loops), *map(everything, call.inputs[1:])]
         writes = [None if x is None else tuple(loops) if x == shape else everything(x) for x in call.outputs]
         unread = {1: 0} if call.kind == "CastLike" else {}  # of which only the data type counts
-        return Nest(loops, reads, writes, flops * count(shape), numbers=unread)
+        whole = frozenset(loops) if tied else frozenset()
+        return Nest(loops, reads, writes, flops * count(shape), whole=whole, numbers=unread)
 
     return rule
 

@@ -150,6 +150,22 @@ def test_initializers_may_be_inputs_and_unread_outputs_are_no_tensors(read):
     assert model.operators[0].reads[1].dims == ("d1",)
 
 
+@pytest.mark.parametrize(("step", "dims"), [(1, ("d0", "d1")), (-1, (None, None))])
+def test_a_slice_that_turns_a_dimension_needs_all_of_it(step, dims, read):
+    bounds = ([4], [-9], [1], [-1]) if step < 0 else ([0], [4], [1], [1])
+    stored = [constant(name, value) for name, value in zip(("from", "to", "axes", "steps"), bounds, strict=True)]
+    model = read(model_of([node("Slice", "x from to axes steps", "y")], [info("x", 2, 4)], "y", stored))
+    assert [model.operators[0].reads[0].dims] == [dims]
+    assert len(model.operators[0].reads) == 1
+
+
+def test_dropout_costs_nothing_unless_it_trains(read):
+    stored = [constant("rate", 0.5, np.float32), constant("train", True, bool)]
+    nodes = [node("Dropout", "x rate", "a"), node("Dropout", "a rate train", "y mask")]
+    model = read(model_of(nodes, [info("x", 2, 4)], "y", stored))
+    assert [(operator.view, operator.flops > 0) for operator in model.operators] == [(True, False), (False, True)]
+
+
 def test_external_data_is_not_opened(read, tmp_path):
     tensor = weights("w", 8, 4)
     tensor.ClearField("raw_data")
