@@ -1,14 +1,14 @@
 """Fusion: cheap operators joined with the operators that they read from or write to, as compilers join them.
 
-An operator is *cheap* if each of its iterations writes a part of the output of its own: it has no product of matrices,
-no convolution, no sum, and no loop that no split may cut. Elementwise operators, activations, normalisations with
-constants and views are cheap. A cheap operator joins one that it reads from. A chain of cheap operators that joined
-none joins the only operator that reads its results. No group has two operators that are not cheap, and none has
+An operator is *cheap* if it is a view, or if each of its iterations writes a part of the output of its own: it has no
+product of matrices, no convolution, no sum, and no loop that no split may cut. Elementwise operators, activations and
+normalisations with constants are cheap. A cheap operator joins one that it reads from. A chain of cheap operators that
+joined none joins the only operator that reads its results. No group has two operators that are not cheap, and none has
 operators of both passes.
 
 Two groups join only if all edges into one of them come from the other, or all edges out of one lead to the other. Then
-no path from one to the other leads through a third, so the graph of groups stays acyclic. A view joins what writes its
-input only if nothing else needs that input: otherwise one tensor would count under two names.
+no path from one to the other leads through a third, so the graph of groups stays acyclic. A view joins only over a
+tensor that nothing else needs: otherwise one tensor would count under two names.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def fuse(model: Model) -> tuple[Model, list[list[int]]]:
 
 
 def cheap(operator: Operator) -> bool:
-    """True if each iteration of an operator writes a part of the output of its own."""
+    """True if an operator is a view, or if each of its iterations writes a part of the output of its own."""
+    if operator.view:
+        return True
     if operator.multiply_adds or operator.whole or not operator.known:
         return False
     return all(operator.loops.keys() <= set(access.dims) for access in operator.writes)
@@ -50,7 +52,7 @@ def _groups(model: Model) -> list[list[int]]:
     light = [cheap(operator) for operator in operators]  # by root: all members are cheap
     producers: list[list[int]] = [[] for _ in operators]
     leaving = [0] * len(operators)  # by root: edges out of the group
-    readers, outputs = model.readers(), set(model.outputs)
+    shared = _shared(model)
     for tail, head in model.edges():
         producers[head].append(tail)
         leaving[tail] += 1
@@ -63,10 +65,10 @@ def _groups(model: Model) -> list[list[int]]:
 
     for index, operator in enumerate(operators):
         arriving = Counter(root(tail) for tail in producers[index])
-        near = [group for group in arriving if operators[group].backward == operator.backward]
+        apart = {root(tail) for tail in _aliased(model, operator, shared)}
+        near = [group for group in arriving if group not in apart and operators[group].backward == operator.backward]
         into = index
-        source = operator.reads[0].tensor if operator.view else None
-        if light[index] and (source is None or (source not in outputs and len(readers[source]) == 1)):
+        if light[index]:
             joinable = (group for group in near if len(arriving) == 1 or leaving[group] == arriving[group])
             into = next(joinable, index)
         if into != index:
@@ -79,6 +81,22 @@ def _groups(model: Model) -> list[list[int]]:
     for index in range(len(operators)):
         members.setdefault(root(index), []).append(index)
     return _in_order(model, list(members.values()))
+
+
+def _shared(model: Model) -> list[bool]:
+    """True for tensors that several operators read, or that are outputs of the model."""
+    shared = [len(readers) > 1 for readers in model.readers()]
+    for tensor in model.outputs:
+        shared[tensor] = True
+    return shared
+
+
+def _aliased(model: Model, operator: Operator, shared: Sequence[bool]) -> Iterator[int]:
+    """Producers of shared tensors that an operator reads, if one of the two is a view."""
+    for access in operator.reads:
+        producer = model.tensors[access.tensor].producer
+        if producer is not None and shared[access.tensor] and (operator.view or model.operators[producer].view):
+            yield producer
 
 
 def _in_order(model: Model, groups: list[list[int]]) -> list[list[int]]:

@@ -32,7 +32,8 @@ def models(draw):
         ]
         backward = number >= 8
         if kind == "view":
-            reads, written = [Access(sources[0], ("i", "j"))], written[:1]
+            axes = draw(st.sampled_from([("i", "j"), ("i", None)]))
+            reads, written = [Access(sources[0], axes)], written[:1]
         elif kind == "product":
             reads = [Access(sources[0], ("i", "k")), Access(sources[-1], ("k", "j"))]
         else:
@@ -40,12 +41,14 @@ def models(draw):
             reads = [Access(source, draw(axes)) for source in sources]
         if kind == "sum":
             reads = [Access(reads[0].tensor, tuple(draw(st.permutations(["i", "k"]))))]
-        writes = [Access(tensor, (("i", None) if kind == "sum" else ("i", "j"))) for tensor in written]
+        rows = kind == "sum" or (reads[0].dims == ("i", None) and kind == "view")
+        writes = [Access(tensor, ("i", None) if rows else ("i", "j")) for tensor in written]
         loops = {"i": SIDE, "k": SIDE} if kind == "sum" else LOOPS | ({"k": SIDE} if kind == "product" else {})
         model.operator(
             f"o{number}", kind, reads, writes, loops,
             multiply_adds=SIDE**3 if kind == "product" else 0, flops=None if kind == "product" else 5 * number,
-            view=kind == "view", backward=backward, forward=number - 8 if backward else None,
+            view=kind == "view", whole=frozenset("j" if kind == "view" and rows else ""),
+            backward=backward, forward=number - 8 if backward else None,
         )  # fmt: skip
     unwritten = [number for number, tensor in enumerate(model.tensors) if not tensor.parameter]
     model.outputs = draw(st.lists(st.sampled_from(unwritten), max_size=2, unique=True))
@@ -54,6 +57,8 @@ def models(draw):
 
 def run(operator, values):
     """Compute what an operator writes; NaN stands for what a device does not have."""
+    if operator.view:
+        return values[operator.reads[0].tensor]
     letters = iter("abcdefgh")
     terms = ["".join(axis or next(letters) for axis in access.dims) for access in operator.reads]
     operands = [values[access.tensor] for access in operator.reads]
