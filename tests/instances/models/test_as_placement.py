@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.verify import verify
 from instances.errors import InputError
@@ -124,3 +126,36 @@ def test_lack_of_memory(memory, cpus, sentence):
 def test_more_devices_than_operators():
     with pytest.raises(InputError, match="expected at most 3, one operator each, found 4"):
         placed(built(*CHAIN), accelerators=3, cpus=1)
+
+
+@st.composite
+def placements(draw):
+    """A model of up to five operators with up to three tensors each, and a device for each operator."""
+    count = draw(st.integers(2, 5))
+    tensors, operators = [f"x{draw(st.integers(1, 9))}"], []
+    for number in range(count):
+        reads = draw(st.lists(st.sampled_from(tensors), max_size=3, unique=True))
+        writes = [
+            f"{'abcde'[number]}{'uvt'[port]}{draw(st.integers(1, 99))}" for port in range(draw(st.integers(1, 3)))
+        ]
+        operators.append((f"o{number}", reads, writes, {}))
+        tensors += writes
+    times = st.lists(st.integers(0, 9), min_size=count, max_size=count)
+    devices = draw(st.lists(st.integers(0, 1), min_size=count, max_size=count))
+    return built(*operators), draw(times), draw(times), devices
+
+
+@given(placements())
+def test_loads_are_times_and_each_tensor_that_crosses_once(drawn):
+    """Device 0 is an accelerator, 1 a CPU, which pays for no transfers."""
+    model, accelerator_us, cpu_us, device = drawn
+    instance = placed(model, 1, 1, accelerator_us=accelerator_us, cpu_us=cpu_us)
+    loads = [0.0, 0.0]
+    for times, on in ((accelerator_us, 0), (cpu_us, 1)):
+        loads[on] += sum(us for us, at in zip(times, device, strict=True) if at == on)
+    for tensor, readers in zip(model.tensors, model.readers(), strict=True):
+        if tensor.producer is not None and len({device[v] for v in (tensor.producer, *readers)}) > 1:
+            loads[0] += 2 + tensor.bytes / 4
+    of = [*device, *(device[tail] for tail in instance.graph.tail[instance.graph.head >= len(device)].tolist())]
+    verdict = verify(replace(instance, contiguity="free"), of)
+    assert verdict.cost == pytest.approx(max(loads))
