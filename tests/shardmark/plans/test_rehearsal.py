@@ -17,6 +17,7 @@ from onnx_models import LIGHT, equal_split, random_weights
 from instances import InputError
 from instances.files.jsonfile import read_bytes, sha256
 from shardmark.plans import rehearsal, running, saving
+from shardmark.plans.profile import profile
 from shardmark.plans.rehearsal import verify
 from shardmark.plans.stages import export_stages
 
@@ -169,3 +170,20 @@ def test_compressed_models_are_rehearsed(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(MODEL.read_bytes()))
     folder = plan_folder(tmp_path / "plan", path, equal_split(onnx.load(MODEL), 2))
     assert verify(folder).equal
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
+def test_predictions_from_a_profile_are_near_what_is_measured(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within 40 % in all and a factor of 2 for the slowest stage, as other tests run beside this one."""
+    monkeypatch.setattr(rehearsal, "SECONDS", 2.0)
+    path = next(path for path in LIGHT if name in path.name)
+    split = equal_split(onnx.load(path), 3)
+    seconds = profile(path)
+    predicted = [1e6 * sum(seconds[operator] for operator in split if split[operator] == stage) for stage in range(3)]
+    measured = [run.measured_us for run in verify(plan_folder(tmp_path / "plan", path, split)).stages]
+    assert sum(predicted) == pytest.approx(sum(measured), rel=0.4)
+    slowest = measured.index(max(measured))
+    assert 0.5 < predicted[slowest] / measured[slowest] < 2
