@@ -102,7 +102,6 @@ RECIPES = (
     Recipe("jax-u-net", "placement", memory=700e6),
     Recipe("onnx-inception-1", "scheduling"),
     Recipe("onnx-inception-2", "scheduling"),
-    Recipe("onnx-squeezenet", "scheduling"),
     Recipe("jax-lstm", "scheduling"),
     Recipe("jax-mixture-of-experts", "scheduling"),
     Recipe("jax-resnet", "scheduling"),
@@ -113,10 +112,10 @@ RECIPES = (
     Recipe("onnx-resnet-50", "intraop", memory=70e6),
     Recipe("onnx-densenet-121", "intraop", memory=60e6),
     Recipe("jax-lstm", "intraop", memory=170e6),
-    Recipe("jax-mixture-of-experts", "intraop", memory=1.55e9),
+    Recipe("jax-mixture-of-experts", "intraop", memory=1.5e9),
     Recipe("jax-resnet", "intraop", memory=1.6e9),
     Recipe("jax-transformer", "intraop", memory=1.65e9),
-    Recipe("jax-u-net", "intraop", memory=450e6),
+    Recipe("jax-u-net", "intraop", memory=380e6),
 )
 
 

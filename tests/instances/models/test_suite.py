@@ -17,7 +17,7 @@ from instances.models.suite import BATCH, FOLDER, NETWORKS, RECIPES, STEPS, batc
 
 ENTRIES = catalog.suite("models")
 PATHS = {Path(entry.path).name.split(".")[0]: DATA / entry.path for entry in ENTRIES}
-QUICK = ("onnx-alexnet-pipeline", "onnx-squeezenet-scheduling", "jax-u-net-placement", "jax-u-net-intraop")
+QUICK = ("onnx-alexnet-pipeline", "onnx-inception-2-scheduling", "jax-u-net-placement", "jax-u-net-intraop")
 
 
 @pytest.mark.gate
