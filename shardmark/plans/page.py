@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -19,14 +19,14 @@ MOST_ROWS = 15  # of strategies
 
 
 def rows(plan: Plan) -> list[dict[str, Any]]:
-    """A row per part: operators, load and its share of the bottleneck, memory, and what crosses."""
+    """A row per part: operators, load and its share of the greatest load, memory, and what crosses."""
     most = max((part.load_us for part in plan.stages), default=0.0) or 1.0
     return [
         {
             plan.target.kind: part.name,
             "operators": len(part.operators),
             "load µs": part.load_us,
-            "share %": 100 * part.load_us / most,
+            "% of most": 100 * part.load_us / most,
             "compute µs": part.compute_us,
             "parameters MiB": part.parameter_bytes / 2**20,
             "received MiB": part.received_bytes / 2**20,
@@ -41,7 +41,7 @@ def facts(plan: Plan) -> dict[str, str]:
     speedup = f"{plan.speedup:.2f}, against one device that holds the whole model"
     return {
         "model": f"{plan.source.name}, {len(plan.assignment):,} operators",
-        "devices": plan.target.devices,
+        "devices": plan.target.devices + (f", {plan.division.idle} of them idle" if plan.division.idle else ""),
         "costs": f"{plan.costs.origin}; {plan.target.basis}",
         plan.target.what: f"{plan.cost:,.6g} µs, {plan.words}",
         "lower bound": f"{plan.bound:,.6g} µs ({plan.bound_from})",
@@ -64,13 +64,13 @@ def split(plan: Plan) -> Split:
     names = [operator.name for operator in plan.model.operators]
     if plan.division.specs is None:
         devices = [Device(part.name, f"load {part.load_us:,.6g} µs") for part in plan.stages]
-        of, caption = plan.division.part_of, "A colour is a part."
+        of, caption = plan.division.part_of, f"One colour per {plan.target.kind}."
     else:
         patterns = [_axes(plan, name) for name in names]
         known = sorted(set(patterns))
         devices, of = [Device(pattern) for pattern in known], [known.index(pattern) for pattern in patterns]
-        caption = "A colour says which axes of the mesh split an operator."
-    return Split(names, list(plan.model.edges()), of, devices, "Operators", f"{caption} Edges lead to the right.")
+        caption = "The colour says which axes of the mesh split an operator."
+    return Split(names, list(plan.model.edges()), of, devices, "Operators", f"{caption} Data flow from left to right.")
 
 
 def _axes(plan: Plan, operator: str) -> str:
@@ -80,16 +80,30 @@ def _axes(plan: Plan, operator: str) -> str:
     return f"split over {' and '.join(axes)}" if axes else "on every device"
 
 
-def strategies(plan: Plan) -> list[dict[str, Any]]:
-    """On a mesh: a row per kind of operator and the loops that the axes split, the most frequent first."""
+def strategies(plan: Plan, most: int = MOST_ROWS) -> list[dict[str, Any]]:
+    """On a mesh: a row per kind of operator and the loops that the axes split, those with the most work first.
+
+    Work is the time that one device would take for the operators, undivided. A last row sums what has no row.
+    """
     specs = plan.division.specs or {"mesh": {"axes": []}, "operators": {}}
-    found = Counter(
-        (operator.kind, *(specs["operators"][operator.name]["loops"][axis] or "-" for axis in specs["mesh"]["axes"]))
-        for operator in plan.model.operators
-        if specs["operators"]
-    )
-    columns = ["operator", *(f"{axis} splits" for axis in specs["mesh"]["axes"])]
-    return [{**dict(zip(columns, key, strict=True)), "operators": count} for key, count in found.most_common(MOST_ROWS)]
+    axes = specs["mesh"]["axes"]
+    count, work = Counter[tuple[str, ...]](), defaultdict[tuple[str, ...], float](float)
+    for operator, seconds in zip(plan.model.operators, plan.costs.seconds.tolist(), strict=True):
+        loops = specs["operators"][operator.name]["loops"]
+        key = (operator.kind, *(loops[axis] or "-" for axis in axes))
+        count[key] += 1
+        work[key] += 1e6 * seconds
+    order = sorted(work, key=lambda key: -work[key])
+    rest = order[most:]
+    columns = ["operator", *(f"{axis} splits" for axis in axes)]
+    found = [
+        {**dict(zip(columns, key, strict=True)), "operators": count[key], "undivided µs": work[key]}
+        for key in order[:most]
+    ]
+    if rest:
+        others = {"operators": sum(count[key] for key in rest), "undivided µs": sum(work[key] for key in rest)}
+        found.append({**dict.fromkeys(columns, "..."), **others})
+    return found
 
 
 def report(plan: Plan) -> Report:
@@ -97,7 +111,7 @@ def report(plan: Plan) -> Report:
     return Report(
         name="plan",
         title=f"{plan.source.name} over {plan.target.devices}",
-        about=f"{plan.target.what.capitalize()} {plan.cost:,.6g} µs: {plan.words}.",
+        about=f"{plan.target.what.capitalize()} {plan.cost:,.6g} µs, {plan.words}.",
         facts=facts(plan),
         sections=[_of_parts(plan) if plan.division.specs is None else _of_strategies(plan), _of_graph(plan)],
     )
@@ -108,7 +122,7 @@ def _of_parts(plan: Plan) -> Section:
     loads = [Length(part.name, part.load_us, 0.0, i + 1) for i, part in enumerate(plan.stages)]
     bars = Bars(
         "Loads",
-        "Microseconds per sample, transfers included; the line is the proven lower bound on the greatest.",
+        plan.target.about_loads,
         "µs",
         loads,
         plan.bound,
@@ -117,7 +131,11 @@ def _of_parts(plan: Plan) -> Section:
 
 
 def _of_strategies(plan: Plan) -> Section:
-    words = "Operators of one kind whose loops are split alike, the most frequent first; - is an axis that splits none."
+    words = (
+        "Operators of one kind whose loops are split alike, those with the most work first. Loops d0, d1, ... run "
+        "over the dimensions of a result; of products, b over the batch, m and n over rows and columns, k over the sum. "
+        "An axis with - splits none: its devices repeat the operator. Undivided is the time on one device."
+    )
     return Section("Strategies", tables=[Table("Kinds of operators", strategies(plan), note=words)])
 
 

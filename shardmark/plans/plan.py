@@ -76,7 +76,7 @@ class Plan:
 
     @property
     def alone_us(self) -> float:
-        """Microseconds per sample on one of the devices, as if it held the whole model."""
+        """Microseconds per run on one of the devices, as if it held the whole model."""
         return float(1e6 * self.costs.seconds.sum())
 
     @property

@@ -30,7 +30,7 @@ SECONDS = 10.0  # most for the repeats of one stage
 class StageRun:
     """A stage as planned and as run.
 
-    ``predicted_us``, ``measured_us``  microseconds per sample
+    ``predicted_us``, ``measured_us``  microseconds per run of the model
     ``difference``  largest difference from the whole model among its outputs, over the largest number of that output
     """
 

@@ -27,11 +27,13 @@ class Division:
     ``parts``    stages or devices that hold operators, in the order of the data's flow
     ``part_of``  for every operator its place in ``parts``
     ``specs``    on a mesh: its partition specs, see `shardmark.plans.partition_specs`; else None
+    ``idle``     how many devices hold no operator
     """
 
     parts: Sequence[Part]
     part_of: Sequence[int]
     specs: Mapping[str, Any] | None = None
+    idle: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Target(ABC):
     """A set of devices: ``device`` is the one whose roofline prices operators, unless they are measured.
 
     ``what``     the cost of a split, in words; ``unit_us`` is its unit in microseconds
-    ``kind``     the name of a part of a split
+    ``kind``     the name of a part of a split; ``about_loads`` says what its load is
     ``steps``    the methods to run, in their order
     """
 
@@ -61,6 +63,9 @@ class Target(ABC):
     what: ClassVar[str]
     unit_us: ClassVar[float] = 1.0
     kind: ClassVar[str]
+    about_loads: ClassVar[str] = (
+        "Microseconds per run of the model, transfers included; the line is the proven lower bound."
+    )
     steps: ClassVar[tuple[Step, ...]]
 
     @property
@@ -112,7 +117,8 @@ class Pipeline(Target):
             part_of = [stage[block] for block in solution[:count]]
             names = [f"stage {index}" for index in range(len(order))]
             times = (1e6 * costs.seconds).tolist()
-            return Division(parts_of(model, part_of, names, times, [costs_of[block] for block in order]), part_of)
+            parts = parts_of(model, part_of, names, times, [costs_of[block] for block in order])
+            return Division(parts, part_of, idle=self.stages - len(order))
 
         return Task(instance, divide, tidy)
 
@@ -195,7 +201,8 @@ class AcceleratorsAndCpus(Target):
             ]
             part_of = [place[device] for device in of]
             names, loads = [found.names[device] for device in order], [found.loads[device] for device in order]
-            return Division(parts_of(model, part_of, names, times, loads), part_of)
+            parts = parts_of(model, part_of, names, times, loads)
+            return Division(parts, part_of, idle=self.accelerators + self.cpus - len(order))
 
         return Task(instance, divide)
 
@@ -212,6 +219,9 @@ class Machine(Target):
     track = "scheduling"
     what = "makespan"
     kind = "device"
+    about_loads = (
+        "Microseconds of work per run; the line is the proven lower bound on the makespan, transfers included."
+    )
     steps = (Step("search", "solver", 0.6), Step("energetic", "bound", 0.5), Step("cp-sat", "solver", 1.0))
 
     @property
@@ -240,7 +250,8 @@ class Machine(Target):
             for part, time in zip(part_of, times, strict=True):
                 loads[part] += time
             names = [instance.device_names[device] for device in used]
-            return Division(parts_of(model, part_of, names, times, loads), part_of)
+            parts = parts_of(model, part_of, names, times, loads)
+            return Division(parts, part_of, idle=len(instance.device_names) - len(used))
 
         return Task(instance, divide)
 

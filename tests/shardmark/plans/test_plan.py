@@ -13,6 +13,7 @@ from referee import answer, refusal, shardmark
 import shardmark as sm
 from harness.verify import verify
 from instances import load
+from shardmark.plans.page import strategies
 from shardmark.plans.saving import load as load_plan
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -151,6 +152,34 @@ def test_a_plan_prints_as_its_answer_and_parts(plan):
     lines = str(plan).splitlines()
     assert f"bottleneck: {plan.cost:,.6g} µs, {plan.words}" in lines
     assert lines[-1].startswith("stage 2: ")
+
+
+def chain(path, names):
+    """A chain of matrix products on 64 x 64 numbers, where transfers cost more than they save."""
+    ends = ["x", *names]
+    nodes = [onnx.helper.make_node("MatMul", [ends[i], ends[i]], [name], name=name) for i, name in enumerate(names)]
+    kind = onnx.TensorProto.FLOAT
+    first, last = (onnx.helper.make_tensor_value_info(name, kind, [64, 64]) for name in ("x", names[-1]))
+    graph = onnx.helper.make_graph(nodes, "chain", [first], [last])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), path)
+
+
+def test_devices_without_operators_are_counted(tmp_path):
+    chain(tmp_path / "chain.onnx", ["a", "b"])
+    plan = sm.plan(tmp_path / "chain.onnx", devices=2, timeout=10)
+    assert len(plan.stages) == 1
+    assert "devices: 2 × h100, 1 of them idle" in str(plan)
+
+
+def test_the_strategies_of_a_mesh_add_up(tmp_path):
+    names = [f"n{index}" for index in range(20)]
+    chain(tmp_path / "chain.onnx", names)
+    plan = sm.plan(tmp_path / "chain.onnx", mesh="2x2", timeout=10)
+    for most in (0, 1, 15):
+        rows = strategies(plan, most)
+        assert sum(row["operators"] for row in rows) == len(names)
+        assert sum(row["undivided µs"] for row in rows) == pytest.approx(plan.alone_us)
+        assert len(rows) <= most + 1
 
 
 def test_a_folder_with_other_files_is_refused_before_the_search(tmp_path):
