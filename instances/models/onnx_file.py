@@ -88,6 +88,8 @@ class _Reader:
         used = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
         for node, name in zip(graph.node, operator_names(graph.node), strict=True):
             self._node(node, name, used)
+        if not self.model.operators:
+            raise self._error("graph", "expected a node whose results follow from an input, not from constants alone")
         self.model.outputs += [self._read(value.name, "graph") for value in graph.output]
 
     def doubts(self) -> Iterable[str]:

@@ -382,6 +382,13 @@ def _initializers(model):
     model.graph.initializer[1].name = "w"
 
 
+def _constant(model):
+    for number, name in enumerate(("w", "w", "b")):
+        model.graph.node[0].input[number] = name
+    model.graph.node[0].op_type = "Sum"
+    model.graph.initializer[2].CopyFrom(constant("shape", [8, 4]))
+
+
 def _opset(model):
     model.opset_import[0].version = 9999
 
@@ -427,6 +434,7 @@ BROKEN = {
     _missing: "expected tensor w to be an input, a constant or the output of an earlier node",
     _no_output: "expected tensor nothing to be an input, a constant or the output of an earlier node",
     _reshape: "expected",
+    _constant: "graph: expected a node whose results follow from an input, not from constants alone",
     _no_nodes: "expected an ONNX model with nodes",
     _opset: "expected at most version",
     _no_opset: "expected",
