@@ -133,7 +133,8 @@ def _of_parts(plan: Plan) -> Section:
 def _of_strategies(plan: Plan) -> Section:
     words = (
         "Operators of one kind whose loops are split alike, those with the most work first. Loops d0, d1, ... run "
-        "over the dimensions of a result; of products, b over the batch, m and n over rows and columns, k over the sum. "
+        "over dimensions of the result; in a product, b over the batch, m and n over rows and columns, k over the "
+        "sum. "
         "An axis with - splits none: its devices repeat the operator. Undivided is the time on one device."
     )
     return Section("Strategies", tables=[Table("Kinds of operators", strategies(plan), note=words)])

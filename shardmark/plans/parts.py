@@ -14,7 +14,7 @@ class Part:
 
     ``operators``        names, in an order in which they can run
     ``compute_us``       microseconds that its operators take, one after another
-    ``load_us``          microseconds that it is busy per run of the model, transfers included (not on unlike devices, which have a schedule)
+    ``load_us``          microseconds that it is busy per run of the model, transfers included except in a schedule
     ``parameter_bytes``  bytes of the parameters that its operators read, each once
     ``received_bytes``   bytes of the tensors that come from other parts, each once
     ``sent_bytes``       bytes of the tensors that go to other parts, each once
