@@ -57,7 +57,7 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 
 
 def _cases(settings: Settings, folder: Path) -> Iterator[tuple[Case, Problem]]:
-    for path in _files():
+    for path in light_models():
         model, name = read_onnx(path), path.stem.removeprefix("light_")
         for kind in DEVICES:
             costs = roofline(model, device(kind))
@@ -70,7 +70,8 @@ def _cases(settings: Settings, folder: Path) -> Iterator[tuple[Case, Problem]]:
                 yield Case(name, kind, k, today), problem
 
 
-def _files() -> list[Path]:
+def light_models() -> list[Path]:
+    """The files of the nine models."""
     import onnx
 
     return sorted(Path(onnx.__file__).parent.glob("backend/test/data/light/light_*.onnx"))

@@ -16,7 +16,7 @@ from leaderboard.reproductions import Run
 from leaderboard.reproductions.pipeline import models
 from leaderboard.reproductions.pipeline.models import balanced, splits_of_today
 
-NAMES = [path.stem.removeprefix("light_") for path in models._files()]
+NAMES = [path.stem.removeprefix("light_") for path in models.light_models()]
 SETTINGS = replace(models.DEFAULTS, stages=(2,))
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
