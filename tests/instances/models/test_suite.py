@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import onnx
@@ -56,6 +57,14 @@ def test_the_catalog_tells_versions_batches_and_devices():
         assert "h100" in devices
         if entry.track == "pipeline":
             assert f"{load(catalog.locate(entry), **entry.options).stages} stages" in devices
+
+
+@pytest.mark.parametrize("recipe", [recipe for recipe in RECIPES if recipe.memory], ids=lambda recipe: recipe.id)
+def test_a_smaller_memory_is_in_the_note_and_in_the_instance(recipe):
+    ((number, unit),) = re.findall(r"h100 with ([\d.]+) ([MG])B", catalog.find(recipe.id).note)
+    assert float(number) * {"M": 1e6, "G": 1e9}[unit] == recipe.memory
+    instance = load(PATHS[recipe.id])
+    assert (instance.usage_limit if recipe.track == "intraop" else instance.memory) == recipe.memory
 
 
 @pytest.mark.parametrize("name", ["onnx-alexnet", "onnx-shufflenet"])
