@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import subprocess
 import sys
 import time
@@ -18,7 +17,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from instances.errors import InputError
 from instances.models.onnx_file import read_onnx
-from instances.models.reader import read_model
 
 FLOAT = TensorProto.FLOAT
 
@@ -449,22 +447,6 @@ def test_a_broken_model_is_refused_in_one_sentence(change, tmp_path):
         read_onnx(path)
     assert BROKEN[change] in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"some text\n", b"\x08\x09garbage", b"\x00" * 64, bytes(range(256)), b"PK\3\4"]
-)
-def test_other_files_are_refused_in_one_sentence(content, tmp_path):
-    path = tmp_path / "model.onnx"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=r"expected an ONNX model"):
-        read_model(path)
-
-
-def test_a_compressed_model_is_told_by_its_content(tmp_path):
-    path = tmp_path / "model"
-    path.write_bytes(gzip.compress(broken(lambda _: None)))
-    assert [operator.kind for operator in read_model(path).operators] == ["Gemm", "Relu", "Reshape"]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
