@@ -114,11 +114,11 @@ class Plan:
         return notebook(self)
 
 
-def _measured(path: Path, model: Model, dims: Mapping[str, int] | None) -> Costs:
+def _measured(path: Path, model: Model, dims: Mapping[str, int] | None, tell: Tell) -> Costs:
     """Times of the operators, measured on this machine."""
     from shardmark.plans.profile import profile
 
-    seconds = profile(path, dims or {})
+    seconds = profile(path, dims or {}, tell=tell)
     return Costs(
         np.array([seconds.get(operator.name, 0.0) for operator in model.operators]), "measured on this machine"
     )
@@ -168,7 +168,7 @@ def plan(
     if dims and not is_onnx(content):
         raise InputError(path, "", "expected no --dim: sizes of a StableHLO program are set when it is lowered")
     digest = sha256(content)
-    costs = _measured(path, whole, dims) if profile else roofline(whole, target.device)
+    costs = _measured(path, whole, dims, tell) if profile else roofline(whole, target.device)
     tell(f"read {len(whole.operators):,} operators; costs: {costs.origin}")
     split, joined = fused(whole) if fuse else (whole, [[index] for index in range(len(whole.operators))])
     if fuse:
