@@ -55,6 +55,7 @@ def text(plan: Plan) -> str:
         f"{part.name}: {len(part.operators):,} operators, load {part.load_us:,.6g} µs, "
         f"parameters {part.parameter_bytes / 2**20:,.1f} MiB"
         for part in plan.stages
+        if plan.division.specs is None
     ]
     return "\n".join([*(f"{key}: {value}" for key, value in facts(plan).items()), *parts])
 

@@ -160,8 +160,9 @@ def plan(
     Raises InputError for bad input, and if no split is found that the devices can hold.
     """
     target = target_of(devices, device, mesh, machine)
-    if profile and mesh is not None:
-        raise InputError("plan", "--profile", "expected no --mesh: shares of operators are priced, not measured")
+    if profile and not target.measurable:
+        expected = "expected equal devices or a --machine: what is measured here cannot price CPUs or a mesh as well"
+        raise InputError("plan", "--profile", expected)
     path = Path(model)
     whole = read_model(path, dims=dims or {}, tell=tell)
     content = read_bytes(path)

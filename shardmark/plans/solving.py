@@ -14,7 +14,7 @@ from shardmark import api
 from shardmark.outcomes import Cost, RunResult
 
 #: A method has at least this long, in seconds: starting a run takes half of it on a busy machine.
-LEAST_S = 1.0
+LEAST_S = 2.0
 #: Until there is a split, a method has at least this long, in seconds: nothing is gained by giving up sooner.
 FIRST_S = 3.0
 #: A cost within this relative distance of the bound is as good as optimal for an engineer; the search ends.

@@ -78,6 +78,11 @@ class Target(ABC):
         """What else the cost of a split rests on, besides the operators' times."""
         return f"links and memory of {self.device.name}"
 
+    @property
+    def measurable(self) -> bool:
+        """True if times measured on this machine can price the operators: on one kind of device, and undivided."""
+        return True
+
     @abstractmethod
     def task(self, model: Model, costs: Costs) -> Task:
         """The task of splitting a model over these devices."""
@@ -139,6 +144,10 @@ class MeshOfDevices(Target):
     def devices(self) -> str:
         return f"mesh {self.mesh} of {self.device.name}"
 
+    @property
+    def measurable(self) -> bool:
+        return False
+
     def task(self, model: Model, costs: Costs) -> Task:
         """An instance of ``intraop``; there is one part, which holds every operator."""
         from instances.models.as_intraop import as_intraop
@@ -181,6 +190,10 @@ class AcceleratorsAndCpus(Target):
     def basis(self) -> str:
         cpus = f"on CPUs, roofline of {self.cpu.name}; " if self.cpus else ""
         return f"{cpus}{super().basis}"
+
+    @property
+    def measurable(self) -> bool:
+        return not self.cpus
 
     def task(self, model: Model, costs: Costs) -> Task:
         """An instance of ``placement``; parts are devices, in the order of the data's flow if it has one."""
