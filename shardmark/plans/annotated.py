@@ -35,14 +35,15 @@ def export_annotated(
     specs: Mapping[str, Any] | None = None,
     digest: str | None = None,
 ) -> None:
-    """Write a copy of a model that says which stage or device holds what, or nothing if it cannot be written whole.
+    """Write a copy of a model, with local functions inlined, that says which stage or device holds what.
 
     ``stage_of``  stage by operator name (`instances.models.onnx_names`); a constant is of the first stage that needs it
     ``path``      of the copy; external data become one file beside it, whose name ends in ``.data``
     ``specs``     for a mesh, in the format of `shardmark.plans.partition_specs`; then no node has a stage
     ``digest``    SHA-256 of the model that was planned; None accepts any
 
-    Raises InputError if the file is not the plan's model, or if the copy cannot be written or is no valid model.
+    Raises InputError if the file is not the plan's model, or if the copy cannot be written or is no valid model; then
+    nothing is written.
     """
     source, target = Path(model_path), Path(path)
     model = load(source, digest)
