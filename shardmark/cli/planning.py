@@ -39,7 +39,7 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
         "--device",
         default="h100",
         metavar="NAME",
-        help="their kind (see `list devices`), or a TOML file (default: %(default)s)",
+        help="kind of the devices (see `list devices`), or a TOML file (default: %(default)s)",
     )
     costs.add_argument("--profile", action="store_true", help="measure operators on this machine with ONNX Runtime")
     costs.add_argument(

@@ -93,6 +93,8 @@ def save(plan: Plan, folder: Path) -> Path:
 def load(folder: Path) -> dict[str, Any]:
     """Read the ``plan.json`` of a folder; InputError if it is none."""
     path = folder / PLAN
+    if not path.exists():
+        raise InputError(folder, "", f"expected the folder of a plan, with a file {PLAN}")
     found = dict(require_keys(read_json(path), str(path), "", KEYS))
     if found["format"] != FORMAT:
         raise InputError(path, "format", f"expected {FORMAT!r}, found {found['format']!r}")

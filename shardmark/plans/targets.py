@@ -290,6 +290,8 @@ def target_of(
         return MeshOfDevices(device(kind), mesh)
     if machine is not None:
         return Machine(device(kind), Path(machine))
+    if not isinstance(devices, int | str):
+        raise InputError("plan", "devices", f"expected a number or a text such as 'h100:6,cpu:2', found {devices!r}")
     text = str(devices)
     if text.isdecimal() and 0 < int(text) < 2**31:
         return Pipeline(device(kind), int(text))
@@ -301,7 +303,7 @@ def target_of(
         raise InputError("plan", "--device", f"expected no --device beside kinds of devices, found {os.fspath(kind)!r}")
     (accelerator, accelerators), (cpu, cpus) = kinds[0], kinds[1] if len(kinds) > 1 else (CPU, 0)
     if accelerator == CPU or (cpu != CPU and cpu in devices_of_catalog()):
-        expected = "expected accelerators and then CPUs, as h100:6,cpu:2; --machine FILE takes any devices"
+        expected = "expected accelerators and then CPUs, such as h100:6,cpu:2; --machine FILE takes any devices"
         raise InputError("plan", "--devices", f"{expected}, found {text!r}")
     return AcceleratorsAndCpus(device(accelerator), accelerators, device(cpu), cpus)
 
@@ -310,6 +312,6 @@ def _counted(text: str) -> tuple[str, int]:
     """A kind of device and how many there are; InputError for another text."""
     name, _, count = text.rpartition(":")
     if not name or not count.isdecimal() or not 0 < int(count) < 2**31:
-        expected = "expected a number, or kinds with their numbers as h100:6,cpu:2"
+        expected = "expected a number from 1, or kinds with their numbers such as h100:6,cpu:2"
         raise InputError("plan", "--devices", f"{expected}, found {text!r}")
     return CPU if name == "cpu" else name, int(count)

@@ -104,11 +104,12 @@ def test_a_sweep_compares_numbers_of_devices():
     [
         ({}, "expected one of --devices, --mesh and --machine, found none"),
         ({"devices": 2, "mesh": "2x4"}, "found --devices and --mesh"),
-        ({"devices": "two"}, "expected a number, or kinds with their numbers as h100:6,cpu:2, found 'two'"),
+        ({"devices": "two"}, "expected a number from 1, or kinds with their numbers such as h100:6,cpu:2, found 'two'"),
+        ({"devices": ["h100", "h100"]}, "expected a number or a text such as 'h100:6,cpu:2', found ['h100', 'h100']"),
         ({"devices": "h100:0"}, "found 'h100:0'"),
         ({"devices": "h100:1,t4:1,cpu:1"}, "expected one kind of accelerators and one of CPUs"),
-        ({"devices": "h100:1,t4:1"}, "expected accelerators and then CPUs, as h100:6,cpu:2"),
-        ({"devices": "cpu:2,h100:1"}, "expected accelerators and then CPUs, as h100:6,cpu:2"),
+        ({"devices": "h100:1,t4:1"}, "expected accelerators and then CPUs, such as h100:6,cpu:2"),
+        ({"devices": "cpu:2,h100:1"}, "expected accelerators and then CPUs, such as h100:6,cpu:2"),
         ({"devices": "h100:1,cpu:1", "device": "t4"}, "expected no --device beside kinds of devices, found 't4'"),
         ({"mesh": "2x2", "profile": True}, "--profile: expected equal devices or a --machine"),
         ({"devices": "h100:1,cpu:1", "profile": True}, "--profile: expected equal devices or a --machine"),
@@ -181,6 +182,12 @@ def test_the_strategies_of_a_mesh_add_up(tmp_path):
         assert sum(row["operators"] for row in rows) == len(names)
         assert sum(row["undivided µs"] for row in rows) == pytest.approx(plan.alone_us)
         assert len(rows) <= most + 1
+
+
+def test_a_folder_without_a_plan_is_not_verified(tmp_path):
+    result = shardmark("plan", "verify", tmp_path)
+    assert result.returncode == 2
+    assert "expected the folder of a plan, with a file plan.json" in result.stderr
 
 
 def test_a_folder_with_other_files_is_refused_before_the_search(tmp_path):
