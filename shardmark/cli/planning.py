@@ -69,7 +69,7 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--export",
         choices=("stages", "annotated", "specs"),
-        help="also an ONNX model per stage, the ONNX model with its stages noted in it, or partition specs (--mesh)",
+        help="also an ONNX model per stage, the ONNX model with its plan noted in it, or partition specs (--mesh)",
     )
 
 
@@ -85,8 +85,8 @@ def run_plan(options: argparse.Namespace) -> Answer:
         raise InputError("plan", str(options.folder), f"expected one model, or `plan {VERIFY} DIR`")
     if options.export and not options.output:
         raise InputError("plan", "--export", "expected --output too, the folder for its files")
-    if options.export and (options.export == "specs") != (options.mesh is not None):
-        wanted = "specs of a --mesh, stages and annotated of other plans"
+    if options.export in ("specs", "stages") and (options.export == "specs") != (options.mesh is not None):
+        wanted = "specs or annotated of a --mesh, stages or annotated of other plans"
         raise InputError("plan", "--export", f"expected {wanted}, found {options.export}")
     if options.sweep and not (options.devices or "").isdecimal():
         raise InputError("plan", "--sweep", "expected --devices N too, equal devices whose number can vary")
@@ -161,7 +161,8 @@ def _export(found: Plan, options: argparse.Namespace) -> None:
     elif options.export == "annotated":
         from shardmark.plans import annotated
 
-        annotated.export_annotated(found.source, found.assignment, options.output / "annotated.onnx")
+        path, specs = options.output / "annotated.onnx", found.division.specs
+        annotated.export_annotated(found.source, found.assignment, path, specs=specs, digest=found.digest)
 
 
 def _rehearse(options: argparse.Namespace) -> Answer:

@@ -43,7 +43,7 @@ def document(plan: Plan) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "model": {
-            "file": str(plan.source),
+            "file": str(plan.source.absolute()),
             "sha256": plan.digest,
             "operators": len(plan.assignment),
             "multiply_adds": sum(operator.multiply_adds for operator in model.operators),
