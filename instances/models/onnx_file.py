@@ -97,7 +97,7 @@ class _Reader:
         if self._unknown:
             number = sum(self._unknown.values())
             listed = ", ".join(f"{kind} ({count})" for kind, count in self._unknown.most_common(8))
-            yield f"{number} operators of unknown arithmetic are taken to move bytes only: {listed}"
+            yield f"arithmetic unknown, taken to move bytes only: {listed}; {number} in all"
 
     def _error(self, place: str, expected: str) -> InputError:
         return InputError(self._source, place, expected)

@@ -67,10 +67,12 @@ def _devices(track: str | None) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "memory": device.memory,
-            "bandwidth": device.bandwidth,
-            "link_bandwidth": device.link_bandwidth,
-            **{dtype: device.rate(dtype) for dtype in ("float16", "float32")},
+            "memory_gb": device.memory / 1e9,
+            "bandwidth_gb_s": device.bandwidth / 1e9,
+            **{f"{dtype}_tflop_s": device.rate(dtype) / 1e12 for dtype in ("float16", "float32")},
+            "launch_us": device.launch * 1e6,
+            "link_gb_s": device.link_bandwidth / 1e9,
+            "link_latency_us": device.link_latency * 1e6,
             "source": device.source,
         }
         for name, device in devices().items()

@@ -249,8 +249,9 @@ def test_list_of_devices():
     assert len(others) >= 11
     assert h100["source"].startswith("NVIDIA H100")
     figures = {key: value for key, value in h100.items() if key not in ("name", "source")}
-    rates = {"float16": 989.4e12, "float32": 494.7e12}
-    assert figures == {"memory": 80e9, "bandwidth": 3.35e12, "link_bandwidth": 450e9, **rates}
+    rates = {"float16_tflop_s": 989.4, "float32_tflop_s": 494.7}
+    links = {"launch_us": 5.0, "link_gb_s": 450.0, "link_latency_us": 7.2}
+    assert figures == pytest.approx({"memory_gb": 80.0, "bandwidth_gb_s": 3350.0, **rates, **links})
     refused = shardmark("list", "devices", "--track", "pipeline")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
