@@ -91,7 +91,7 @@ def test_missing_files_are_named(folder: Path) -> None:
     with pytest.raises(InputError, match="--export stages"):
         verify(folder)
     (folder / "plan.json").unlink()
-    with pytest.raises(InputError, match=r"plan\.json: expected a file"):
+    with pytest.raises(InputError, match=r"expected the folder of a plan, with a file plan\.json"):
         verify(folder)
 
 
