@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from instances.models.onnx_graph.call import Call, Dims, Nest, Shape, Unfit, count, everything, loops_of
+from instances.models.onnx_graph.call import Call, Dims, Nest, Unfit, count, everything, loops_of
+from instances.models.reshape import reshaped
 
 
 def view(call: Call) -> Nest:
@@ -12,41 +13,10 @@ def view(call: Call) -> Nest:
     before, after = call.shape(0), call.result
     if math.prod(before) != math.prod(after):
         raise Unfit(f"expected {math.prod(before)} numbers in the result, found {math.prod(after)}")
-    read: list[str | None] = [None] * len(before)
-    written: list[str | None] = [None] * len(after)
-    loops, whole = dict[str, int](), set[str]()
-    for number, (left, right) in enumerate(_groups(before, after)):
-        lead = f"d{number}"
-        loops[lead] = math.gcd(before[left[0]], after[right[0]])
-        read[left[0]] = written[right[0]] = lead
-        rest = math.prod(before[i] for i in left) // loops[lead]
-        if rest > 1:
-            loops[f"rest{number}"] = rest
-            whole.add(f"rest{number}")
-    reads: list[Dims | None] = [tuple(read), *[None] * (len(call.inputs) - 1)]
-    writes: list[Dims | None] = [None if shape is None else tuple(written) for shape in call.outputs]
-    return Nest(loops, reads, writes, whole=frozenset(whole), view=True)
-
-
-def _groups(before: Shape, after: Shape) -> list[tuple[list[int], list[int]]]:
-    """Dimensions before and after a reshape, in the smallest groups of equal size; dimensions of size 1 in none."""
-    ahead = [i for i, size in enumerate(before) if size != 1][::-1]
-    behind = [i for i, size in enumerate(after) if size != 1][::-1]
-    if math.prod(before) == 0:
-        return []
-    found = []
-    while ahead and behind:
-        left, right = [ahead.pop()], [behind.pop()]
-        a, b = before[left[0]], after[right[0]]
-        while a != b:
-            if a < b:
-                left.append(ahead.pop())
-                a *= before[left[-1]]
-            else:
-                right.append(behind.pop())
-                b *= after[right[-1]]
-        found.append((left, right))
-    return found
+    found = reshaped(before, after)
+    reads: list[Dims | None] = [tuple(found.read), *[None] * (len(call.inputs) - 1)]
+    writes: list[Dims | None] = [None if shape is None else tuple(found.written) for shape in call.outputs]
+    return Nest(found.loops, reads, writes, whole=frozenset(found.whole), view=True)
 
 
 def transpose(call: Call) -> Nest:

@@ -24,6 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from instances.models.reshape import reshaped
+
 Dims = tuple[str | None, ...]
 Shape = tuple[int, ...]
 
@@ -134,41 +136,8 @@ def transpose(operation: Operation) -> Nest:
 def reshape(operation: Operation) -> Nest:
     """Dimensions that survive keep their loop; of dimensions that merge or split, the outermost does."""
     (operand,), (result,) = operation.operands, operation.results
-    read: list[str | None] = [None] * len(operand)
-    written: list[str | None] = [None] * len(result)
-    loops, whole = dict[str, int](), set[str]()
-    for number, (before, after) in enumerate(groups(operand, result)):
-        if not before or not after:
-            continue
-        lead = f"d{number}"
-        loops[lead] = math.gcd(operand[before[0]], result[after[0]])
-        read[before[0]] = written[after[0]] = lead
-        rest = math.prod(operand[i] for i in before) // loops[lead]
-        if rest > 1:
-            loops[f"rest{number}"] = rest
-            whole.add(f"rest{number}")
-    return Nest(loops, [tuple(read)], [tuple(written)], whole=frozenset(whole), view=True)
-
-
-def groups(before: Shape, after: Shape) -> list[tuple[list[int], list[int]]]:
-    """Dimensions before and after a reshape, in the smallest groups of equal size; dimensions of size 1 in none."""
-    ahead = [i for i, size in enumerate(before) if size != 1][::-1]
-    behind = [i for i, size in enumerate(after) if size != 1][::-1]
-    if math.prod(before) == 0:
-        return []
-    found = []
-    while ahead and behind:
-        left, right = [ahead.pop()], [behind.pop()]
-        a, b = before[left[0]], after[right[0]]
-        while a != b:
-            if a < b:
-                left.append(ahead.pop())
-                a *= before[left[-1]]
-            else:
-                right.append(behind.pop())
-                b *= after[right[-1]]
-        found.append((left, right))
-    return found
+    found = reshaped(operand, result)
+    return Nest(found.loops, [tuple(found.read)], [tuple(found.written)], whole=frozenset(found.whole), view=True)
 
 
 def concatenate(operation: Operation) -> Nest:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from instances.models.stablehlo.loops import Operation, groups, nest_of
+from instances.models.reshape import groups
+from instances.models.stablehlo.loops import Operation, nest_of
 from instances.models.stablehlo_file import read_stablehlo
 
 
