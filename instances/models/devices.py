@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -107,7 +108,7 @@ def _peak(table: Any, source: str, place: str) -> Mapping[str, float]:
 
 
 def _figure(value: Any, source: str, place: str, *, positive: bool) -> float:
-    if type(value) not in (int, float) or not 0 <= value < math.inf or (positive and not value):
+    if type(value) not in (int, float) or not 0 <= value <= sys.float_info.max or (positive and not value):
         expected = "a positive number" if positive else "a number, at least 0"
         raise InputError(source, place, f"expected {expected}, found {describe(value)}")
     return float(value)
