@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,6 +80,8 @@ def run_plan(options: argparse.Namespace) -> Answer:
     `shardmark plan verify DIR` runs the stages that `--export stages` wrote one after another, compares their outputs
     with the whole model's, and their times with the plan's. The exit status is 1 if outputs differ.
     """
+    from shardmark.plans.plan import require_rereadable
+
     if str(options.model) == VERIFY:
         return _rehearse(options)
     if options.folder:
@@ -90,22 +93,32 @@ def run_plan(options: argparse.Namespace) -> Answer:
         raise InputError("plan", "--export", f"expected {wanted}, found {options.export}")
     if options.sweep and not (options.devices or "").isdecimal():
         raise InputError("plan", "--sweep", "expected --devices N too, equal devices whose number can vary")
+    require_rereadable(options.model)
     if options.output:
         from shardmark.plans.saving import require_folder
 
         require_folder(options.output)
+        if options.export == "stages":
+            _require_no_others(options.output / "stages")
     if options.export in ("stages", "annotated"):
         _require_onnx(options)
     found = _planned(options, options.devices)
     if options.output:
-        found.save(options.output)
-        _export(found, options)
+        _write(found, options)
         _tell(f"wrote {options.output / 'plan.json'}")
     sweep = [_swept(count, options, found) for count in options.sweep or ()]
     if options.json:
         return 0, _as_json(found, sweep)
     _show(found, sweep)
     return 0, None
+
+
+def _require_no_others(stages: Path) -> None:
+    """InputError for a folder that holds anything but earlier stages."""
+    from shardmark.plans.stages import MANIFEST
+
+    if os.path.lexists(stages) and not (stages / MANIFEST).exists():
+        raise InputError(stages, "", f"expected no such folder, or one with an earlier {MANIFEST}")
 
 
 def _require_onnx(options: argparse.Namespace) -> None:
@@ -148,20 +161,29 @@ def _swept(count: int, options: argparse.Namespace, known: Plan) -> dict[str, An
     return dict(zip(keys, (count, found.cost, found.bound, found.gap, found.speedup), strict=True))
 
 
-def _export(found: Plan, options: argparse.Namespace) -> None:
+def _write(found: Plan, options: argparse.Namespace) -> None:
+    """Write the plan and the files that run, all of them or none."""
+    from shardmark.plans import saving
+
+    with saving.staged(options.output) as folder:
+        saving.write(found, folder)
+        _export(found, options.export, folder)
+
+
+def _export(found: Plan, export: str | None, folder: Path) -> None:
     """Write the files that run."""
-    if options.export == "stages":
+    if export == "stages":
         from shardmark.plans import stages
 
         stages.export_stages(
-            found.source, found.assignment, options.output / "stages", dims=found.options["dims"], digest=found.digest
+            found.source, found.assignment, folder / "stages", dims=found.options["dims"], digest=found.digest
         )
-    elif options.export == "specs":
-        write_json(options.output / "specs.json", found.division.specs)
-    elif options.export == "annotated":
+    elif export == "specs":
+        write_json(folder / "specs.json", found.division.specs)
+    elif export == "annotated":
         from shardmark.plans import annotated
 
-        path, specs = options.output / "annotated.onnx", found.division.specs
+        path, specs = folder / "annotated.onnx", found.division.specs
         annotated.export_annotated(found.source, found.assignment, path, specs=specs, digest=found.digest)
 
 

@@ -129,6 +129,12 @@ def _sums(costs: Costs, groups: Sequence[Sequence[int]]) -> Floats:
     return np.array([costs.seconds[list(group)].sum() for group in groups])
 
 
+def require_rereadable(path: Path) -> None:
+    """InputError for a pipe or a device, as a model is read more than once."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError(path, "", "expected a regular file, found a pipe or a device: a model is read more than once")
+
+
 def plan(
     model: str | os.PathLike[str],
     *,
@@ -159,11 +165,12 @@ def plan(
 
     Raises InputError for bad input, and if no split is found that the devices can hold.
     """
+    path = Path(model)
+    require_rereadable(path)
     target = target_of(devices, device, mesh, machine)
     if profile and not target.measurable:
         expected = "expected equal devices or a --machine: what is measured here cannot price CPUs or a mesh as well"
         raise InputError("plan", "--profile", expected)
-    path = Path(model)
     whole = read_model(path, dims=dims or {}, tell=tell)
     content = read_bytes(path)
     if dims and not is_onnx(content):

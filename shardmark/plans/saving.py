@@ -18,6 +18,9 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,28 +69,60 @@ def document(plan: Plan) -> dict[str, Any]:
 
 
 def require_folder(folder: Path) -> None:
-    """Make the folder of a plan; InputError if it holds anything but an earlier plan, or cannot be written."""
+    """InputError if a plan cannot be written to a folder, or if that holds anything but an earlier plan.
+
+    The folder need not exist, and is not made.
+    """
+    with staged(folder):
+        pass
+
+
+@contextmanager
+def staged(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder, whose files move to ``folder`` if the block ends without an error, ``plan.json`` last.
+
+    After an error or an interrupt in the block nothing has changed. InputError as `require_folder` says.
+    """
+    missing = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         names = {path.name for path in folder.iterdir()}
+        if names and PLAN not in names:
+            raise InputError(folder, "", "expected a folder that is empty or holds an earlier plan")
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".plan.") as temporary:
+            yield Path(temporary)
+            for path in sorted(Path(temporary).iterdir(), key=lambda path: path.name == PLAN):
+                _move(path, folder / path.name, Path(temporary))
     except OSError as error:
         raise InputError(folder, "", f"expected a folder that can be written ({error.strerror})") from None
-    if names and PLAN not in names:
-        raise InputError(folder, "", "expected a folder that is empty or holds an earlier plan")
-    if not os.access(folder, os.W_OK):
-        raise InputError(folder, "", "expected a folder that can be written")
+    finally:
+        for path in missing:
+            with suppress(OSError):  # unless it holds the plan
+                path.rmdir()
+
+
+def _move(path: Path, target: Path, temporary: Path) -> None:
+    """Move a file or folder in the place of an earlier one."""
+    if target.is_dir():
+        os.rename(target, temporary / f".{target.name}")
+    os.replace(path, target)
 
 
 def save(plan: Plan, folder: Path) -> Path:
-    """Write the files of a plan, ``plan.json`` last; return its path."""
+    """Write the files of a plan to a folder; return the path of ``plan.json``."""
+    with staged(folder) as temporary:
+        write(plan, temporary)
+    return folder / PLAN
+
+
+def write(plan: Plan, folder: Path) -> None:
+    """Write the files of a plan to an empty folder that is there."""
     from shardmark.plans.page import page
 
-    require_folder(folder)
     save_instance(plan.instance, folder / INSTANCE)
     write_bytes(folder / PAGE, page(plan).encode())
     text = json.dumps(document(plan), indent=1, allow_nan=False)
     write_bytes(folder / PLAN, f"{text}\n".encode())
-    return folder / PLAN
 
 
 def load(folder: Path) -> dict[str, Any]:
@@ -98,4 +133,29 @@ def load(folder: Path) -> dict[str, Any]:
     found = dict(require_keys(read_json(path), str(path), "", KEYS))
     if found["format"] != FORMAT:
         raise InputError(path, "format", f"expected {FORMAT!r}, found {found['format']!r}")
+    for key, sound in _SOUND.items():
+        if not sound(found):
+            raise InputError(path, key, "expected what `shardmark plan` wrote, found an edited value")
     return found
+
+
+def _entries(value: Any, kind: type | tuple[type, ...]) -> bool:
+    """True for an object whose values are of a kind, and no booleans."""
+    return isinstance(value, dict) and all(isinstance(x, kind) and not isinstance(x, bool) for x in value.values())
+
+
+#: Whether the keys of ``plan.json`` that are read again are as they were written.
+_SOUND: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "model": lambda plan: (
+        _entries(plan["model"], (str, int)) and all(type(plan["model"].get(x)) is str for x in ("file", "sha256"))
+    ),
+    "costs": lambda plan: isinstance(plan["costs"], str),
+    "options": lambda plan: isinstance(plan["options"], dict) and _entries(plan["options"].get("dims"), int),
+    "parts": lambda plan: (
+        isinstance(plan["parts"], list)
+        and all(isinstance(x, dict) and type(x.get("compute_us")) in (int, float) for x in plan["parts"])
+    ),
+    "assignment": lambda plan: (
+        _entries(plan["assignment"], int) and all(0 <= x < len(plan["parts"]) for x in plan["assignment"].values())
+    ),
+}

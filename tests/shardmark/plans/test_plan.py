@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
 import onnx
 import pytest
-from referee import answer, refusal, shardmark
+from referee import answer, refusal, refused, shardmark
 
 import shardmark as sm
 from harness.verify import verify
@@ -196,3 +197,71 @@ def test_a_folder_with_other_files_is_refused_before_the_search(tmp_path):
     assert result.returncode == 2
     assert "is empty or holds an earlier plan" in result.stderr
     assert "read" not in result.stderr
+
+
+def test_a_refused_plan_leaves_no_folder(tmp_path):
+    words = refused("plan", SQUEEZENET, "--devices", 999, "--output", tmp_path / "new" / "plan")
+    assert "one operator each" in words
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_plan_that_is_interrupted_while_it_is_written_changes_nothing(plan, tmp_path, monkeypatch, earlier):
+    folder = tmp_path / "plan"
+    if earlier:
+        plan.save(folder)
+    before = {path: path.stat().st_ino for path in tmp_path.rglob("*")}
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shardmark.plans.page.page", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        plan.save(folder)
+    assert {path: path.stat().st_ino for path in tmp_path.rglob("*")} == before
+
+
+def test_an_export_that_fails_leaves_no_plan(tmp_path):
+    weight = onnx.TensorProto(name="w", dims=[4, 4], data_type=onnx.TensorProto.FLOAT)
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="missing.bin")
+    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["a"]), onnx.helper.make_node("MatMul", ["a", "w"], ["y"])]
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4, 4]) for name in "xy"]
+    graph = onnx.helper.make_graph(nodes, "graph", ends[:1], ends[1:], [weight])
+    (tmp_path / "model.onnx").write_bytes(onnx.helper.make_model(graph, ir_version=10).SerializeToString())
+    options = ("--devices", 2, "--timeout", 1, "--output", tmp_path / "plan", "--export", "stages")
+    assert "expected its external data" in refused("plan", tmp_path / "model.onnx", *options)
+    assert not (tmp_path / "plan").exists()
+
+
+def test_a_pipe_is_no_model(tmp_path):
+    os.mkfifo(tmp_path / "model.onnx")
+    assert "expected a regular file, found a pipe" in refused("plan", tmp_path / "model.onnx", "--devices", 2)
+
+
+def test_a_device_with_a_figure_beyond_floats_is_refused(tmp_path):
+    figures = 'source = "s"\npeak = { float32 = 1e12 }\nbandwidth = 1e12\nlaunch = 0\nlink_bandwidth = 1e9\n'
+    (tmp_path / "odd.toml").write_text(f"{figures}link_latency = 0\nmemory = 1{400 * '0'}\n")
+    words = refused("plan", SQUEEZENET, "--devices", 2, "--device", tmp_path / "odd.toml")
+    assert "memory: expected a positive number" in words
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("model", "model.onnx"),
+        ("model", {"file": 3, "sha256": ""}),
+        ("costs", 1),
+        ("options", {}),
+        ("options", {"dims": {"batch": "8"}}),
+        ("parts", []),
+        ("parts", [{"compute_us": "1"}]),
+        ("assignment", [0]),
+        ("assignment", {"conv1": 99}),
+    ],
+)
+def test_an_edited_plan_is_refused(plan, tmp_path, key, value):
+    path = plan.save(tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {key: value}))
+    words = refusal(load_plan, tmp_path)
+    assert re.search(r"plan\.json: (parts|assignment|model|costs|options): expected what `shardmark plan` wrote", words)
