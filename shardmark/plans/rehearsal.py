@@ -103,8 +103,11 @@ def _manifest(folder: Path, model: str, assignment: Mapping[str, int]) -> dict[s
     found = dict(require_keys(read_json(path), str(path), "", KEYS))
     if found["format"] != FORMAT:
         raise InputError(path, "format", f"expected {FORMAT!r}, found {found['format']!r}")
+    if not isinstance(found["stages"], list):
+        raise InputError(path, "stages", "expected what --export stages wrote, found an edited value")
     for index, stage in enumerate(found["stages"]):
-        require_keys(stage, str(path), f"stages[{index}]", STAGE_KEYS)
+        if not _sound(require_keys(stage, str(path), f"stages[{index}]", STAGE_KEYS)):
+            raise InputError(path, f"stages[{index}]", "expected what --export stages wrote, found an edited value")
     stage_of = {name: stage["stage"] for stage in found["stages"] for name in stage["operators"]}
     if found["model"] != model or stage_of != assignment:
         raise InputError(path, "", "expected the stages of the plan, found those of another: use --export stages again")
@@ -113,6 +116,21 @@ def _manifest(folder: Path, model: str, assignment: Mapping[str, int]) -> dict[s
             if file_sha256(folder / name) != digest:
                 raise InputError(folder / name, "", "expected the file as it was exported, found an edited one")
     return found
+
+
+def _sound(stage: Mapping[str, Any]) -> bool:
+    """Whether the values of a stage that are used are of their kinds, and its model is among its files."""
+    ports, hashes, operators = stage["outputs"], stage["sha256"], stage["operators"]
+    return (
+        type(stage["stage"]) is int
+        and isinstance(hashes, dict)
+        and isinstance(stage["file"], str)
+        and stage["file"] in hashes
+        and isinstance(operators, list)
+        and all(isinstance(name, str) for name in operators)
+        and isinstance(ports, list)
+        and all(isinstance(port, dict) and isinstance(port.get("name"), str) for port in ports)
+    )
 
 
 def _whole(model: Any, names: Sequence[str], path: Path) -> Session:

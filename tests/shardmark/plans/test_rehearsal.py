@@ -131,6 +131,18 @@ def test_a_manifest_of_another_form_is_refused(folder: Path, defect: dict[str, o
         verify(folder)
 
 
+@pytest.mark.parametrize(
+    "defect", [{"sha256": []}, {"file": "../model.onnx"}, {"operators": 3}, {"outputs": [{}]}, {"stage": None}]
+)
+def test_a_manifest_with_an_edited_stage_is_refused(folder: Path, defect: dict[str, object]) -> None:
+    path = folder / "stages/manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["stages"][1] |= defect
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=r"stages\[1\]: expected what --export stages wrote"):
+        verify(folder)
+
+
 def test_without_onnx_runtime_one_sentence_says_how_to_get_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(InputError, match=r"pip install 'shardmark\[run\]'"):
