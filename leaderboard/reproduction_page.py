@@ -169,7 +169,7 @@ def bars(picture: Bars, wide: int) -> Markup:
             value=row.value,
             floor=0.0,
             words=f"{row.value:,.{digits}f}",
-            title=f"{row.name}: {row.value:.6g}, standard deviation {row.deviation:.3g}",
+            title=f"{row.name}: {row.value:.6g}{f', standard deviation {row.deviation:.3g}' if row.deviation else ''}",
             style=_style(row.colour),
             whisker=(row.value - row.deviation, row.value + row.deviation),
         )
