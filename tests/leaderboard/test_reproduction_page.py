@@ -315,7 +315,9 @@ def test_bars_begin_at_zero_and_have_their_deviations(tmp_path: Path) -> None:
     ]
     assert spans[1] == pytest.approx(4 * spans[0], rel=1e-2)
     assert whiskers == [pytest.approx(0.4 * spans[0], rel=2e-2), 0]
-    assert "slow: 40, standard deviation 0" in words(wide)
+    assert "fast: 10, standard deviation 2" in words(wide)
+    assert "slow: 40" in words(wide)
+    assert "standard deviation 0" not in words(wide), "a value without one"
     assert [words(value) for value in of_class(wide, "value")] == ["10.00", "40.00"]
     assert of_class(wide, "limit") == []
 
