@@ -118,10 +118,12 @@ def _measured(path: Path, model: Model, dims: Mapping[str, int] | None, tell: Te
     """Times of the operators, measured on this machine."""
     from shardmark.plans.profile import profile
 
-    seconds = profile(path, dims or {}, tell=tell)
-    return Costs(
-        np.array([seconds.get(operator.name, 0.0) for operator in model.operators]), "measured on this machine"
-    )
+    measured = profile(path, dims or {}, tell=tell)
+    names = [operator.name for operator in model.operators]
+    absent = [name for name in names if name not in measured]
+    if absent:
+        tell(f"did not run in the profile and count nothing: {', '.join(absent[:5])}; {len(absent)} in all")
+    return Costs(np.array([measured.get(name, 0.0) for name in names]), "measured on this machine")
 
 
 def _sums(costs: Costs, groups: Sequence[Sequence[int]]) -> Floats:
