@@ -24,7 +24,7 @@ VERIFY = "verify"
 def plan_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `plan`."""
     sub.add_argument("model", type=values.path, metavar="MODEL", help="an ONNX file, StableHLO, or `verify` and a DIR")
-    sub.add_argument("folder", nargs="?", type=values.path, metavar="DIR", help="after `verify`: the folder of a plan")
+    sub.add_argument("folders", nargs="*", type=values.path, metavar="DIR", help="after `verify`: folders of plans")
     where = sub.add_argument_group("devices, one of")
     where.add_argument(
         "--devices",
@@ -78,14 +78,15 @@ def run_plan(options: argparse.Namespace) -> Answer:
     """Split a model over devices: import it, solve, prove how good the split is, and write files that run.
 
     `shardmark plan verify DIR` runs the stages that `--export stages` wrote one after another, compares their outputs
-    with the whole model's, and their times with the plan's. The exit status is 1 if outputs differ.
+    with the whole model's, and their times with the plan's. The exit status is 1 if outputs differ. Of several folders
+    it shows the slowest stages; with `--output SITE`, also on a page of the site.
     """
     from shardmark.plans.plan import require_rereadable
 
     if str(options.model) == VERIFY:
         return _rehearse(options)
-    if options.folder:
-        raise InputError("plan", str(options.folder), f"expected one model, or `plan {VERIFY} DIR`")
+    if options.folders:
+        raise InputError("plan", str(options.folders[0]), f"expected one model, or `plan {VERIFY} DIR`")
     if options.export and not options.output:
         raise InputError("plan", "--export", "expected --output too, the folder for its files")
     if options.export in ("specs", "stages") and (options.export == "specs") != (options.mesh is not None):
@@ -192,9 +193,12 @@ def _rehearse(options: argparse.Namespace) -> Answer:
     from shardmark.plans.rehearsal import verify
     from shardmark.plans.saving import load
 
-    if options.folder is None:
+    if not options.folders:
         raise InputError("plan", VERIFY, "expected the folder of a plan after it")
-    found = verify(options.folder, tell=_tell)
+    if len(options.folders) > 1 or options.output:
+        return _rehearse_several(options)
+    (folder,) = options.folders
+    found = verify(folder, tell=_tell)
     if options.json:
         return int(not found.equal), found.rows()
     rows = [
@@ -210,11 +214,33 @@ def _rehearse(options: argparse.Namespace) -> Answer:
     same = "the same as the whole model's" if found.equal else "DIFFERENT from the whole model's"
     facts = {
         "outputs": f"{same}; differences are relative to the largest number of an output",
-        "planned": f"transfers left out; costs: {load(options.folder)['costs']}",
+        "planned": f"transfers left out; costs: {load(folder)['costs']}",
         "measured": "on one core of this machine: if the plan is for another device, compare stages with each other",
     }
     say(printable("\n\n".join([table(rows, {"planned µs": 1, "measured µs": 1}), pairs(facts)]), keep="\n") + "\n")
     return int(not found.equal), None
+
+
+def _rehearse_several(options: argparse.Namespace) -> Answer:
+    """Run the stages of several plans; with --output also write a page into the site there."""
+    from leaderboard.reproduction_page import write
+    from shardmark.plans.page import rehearsal_report, rehearsed
+    from shardmark.plans.rehearsal import verify
+    from shardmark.plans.saving import load
+
+    plans = {folder: load(folder) for folder in options.folders}
+    names = [Path(plan["model"]["file"]).stem for plan in plans.values()]
+    if len(set(names)) < len(names):
+        names = [str(folder) for folder in plans]
+    runs = {name: verify(folder, tell=_tell) for name, folder in zip(names, plans, strict=True)}
+    if options.output:
+        page = write(rehearsal_report(runs, (plan["costs"] for plan in plans.values())), options.output)
+        _tell(f"page: {page}")
+    rows, same = rehearsed(runs), all(run.equal for run in runs.values())
+    if options.json:
+        return int(not same), rows
+    say(f"{table(rows, dict.fromkeys(rows[0], 2))}\n")
+    return int(not same), None
 
 
 def _as_json(found: Plan, sweep: list[dict[str, Any]]) -> dict[str, Any]:

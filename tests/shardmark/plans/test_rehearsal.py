@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx_models import LIGHT, equal_split, random_weights
+from referee import answer
 
 from instances import InputError
 from instances.files.jsonfile import read_bytes, sha256
@@ -199,3 +201,13 @@ def test_predictions_from_a_profile_are_near_what_is_measured(
     assert sum(predicted) == pytest.approx(sum(measured), rel=0.4)
     slowest = measured.index(max(measured))
     assert 0.5 < predicted[slowest] / measured[slowest] < 2
+
+
+def test_several_plans_make_a_page_of_the_site(folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder, tmp_path / "other")
+    result = answer("plan", "verify", folder, other, "--output", tmp_path / "site")
+    assert [row["same outputs"] for row in result] == ["yes", "yes"]
+    assert {row["model"] for row in result} == {str(folder), str(other)}
+    page = (tmp_path / "site" / "reproduce" / "rehearsals.html").read_text()
+    assert "The slowest stage" in page
+    assert page.count("<tr") == 3
