@@ -1,1 +1,1 @@
-"""The command line, one module per group of commands."""
+"""The command line: its commands, and what they share: arguments, options, output."""

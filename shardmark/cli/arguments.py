@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from instances import InputError
-from shardmark.cli import campaigns, files, one_run, planning, reports
+from shardmark.cli.commands import campaigns, files, one_run, planning, reports
 from shardmark.cli.output import drop_output, emit, open_streams, say
 from shardmark.cli.terminal import printable, unmarked
 
