@@ -12,13 +12,16 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 from harness.results.ranking import Tables
 from instances import InputError
-from leaderboard.pages import Site
+from leaderboard.pages import failures, instance, overview, scores, solver, track
+from leaderboard.pages import reproductions as list_of_reproductions
+from leaderboard.pages.site import Page, Site
 from leaderboard.report import Schedule, Split
 
 STATIC = Path(__file__).resolve().parent / "static"
@@ -33,6 +36,17 @@ REPRODUCE = (
 INDEX = "index.html"
 #: The part of a page that holds its menu.
 HEADER = re.compile(r'<header class="top">.*?</header>', re.DOTALL)
+
+#: What yields the pages of a site, one entry per kind of page.
+WRITERS: tuple[Callable[[Site], Iterator[Page]], ...] = (
+    overview.pages,
+    list_of_reproductions.pages,
+    failures.pages,
+    scores.pages,
+    track.pages,
+    solver.pages,
+    instance.pages,
+)
 
 File = tuple[str, str | bytes]  # path from the root of the site, and content
 
@@ -131,7 +145,7 @@ def _files(site: Site, folder: Path) -> Iterator[File]:
     """Every file of the site: pages, static files, and the folder's reproductions with the new menu."""
     yield from static()
     header = ""
-    for path, page in site.pages():
+    for path, page in chain.from_iterable(pages(site) for pages in WRITERS):
         if path == f"{REPRODUCE}/{INDEX}" and (found := HEADER.search(page)):
             header = found[0]
         yield path, page

@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from leaderboard.build import STATIC
-from leaderboard.pages import environment
+from leaderboard.pages.environment import environment
 from leaderboard.report import Report
 from leaderboard.reproduction_page import figures, grid
 

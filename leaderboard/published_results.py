@@ -14,7 +14,7 @@ from leaderboard.charts import Mark, Strip, tag
 from leaderboard.text import page_of, times
 
 if TYPE_CHECKING:
-    from leaderboard.pages import Division
+    from leaderboard.pages.tracks import Division
 
 Row = dict[str, Any]
 LABEL = "published, not run here"

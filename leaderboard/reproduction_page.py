@@ -23,7 +23,8 @@ from leaderboard.build import (
     static,
 )
 from leaderboard.charts import Bar, Curve, Rule, Scale, Strip
-from leaderboard.pages import environment, solution
+from leaderboard.pages.environment import environment
+from leaderboard.pages.instance import solution
 from leaderboard.report import PAPER, Axis, Bars, Ladder, Line, Picture, Plot, Report, Strips, Table
 from leaderboard.text import BEYOND, short
 

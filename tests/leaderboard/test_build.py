@@ -25,7 +25,9 @@ from harness.results.records import Bound, Incumbent
 from instances import InputError
 from leaderboard import build as building
 from leaderboard.build import build
-from leaderboard.pages import Site, _colours, environment
+from leaderboard.pages.environment import environment
+from leaderboard.pages.site import Site
+from leaderboard.pages.tracks import colours_of
 from leaderboard.report import Device, Link, Schedule, Split
 from leaderboard.text import page_of
 from tests.leaderboard.conftest import Filler, filled
@@ -321,7 +323,7 @@ def test_a_ranking_is_shown_as_if_there_were_no_other(
 
 def test_solvers_keep_their_colours_from_ranking_to_ranking() -> None:
     rankings = [list("abcdefgh"), list("hcxa"), list("gfedcb"), []]
-    first, second, third, none = _colours([[{"solver": name} for name in ranking] for ranking in rankings])
+    first, second, third, none = colours_of([[{"solver": name} for name in ranking] for ranking in rankings])
     assert list(first.values()) == ["s1", "s2", "s3", "s4", "s5", "s6", "s0", "s0"]
     assert second == {"h": "s2", "c": "s3", "x": "s4", "a": "s1"}
     assert {name: third[name] for name in "bcdef"} == {name: first[name] for name in "bcdef"}
@@ -544,11 +546,11 @@ def test_a_build_that_fails_leaves_the_old_site(one: Tables, tmp_path: Path, mon
     build(one, output)
     before = files(output)
 
-    def fail(self: Site) -> Iterator[tuple[str, str]]:
+    def fail(site: Site) -> Iterator[tuple[str, str]]:
         yield "index.html", "half a site"
         raise RuntimeError("no more")
 
-    monkeypatch.setattr(Site, "pages", fail)
+    monkeypatch.setattr(building, "WRITERS", (fail,))
     with pytest.raises(RuntimeError, match="no more"):
         build(one, output)
     assert files(output) == before

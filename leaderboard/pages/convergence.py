@@ -1,0 +1,84 @@
+"""The convergence chart of an instance: costs and bounds of its runs over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from harness.results.ranking.cases import KNOWN
+from leaderboard import charts
+from leaderboard.charts import Curve, Rule
+from leaderboard.pages.axes import times
+from leaderboard.pages.site import Site
+from leaderboard.pages.tracks import Division, Row
+from leaderboard.text import exact, seconds
+
+
+def convergence(site: Site, division: Division, instance: Row, published: Row, runs: Sequence[Row]) -> Markup | None:
+    """Incumbents from above and trusted bounds from below over time, relative to the best cost if there is one."""
+    best = instance["best_cost_float"]
+    relative = best is not None and best > 0
+
+    def place(value: float) -> float:
+        return value / best - 1 if relative else value
+
+    runs = sorted(runs, key=lambda run: run["kind"] == "bound")  # draws solvers on top
+    trusted = [run for run in runs if run["bound_trusted"]]
+    events = [t for run in runs for t, _ in (*site.found[run["id"]], *site.proved[run["id"]])]
+    if not events:
+        return None
+    x = times(events, max(run["timeout_s"] for run in runs))
+    lines = _run_curves(division, runs, site.found, place, x.high, bounds=False)
+    lines += _run_curves(division, trusted, site.proved, place, x.high, bounds=True)
+    rules = [
+        Rule(place(float(published[key])), words, f"{words}: {exact(str(published[key]))}")
+        for key, holders, what in (("best_cost", "best_by", "best"), ("lower_bound", "bound_by", "bound"))
+        if published.get(key) is not None
+        for words in [f"{'known' if KNOWN in instance[holders] else 'published'} {what}"]
+    ]
+    y = _heights(lines, [rule.value for rule in rules], relative)
+    bound = instance["lower_bound_float"]
+    open_gap = best is not None and bound is not None and not instance["proven"]
+    band = (place(bound), place(best), "the optimum lies here") if open_gap else None
+    y_axis = "distance to the best known cost" if relative else "cost"
+    return charts.figure(lines, x, y, ("time since the start", y_axis), rules=rules, band=band)
+
+
+def _heights(lines: Sequence[Curve], more: Sequence[float], relative: bool) -> charts.Scale:
+    """Scale of a convergence chart: it covers everything drawn, except very bad first incumbents."""
+    values = [*more, *(value for line in lines for _, value in line.points)]
+    low, high = min(values), max(values)
+    if not relative:
+        return charts.amounts(min(low, 0.0), high if high > 0 else 1.0)
+    final = max([*more, *(line.points[-1][1] for line in lines)])
+    return charts.gaps(max(1.5 * min(low, 0.0), -1.0), max(1.5 * min(high, max(10 * final, 9.0)), 0.002))
+
+
+def _run_curves(
+    division: Division, runs: Sequence[Row], reports: Mapping[str, Any], place: Any, until: float, *, bounds: bool
+) -> list[Curve]:
+    """One curve per run, in the order of the runs; the first of each method has its name as label."""
+    lines: list[Curve] = []
+    named: set[str] = set()
+    for run in runs:
+        reported = reports[run["id"]]
+        if not reported:
+            continue
+        solver, style = run["solver"], division.colours.get(run["solver"], "s0")
+        last = exact(run["lower_bound"] if bounds else run["cost"])
+        what = "lower bound" if bounds else "cost"
+        name = f"{solver} bound" if bounds and run["kind"] == "solver" else solver
+        lines.append(
+            Curve(
+                title=f"{solver}, seed {run['seed']}: {what} {last} after {seconds(reported[-1][0])} s",
+                points=[(time_s, place(value)) for time_s, value in reported],
+                until=until,
+                style=f"{style} bound" if bounds else style,
+                label="" if solver in named or (style == "s0" and run["kind"] == "solver") else name,
+                marks=style != "s0",
+            )
+        )
+        named.add(solver)
+    return lines

@@ -1,0 +1,40 @@
+"""The template environment of all pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import jinja2
+
+from leaderboard import text
+from leaderboard.pages.tracks import Row, grouped
+from leaderboard.text import exact, page_of, points, printable, seconds
+
+TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
+
+
+def environment() -> jinja2.Environment:
+    """The template environment: all values are escaped, and undefined names are errors."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+    )
+    plain = (text.percent, text.rough, text.fact, text.count, text.tail, text.heat, text.tone, text.meaning)
+    shown: tuple[Callable[..., str], ...] = (exact, points, seconds, printable, text.times, text.shorten, *plain)
+    made.filters.update({function.__name__: function for function in (*shown, text.sort_key)})
+    made.filters["label"] = lambda key: key.replace("_", " ").capitalize()
+    made.filters["sentence"] = lambda words: words[:1].upper() + words[1:]
+    made.filters["load"] = json.loads
+    made.globals.update(page_of=page_of, alike=alike, menu={}, asv=False, made_from="")
+    return made
+
+
+def alike(runs: Iterable[Row]) -> list[list[Row]]:
+    """Group runs by status and reason, in the order of each group's first run."""
+    return list(grouped(runs, "status", "reason").values())

@@ -1,0 +1,53 @@
+"""The top of a division: its verdict and its ranking chart."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from leaderboard import charts
+from leaderboard.charts import Bar
+from leaderboard.pages.tracks import Division, Row
+from leaderboard.text import page_of, points
+
+
+def front(division: Division, root: str, most: int, wide: int) -> Row:
+    """The verdict and the chart at the top of a division."""
+    return {
+        "division": division,
+        "verdict": verdict(division),
+        "ranking_chart": ranking_chart(division, root, most, wide),
+    }
+
+
+def verdict(division: Division) -> Row | None:
+    """The leaders, their margin, and the next solver; None if no solver scored."""
+    ranking = division.ranking
+    if not ranking or ranking[0]["score_sum"] == 0:
+        return None
+    leaders = [row for row in ranking if row["rank"] == 1]
+    second = next(iter(ranking[len(leaders) :]), None)
+    return {
+        "leaders": [row["solver"] for row in leaders],
+        "first": leaders[0],
+        "second": second,
+        "lead": leaders[0]["score_sum"] - second["score_sum"] if second else None,
+    }
+
+
+def ranking_chart(division: Division, root: str, most: int, wide: int) -> Markup:
+    """Draw the first ``most`` solvers of a ranking; ``root`` leads from the page to the root of the site."""
+    bars = [
+        Bar(
+            name=row["solver"],
+            href=root + page_of("solvers", division.track, row["solver"]),
+            value=row["score_sum"] / row["instances"],
+            floor=row["certified_sum"] / row["instances"] if row["certified_instances"] else None,
+            words=points(row["score_sum"], 2),
+            title=f"{row['solver']}: {points(row['score_sum'], 2)} of {row['instances']} points, "
+            f"{points(row['certified_sum'], 2)} of them certified",
+            style=division.colours[row["solver"]],
+        )
+        for row in division.ranking[:most]
+    ]
+    axis = "mean score: best known cost / cost"
+    return charts.responsive(lambda width: charts.ranking(bars, width, axis), wide)

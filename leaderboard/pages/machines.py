@@ -1,0 +1,54 @@
+"""The machines, limits and backends behind the runs of a site."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+
+import polars as pl
+
+from leaderboard.pages.site import Site
+from leaderboard.pages.tracks import Row, grouped
+from leaderboard.text import held
+
+
+def machines(site: Site) -> list[Row]:
+    """A row per campaign and machine that runs of these tables come from."""
+    hosts = site.tables.hosts.filter(pl.col("runs") > 0)
+    campaigns = site.tables.campaigns.rename({"id": "campaign"}).drop("runs")
+    runs = grouped(site.runs, "campaign", "host")
+    joined = hosts.join(campaigns, on="campaign", maintain_order="left").iter_rows(named=True)
+    return [
+        row
+        | {"took_s": _seconds_between(row["started"], row["ended"])}
+        | {"ways": ways(runs[row["campaign"], row["name"]])}
+        for row in joined
+    ]
+
+
+def limits(site: Site) -> dict[str, Row]:
+    """Limits of the runs, by track."""
+    of_track = site.tables.runs.group_by("track", maintain_order=True).agg(
+        shortest=pl.col("timeout_s").min(),
+        longest=pl.col("timeout_s").max(),
+        cores=pl.col("cores").unique().sort(),
+        memory_mib=pl.col("memory_mib").unique().sort(),
+        seeds=pl.col("seed").n_unique(),
+    )
+    return {row["track"]: row for row in of_track.iter_rows(named=True)}
+
+
+def ways(runs: Iterable[Row]) -> list[Row]:
+    """A row per backend and enforcement of limits, with its number of runs; most runs first."""
+    counts = Counter((run["backend"], held(json.loads(run["enforced"] or "{}"))) for run in runs if run["backend"])
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [{"backend": backend, "words": words, "runs": number} for (backend, words), number in ordered]
+
+
+def _seconds_between(started: str, ended: str | None) -> float | None:
+    """Duration of a campaign; None if it was killed or is still running."""
+    if ended is None:
+        return None
+    return (datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds()

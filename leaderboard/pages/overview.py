@@ -1,0 +1,22 @@
+"""The overview: a panel per track, and the machines and limits of all runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from leaderboard import charts
+from leaderboard.pages.front import front
+from leaderboard.pages.machines import limits, machines
+from leaderboard.pages.site import Page, Site
+
+FEW_ROWS = 8  # at most, of a ranking chart
+
+
+def pages(site: Site) -> Iterator[Page]:
+    """Yield the first page of the site."""
+    panels = [
+        (track, [front(division, "", FEW_ROWS, charts.HALF) for division in track.divisions]) for track in site.tracks
+    ]
+    yield site.page(
+        "index.html", "index.html", panels=panels, machines=machines(site), limits=limits(site), runs=len(site.runs)
+    )

@@ -1,0 +1,61 @@
+"""The data that all pages of a site share, and the rendering of one page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from harness.results.ranking import Tables
+from leaderboard import text
+from leaderboard.pages.environment import environment
+from leaderboard.pages.tracks import tracks_of
+from leaderboard.report import Schedule, Split
+from leaderboard.text import page_of
+
+Page = tuple[str, str]  # path from the root of the site, and content
+
+
+class Site:
+    """The score tables as rows, the tracks, and the templates.
+
+    ``reproductions`` has the names and titles of those with pages in the site; ``asv`` is True if the site has pages of
+    asv; ``pictures`` has a drawing of a solution, or the reason why there is none, by checksum of the instance.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        reproductions: Mapping[str, str] | None = None,
+        pictures: Mapping[str, Split | Schedule | str] | None = None,
+        asv: bool = False,
+    ) -> None:
+        self.tables, self.pictures = tables, pictures or {}
+        self.reproductions = reproductions or {}
+        self.templates = environment()
+        best_first = [-pl.col(column).fill_null(-1.0) for column in ("score", "bound_score")]
+        self.runs = tables.runs.sort(
+            "track", "instance", pl.col("cost").is_null(), *best_first, "solver", "seed"
+        ).to_dicts()
+        self.by_cell = {(r["track"], r["solver"], r["checksum"]): r for r in tables.results.iter_rows(named=True)}
+        self.found, self.proved = tables.costs_over_time(), tables.bounds_over_time()
+        self.tracks = list(tracks_of(tables, self.runs))
+        self.templates.globals.update(
+            tracks=self.tracks,
+            menu={track.name: page_of("tracks", track.name) for track in self.tracks},
+            asv=asv,
+            made_from=_made_from(tables.runs),
+            solver_count=sum(len(track.solvers) for track in self.tracks),
+        )
+
+    def page(self, path: str, template: str, **content: Any) -> Page:
+        """Render a template as the page at a path."""
+        root = "../" * path.count("/")
+        return path, self.templates.get_template(template).render(root=root, path=path, **content)
+
+
+def _made_from(runs: pl.DataFrame) -> str:
+    """The sentence on the results that a page shows; after a killed build, pages may differ in this."""
+    last = max(runs["started"], default="")
+    return f"Made from {text.count(len(runs), 'run')}{f', the last of {last[:10]} {last[11:16]} UTC' if last else ''}."

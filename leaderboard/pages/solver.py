@@ -1,0 +1,56 @@
+"""The page of a solver or bound method: its places, its results, and its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from leaderboard import charts
+from leaderboard.charts import Bar
+from leaderboard.pages.machines import ways
+from leaderboard.pages.site import Page, Site
+from leaderboard.pages.tracks import Division, Row, Track, grouped
+from leaderboard.text import page_of, points
+
+MAX_BARS = 40  # at most, of the chart of its results
+
+
+def pages(site: Site) -> Iterator[Page]:
+    """Yield a page per solver and bound method."""
+    for track in site.tracks:
+        by_solver = grouped(track.runs, "solver")
+        for name, method in (track.solvers | track.methods).items():
+            content = _solver(site, track, method, by_solver[name])
+            yield site.page(page_of("solvers", track.name, name), "solver.html", **content)
+
+
+def _solver(site: Site, track: Track, method: Row, runs: Sequence[Row]) -> Row:
+    name = method["solver"]
+    cells = [(d, i, site.by_cell.get((track.name, name, i["checksum"]))) for d in track.divisions for i in d.instances]
+    bars = [_cell_bar(d, cell) for d, _, cell in cells if cell is not None and d.places(name)]
+    few = 0 < len(bars) <= MAX_BARS  # otherwise the table below suffices
+    axis = "lower bound / best known cost" if method["kind"] == "bound" else "best known cost / cost"
+    return {
+        "track": track,
+        "method": method,
+        "places": [(division, row) for division in track.divisions for row in division.places(name)],
+        "declined": [d for d in track.divisions if any(row["solver"] == name for row in d.declined)],
+        "runs": sorted(runs, key=lambda run: (run["instance"], run["seed"])),
+        "ways": ways(runs),
+        "chart": charts.responsive(lambda width: charts.ranking(bars, width, axis)) if few else None,
+        "contradictions": [c for c in track.contradictions if c["solver"] == name],
+        "absent": [instance["instance"] for _, instance, cell in cells if cell is None],
+    }
+
+
+def _cell_bar(division: Division, cell: Row) -> Bar:
+    bound = cell["kind"] == "bound"
+    value, floor = (cell["bound_score"], None) if bound else (cell["score"], cell["certified"])
+    return Bar(
+        name=cell["instance"],
+        href="../../" + page_of("instances", division.track, cell["instance"]),
+        value=value,
+        floor=floor,
+        words=points(value),
+        title=f"{cell['instance']}: {points(value)}" + (f", certified {points(floor)}" if floor else ""),
+        style=division.colours.get(cell["solver"], "s0"),
+    )

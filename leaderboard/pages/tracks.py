@@ -1,0 +1,170 @@
+"""The tracks and divisions of a site, with the rows of the score tables that belong to each."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+from harness.results.ranking import Tables
+from leaderboard import charts
+
+DECLINED = "declined"  # status of a run whose method does not take the instance
+
+Row = dict[str, Any]
+
+
+def grouped(rows: Iterable[Row], *keys: str) -> dict[Any, list[Row]]:
+    """Group rows by the value of one column, or of several, in their order; unknown keys have no rows."""
+    groups: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[itemgetter(*keys)(row)].append(row)
+    return groups
+
+
+@dataclass(frozen=True)
+class Division:
+    """A division of a track, ranked together; the lists hold rows of the tables of the same names.
+
+    ``name`` is empty in a track without modes. ``ranking`` has the solvers; ``methods`` has the bound methods and the
+    solvers that report bounds.
+    """
+
+    track: str
+    name: str
+    ranking: Sequence[Row]
+    methods: Sequence[Row]
+    declined: Sequence[Row]
+    instances: Sequence[Row]
+    runs: Sequence[Row]
+    published: Sequence[Row]
+    colours: Mapping[str, str]
+
+    @property
+    def anchor(self) -> str:
+        """The anchor of the division on the track's page."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower())
+
+    @property
+    def end(self) -> str:
+        """The suffix of anchors in the division's part of the page."""
+        return f"-{self.anchor}" if self.name else ""
+
+    @property
+    def size(self) -> int:
+        """The number of instances."""
+        return len(self.instances)
+
+    @property
+    def proven(self) -> int:
+        """The number of instances whose best known cost is proven optimal."""
+        return sum(row["proven"] for row in self.instances)
+
+    def refusals(self) -> list[Row]:
+        """One row per method and reason for declining, with the numbers of instances and runs."""
+        groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for run in self.runs:
+            if run["status"] == DECLINED:
+                groups[run["solver"], run["reason"]].append(run["checksum"])
+        own = {"track": self.track, "division": self}
+        return [
+            own | {"solver": solver, "reason": reason, "instances": len(set(declined)), "runs": len(declined)}
+            for (solver, reason), declined in sorted(groups.items())
+        ]
+
+    def places(self, method: str) -> list[Row]:
+        """The row of a solver or bound method if it is ranked here; for a solver, not the row of its bounds."""
+        return [row for row in (*self.ranking, *self.methods) if row["solver"] == method][:1]
+
+
+@dataclass(frozen=True)
+class Track:
+    """Data that the pages of one track share: its divisions, and rows of the tables of the same names."""
+
+    name: str
+    about: str
+    divisions: Sequence[Division]
+    instances: Sequence[Row]
+    runs: Sequence[Row]
+    notes: Sequence[Row]
+    contradictions: Sequence[Row]
+
+    @property
+    def named(self) -> bool:
+        """True if the track has modes."""
+        return any(division.name for division in self.divisions)
+
+    @property
+    def solvers(self) -> dict[str, Row]:
+        """Facts about each solver, by its name."""
+        return self._methods("solver")
+
+    @property
+    def methods(self) -> dict[str, Row]:
+        """Facts about each bound method, by its name."""
+        return self._methods("bound")
+
+    def _methods(self, kind: str) -> dict[str, Row]:
+        rows = (row for d in self.divisions for row in (*d.methods, *d.ranking, *d.declined) if row["kind"] == kind)
+        return {row["solver"]: row for row in rows}
+
+    @property
+    def failed(self) -> list[Row]:
+        """Runs that failed; a declined run is no failure."""
+        return [run for run in self.runs if run["status"] not in ("ok", DECLINED)]
+
+    @property
+    def refused(self) -> int:
+        """The number of declined runs."""
+        return sum(run["status"] == DECLINED for run in self.runs)
+
+    @property
+    def size(self) -> int:
+        """The number of instances."""
+        return len(self.instances)
+
+    @property
+    def proven(self) -> int:
+        """The number of instances whose best known cost is proven optimal."""
+        return sum(division.proven for division in self.divisions)
+
+
+def tracks_of(tables: Tables, runs: Sequence[Row]) -> Iterator[Track]:
+    """Yield the tracks of score tables; ``runs`` has the rows of the table of runs in the order of the pages."""
+    names = ("solvers", "bounds", "declined", "instances", "published", "notes", "contradictions")
+    parts = {name: grouped(getattr(tables, name).iter_rows(named=True), "track") for name in names}
+    parts["runs"] = grouped(runs, "track")
+    for name, about in tables.tracks.items():
+        own = {part: rows[name] for part, rows in parts.items()}
+        of_all = (own[part] for part in ("instances", "runs", "notes", "contradictions"))
+        yield Track(name, about, _divisions(name, tables.divisions[name], own), *of_all)
+
+
+def _divisions(track: str, names: Sequence[str], rows: Mapping[str, Sequence[Row]]) -> list[Division]:
+    same = ("declined", "instances", "runs", "published")
+    parts = {"ranking": "solvers", "methods": "bounds", **{part: part for part in same}}
+    lists = {field: grouped(rows[part], "division") for field, part in parts.items()}
+    return [
+        Division(track, name, colours=colours, **{field: of[name] for field, of in lists.items()})
+        for name, colours in zip(names, colours_of([lists["ranking"][name] for name in names]), strict=True)
+    ]
+
+
+def colours_of(rankings: Iterable[Sequence[Row]]) -> list[dict[str, str]]:
+    """Colour classes of the first solvers of each ranking; a solver keeps its earlier colour if possible."""
+    known: dict[str, int] = {}
+    colours = []
+    for ranking in rankings:
+        first = [row["solver"] for row in ranking[: charts.COLOURS]]
+        own: dict[str, int] = {}
+        for name in first:
+            if name in known and known[name] not in own.values():
+                own[name] = known[name]
+        free = iter([colour for colour in range(1, charts.COLOURS + 1) if colour not in own.values()])
+        own |= {name: next(free) for name in first if name not in own}
+        known = own | known
+        colours.append({row["solver"]: f"s{own.get(row['solver'], 0)}" for row in ranking})
+    return colours
