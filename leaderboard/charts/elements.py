@@ -1,0 +1,43 @@
+"""Elements of SVG, and charts drawn for wide and for narrow screens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from markupsafe import Markup, escape
+
+from leaderboard.text import printable
+
+WIDE, HALF, NARROW = 1000, 544, 340  # full page width, one of two columns, a phone
+COLOURS = 6  # classes s1..s6 of the style sheet; s0 is the neutral one for all others
+
+
+def tag(name: str, *content: str, **attributes: object) -> Markup:
+    """An element; underscores in names become dashes, ``class_`` is class, floats get one decimal, None is left out."""
+    words = [name]
+    for key, value in attributes.items():
+        if value is not None:
+            text = f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
+            words.append(f'{key.rstrip("_").replace("_", "-")}="{escape(text)}"')
+    inner = Markup("").join(content)
+    return Markup(f"<{' '.join(words)}>{inner}</{name}>") if content else Markup(f"<{' '.join(words)}/>")
+
+
+def text(words: str, x: float, y: float, **attributes: object) -> Markup:
+    """A text element at a position."""
+    return tag("text", escape(printable(words)), x=x, y=y, **attributes)
+
+
+def tooltip(words: str) -> Markup:
+    """Tooltip of the element whose first child this is."""
+    return tag("title", escape(printable(words)))
+
+
+def svg(width: int, height: float, label: str, parts: Iterable[Markup]) -> Markup:
+    box = f"0 0 {width} {height:g}"
+    return tag("svg", *parts, viewBox=box, width=width, height=f"{height:g}", role="img", aria_label=label)
+
+
+def responsive(draw: Callable[[int], Markup], wide: int = WIDE) -> Markup:
+    """A chart drawn for wide and for narrow screens."""
+    return tag("div", draw(wide), class_="wide") + tag("div", draw(NARROW), class_="narrow")
