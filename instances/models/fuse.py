@@ -171,7 +171,7 @@ class _Fusion:
         return not cheap(operator), operator.flops, moved
 
     def _read(self, index: int, aligned: Aligned) -> Iterator[Access]:
-        """What a member reads from outside the group, along the loops of the heaviest member."""
+        """The reads of a member from outside the group, along the loops of the heaviest member."""
         for access in self.old.operators[index].reads:
             producer = self.old.tensors[access.tensor].producer
             if producer is None or self.group_of[producer] != self.group_of[index]:

@@ -29,6 +29,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+Shape = tuple[int, ...]
+Dims = tuple[str | None, ...]  # the loop over each dimension of a tensor
+
 #: Bits of one number, by the data type's name as NumPy and ml_dtypes spell it.
 BITS: Mapping[str, int] = {
     **dict.fromkeys(("int2", "uint2"), 2),
@@ -208,3 +211,41 @@ class Model:
             for producer in dict.fromkeys(producers):
                 if producer is not None:
                     yield producer, consumer
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Loops of an operator; the fields are those of `Operator`, except for these.
+
+    ``reads``    for every input, the loop over each dimension; None for one whose numbers cost nothing to read
+    ``writes``   the same of every output; None for one that nobody reads
+    ``numbers``  for inputs of which only a part is read, how many numbers that is
+    """
+
+    loops: Mapping[str, int]
+    reads: Sequence[Dims | None]
+    writes: Sequence[Dims | None]
+    flops: int = 0
+    multiply_adds: int = 0
+    whole: frozenset[str] = frozenset()
+    numbers: Mapping[int, int] = field(default_factory=dict)
+    view: bool = False
+    known: bool = True
+
+    def append(
+        self, model: Model, name: str, kind: str, reads: Sequence[Access], writes: Sequence[Access], **labels: object
+    ) -> int:
+        """Append the operator to a model, with its accesses to the model's tensors; return its index."""
+        return model.operator(
+            name,
+            kind,
+            reads,
+            writes,
+            self.loops,
+            flops=self.flops,
+            multiply_adds=self.multiply_adds,
+            whole=self.whole,
+            view=self.view,
+            known=self.known,
+            **labels,
+        )

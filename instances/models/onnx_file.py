@@ -22,8 +22,8 @@ from typing import Any
 
 from instances.errors import InputError
 from instances.files.jsonfile import collector_paused, read_bytes
-from instances.models.model import Access, Model
-from instances.models.onnx_graph.call import Call, Dims, Nest, Unfit
+from instances.models.model import Access, Dims, Model, Nest
+from instances.models.onnx_graph.call import Call, Unfit
 from instances.models.onnx_graph.constants import Constants
 from instances.models.onnx_graph.load import load
 from instances.models.onnx_graph.loops import nest_of
@@ -158,18 +158,7 @@ class _Reader:
             for value, dims in zip(outputs, nest.writes, strict=False)
             if value and dims is not None
         ]
-        self.model.operator(
-            name,
-            node.op_type,
-            reads,
-            writes,
-            nest.loops,
-            flops=nest.flops,
-            multiply_adds=nest.multiply_adds,
-            whole=nest.whole,
-            view=nest.view,
-            known=nest.known,
-        )
+        nest.append(self.model, name, node.op_type, reads, writes)
 
     def _nest(self, node: Any, outputs: Sequence[str], place: str) -> Nest:
         """The loops of a node; equal nodes share them."""
@@ -208,7 +197,7 @@ class _Reader:
                 yield dims
 
     def _folded(self, node: Any, inputs: list[str]) -> bool:
-        """Whether a node's outputs are constants, in which case they are noted."""
+        """Note the outputs of a node as constants if its inputs are; return True if so."""
         if node.op_type in _SHAPES and inputs:
             self._fold_shape(node)
             return True

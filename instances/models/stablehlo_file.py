@@ -32,9 +32,9 @@ from typing import Any
 
 from instances.errors import InputError
 from instances.files.jsonfile import collector_paused, read_bytes
-from instances.models.model import BITS, Access, Model
+from instances.models.model import BITS, Access, Dims, Model, Nest, Shape
 from instances.models.stablehlo import scopes
-from instances.models.stablehlo.loops import RULES, Nest, Operation, Shape, nest_of
+from instances.models.stablehlo.loops import RULES, Operation, nest_of
 from instances.models.stablehlo.module import parse
 
 LARGEST = 1 << 30  # bytes of a file
@@ -366,7 +366,7 @@ class _Reader:
         name = self._unique("/".join(scopes.parts(inner.name)))
         written: list[_Value | None] = []
         writes = list[Access]()
-        dims_ahead = iter(nest.writes)
+        dims_ahead = (dims for dims in nest.writes if dims is not None)
         for number, out in enumerate(outs):
             if out is None:
                 written.append(None)
@@ -377,25 +377,22 @@ class _Reader:
         layer, role = scopes.layer(inner.name)
         role = f"{role}/{kind}{'/backward' if scopes.is_backward(inner.name) else ''}"
         self._alike[layer, role] += 1
-        self.model.operator(
+        nest.append(
+            self.model,
             name,
             kind,
             reads,
             writes,
-            nest.loops,
-            flops=nest.flops,
-            multiply_adds=nest.multiply_adds,
-            whole=nest.whole,
-            view=nest.view,
-            known=nest.known,
             layer=layer,
             role=f"{role}#{self._alike[layer, role]}",
         )
         self._keys.append((inner.name, inner.lines))
         return written
 
-    def _access(self, value: _Value, dims: Sequence[str | None], numbers: int | None) -> Access | None:
+    def _access(self, value: _Value, dims: Dims | None, numbers: int | None) -> Access | None:
         """A use of the tensor behind a value; None if it costs nothing."""
+        if dims is None:
+            return None
         if isinstance(value, _Constant):
             if not value.dense:
                 return None

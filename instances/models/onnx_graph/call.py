@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-Shape = tuple[int, ...]
-Dims = tuple[str | None, ...]
+from instances.models.model import Dims, Nest, Shape
 
 
 class Unfit(ValueError):
@@ -73,26 +72,6 @@ class Call:
         if not all(-rank <= axis < rank for axis in found):
             raise Unfit(f"expected axes between {-rank} and {rank - 1}, found {found}")
         return [int(axis) % rank for axis in found]
-
-
-@dataclass(frozen=True, slots=True)
-class Nest:
-    """Loops of a node, as `instances.models.model.Operator` has them.
-
-    ``reads``    for every input, the loop over each dimension; None for one whose numbers cost nothing to read
-    ``writes``   the same of every output
-    ``numbers``  for inputs of which only a part is read, how many numbers that is
-    """
-
-    loops: Mapping[str, int]
-    reads: Sequence[Dims | None]
-    writes: Sequence[Dims | None]
-    flops: int = 0
-    multiply_adds: int = 0
-    whole: frozenset[str] = frozenset()
-    numbers: Mapping[int, int] = field(default_factory=dict)
-    view: bool = False
-    known: bool = True
 
 
 def names(prefix: str, shape: Sequence[int]) -> tuple[str, ...]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
-from instances.models.onnx_graph.call import Call, Dims, Nest, Unfit, count, everything, loops_of
+from instances.models.model import Dims, Nest, Shape
+from instances.models.onnx_graph.call import Call, Unfit, count, everything, loops_of
 from instances.models.reshape import reshaped
 
 
@@ -132,11 +134,15 @@ def gather_elements(call: Call) -> Nest:
     table, indices = call.shape(0), call.shape(1)
     axis = call.axis(0, len(table))
     loops = loops_of(indices)
-    read = tuple(
-        dim if i != axis and a == b else None for i, (dim, a, b) in enumerate(zip(loops, table, indices, strict=True))
-    )
+    read = _common(loops, table, indices, axis)
     numbers = {0: min(count(table), count(indices))}
     return Nest(loops, [read, tuple(loops)], [tuple(loops)], whole=frozenset({f"d{axis}"}), numbers=numbers)
+
+
+def _common(loops: Iterable[str], a: Shape, b: Shape, axis: int) -> Dims:
+    """The loops over dimensions of equal length, except along an axis."""
+    dims = enumerate(zip(loops, a, b, strict=True))
+    return tuple(dim if i != axis and x == y else None for i, (dim, x, y) in dims)
 
 
 def gather_blocks(call: Call) -> Nest:
@@ -156,9 +162,7 @@ def scatter_elements(call: Call) -> Nest:
     table, updates = call.shape(0), call.shape(2)
     axis = call.axis(0, len(table))
     loops = loops_of(table)
-    read = tuple(
-        dim if i != axis and a == b else None for i, (dim, a, b) in enumerate(zip(loops, table, updates, strict=True))
-    )
+    read = _common(loops, table, updates, axis)
     return Nest(loops, [tuple(loops), read, read], [tuple(loops)], _combined(call), whole=frozenset({f"d{axis}"}))
 
 

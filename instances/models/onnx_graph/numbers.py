@@ -5,17 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from instances.models.onnx_graph.call import (
-    Call,
-    Dims,
-    Nest,
-    Shape,
-    count,
-    everything,
-    loops_of,
-    names,
-    over,
-)
+from instances.models.model import Dims, Nest, Shape
+from instances.models.onnx_graph.call import Call, count, everything, loops_of, names, over
 
 _VARIADIC = {"Sum", "Max", "Min", "Mean"}
 

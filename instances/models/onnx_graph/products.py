@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from instances.models.onnx_graph.call import Call, Dims, Nest, Unfit, count, everything, loops_of, names, over
+from instances.models.model import Dims, Nest
+from instances.models.onnx_graph.call import Call, Unfit, count, everything, loops_of, names, over
 
 
 def matmul(call: Call) -> Nest:

@@ -24,10 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from instances.models.model import Dims, Nest, Shape
 from instances.models.reshape import reshaped
-
-Dims = tuple[str | None, ...]
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -55,24 +53,6 @@ class Operation:
     def integer(self, name: str, default: int = 1) -> int:
         """The value of an integer attribute."""
         return int(self.attributes[name].value) if name in self.attributes else default
-
-
-@dataclass(frozen=True)
-class Nest:
-    """Loops of an operation; ``reads`` and ``writes`` name the loop over each dimension, as `Access.dims` does.
-
-    ``numbers`` gives, for operands of which only a part is read, how many numbers that is.
-    """
-
-    loops: Mapping[str, int]
-    reads: Sequence[Dims]
-    writes: Sequence[Dims]
-    flops: int = 0
-    multiply_adds: int = 0
-    whole: frozenset[str] = frozenset()
-    numbers: Mapping[int, int] = field(default_factory=dict)
-    view: bool = False
-    known: bool = True
 
 
 #: Arithmetic of one operation per result.
