@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 from instances import InputError
@@ -121,7 +122,7 @@ def require_schema(connection: sqlite3.Connection, path: Path, *, create: bool =
         with connection:
             connection.execute("BEGIN EXCLUSIVE")
             if _version(connection) == 0:  # another process may have created it meanwhile
-                for statement in SCHEMA.split(";\n"):  # `executescript` would end the transaction
+                for statement in statements(SCHEMA):  # `executescript` would end the transaction
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version={VERSION}")
     found = _version(connection)
@@ -129,6 +130,16 @@ def require_schema(connection: sqlite3.Connection, path: Path, *, create: bool =
         raise InputError(path, "", "expected a database with the results of `shardmark run`, found one without any")
     if found != VERSION:
         raise InputError(path, "user_version", f"expected schema {VERSION}, found {found}: use another results folder")
+
+
+def statements(script: str) -> Iterator[str]:
+    """Split an SQL script; every statement ends with its line, and a comment may hold any character."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
 
 
 def _version(connection: sqlite3.Connection) -> int:

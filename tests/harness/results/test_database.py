@@ -16,6 +16,7 @@ import pytest
 from harness.results.database import FILE_NAME, Store
 from harness.results.ranking import tables
 from harness.results.records import Bound, Incumbent, Record
+from harness.results.schema import statements
 from instances import InputError
 
 MORNING, NOON, EVENING = (f"2025-11-21T{hour}:00:00+00:00" for hour in ("06", "12", "18"))
@@ -282,3 +283,9 @@ def test_a_database_without_a_schema_is_not_read(tmp_path, statement):
     (tmp_path / FILE_NAME).touch()
     with pytest.raises(InputError, match="found one without any"):
         Store.open(tmp_path)
+
+
+def test_a_comment_in_the_schema_may_end_in_a_semicolon():
+    script = "CREATE TABLE a ( -- one;\n  b TEXT -- ;\n);\nCREATE INDEX i ON a (b);\n"
+    assert "".join(statements(script)) == script
+    assert len(list(statements(script))) == 2
