@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 FORMAT = "shardmark/plan/1"
 PLAN, PAGE, INSTANCE = "plan.json", "plan.html", "instance.json"
+STAGES, SPECS, ANNOTATED = "stages", "specs.json", "annotated.onnx"  # what --export writes
+EARLIER = (PAGE, INSTANCE, STAGES, SPECS, ANNOTATED, "annotated.data")  # files removed with a plan
 KEYS = (
     *("format", "model", "devices", "costs", "track", "instance", "solution", "cost_us"),
     *("lower_bound_us", "bound_from", "gap", "parts", "assignment", "specs", "options"),
@@ -79,7 +81,7 @@ def require_folder(folder: Path) -> None:
 
 @contextmanager
 def staged(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder, whose files move to ``folder`` if the block ends without an error, ``plan.json`` last.
+    """Yield a temporary folder, whose files replace those of an earlier plan in ``folder``, ``plan.json`` last.
 
     After an error or an interrupt in the block nothing has changed. InputError as `require_folder` says.
     """
@@ -91,21 +93,17 @@ def staged(folder: Path) -> Iterator[Path]:
             raise InputError(folder, "", "expected a folder that is empty or holds an earlier plan")
         with tempfile.TemporaryDirectory(dir=folder, prefix=".plan.") as temporary:
             yield Path(temporary)
-            for path in sorted(Path(temporary).iterdir(), key=lambda path: path.name == PLAN):
-                _move(path, folder / path.name, Path(temporary))
+            made = sorted(os.listdir(temporary), key=lambda name: name == PLAN)
+            for name in names.intersection(EARLIER) if made else ():
+                os.rename(folder / name, Path(temporary, f".{name}"))
+            for name in made:
+                os.replace(Path(temporary, name), folder / name)
     except OSError as error:
         raise InputError(folder, "", f"expected a folder that can be written ({error.strerror})") from None
     finally:
         for path in missing:
             with suppress(OSError):  # unless it holds the plan
                 path.rmdir()
-
-
-def _move(path: Path, target: Path, temporary: Path) -> None:
-    """Move a file or folder in the place of an earlier one."""
-    if target.is_dir():
-        os.rename(target, temporary / f".{target.name}")
-    os.replace(path, target)
 
 
 def save(plan: Plan, folder: Path) -> Path:
@@ -144,7 +142,7 @@ def _entries(value: Any, kind: type | tuple[type, ...]) -> bool:
     return isinstance(value, dict) and all(isinstance(x, kind) and not isinstance(x, bool) for x in value.values())
 
 
-#: Whether the keys of ``plan.json`` that are read again are as they were written.
+#: Checks of the keys of ``plan.json`` that are read again: True for a value as it was written.
 _SOUND: dict[str, Callable[[dict[str, Any]], bool]] = {
     "model": lambda plan: (
         _entries(plan["model"], (str, int)) and all(type(plan["model"].get(x)) is str for x in ("file", "sha256"))

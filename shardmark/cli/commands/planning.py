@@ -173,18 +173,20 @@ def _write(found: Plan, options: argparse.Namespace) -> None:
 
 def _export(found: Plan, export: str | None, folder: Path) -> None:
     """Write the files that run."""
+    from shardmark.plans import saving
+
     if export == "stages":
         from shardmark.plans import stages
 
         stages.export_stages(
-            found.source, found.assignment, folder / "stages", dims=found.options["dims"], digest=found.digest
+            found.source, found.assignment, folder / saving.STAGES, dims=found.options["dims"], digest=found.digest
         )
     elif export == "specs":
-        write_json(folder / "specs.json", found.division.specs)
+        write_json(folder / saving.SPECS, found.division.specs)
     elif export == "annotated":
         from shardmark.plans import annotated
 
-        path, specs = folder / "annotated.onnx", found.division.specs
+        path, specs = folder / saving.ANNOTATED, found.division.specs
         annotated.export_annotated(found.source, found.assignment, path, specs=specs, digest=found.digest)
 
 

@@ -68,7 +68,13 @@ def test_what_is_saved_is_the_plan(plan, tmp_path):
 
 def test_a_plan_replaces_an_earlier_one_and_nothing_else(plan, tmp_path):
     plan.save(tmp_path)
+    own = set(tmp_path.iterdir())
+    for name in ("annotated.onnx", "annotated.data", "specs.json", "notes.txt"):
+        (tmp_path / name).write_text("of the earlier plan")
+    (tmp_path / "stages").mkdir()
+    (tmp_path / "stages" / "stages.json").write_text("{}")
     plan.save(tmp_path)
+    assert set(tmp_path.iterdir()) == own | {tmp_path / "notes.txt"}
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("mine")
     assert "is empty or holds an earlier plan" in refusal(plan.save, tmp_path / "other")
