@@ -119,7 +119,7 @@ def _manifest(folder: Path, model: str, assignment: Mapping[str, int]) -> dict[s
 
 
 def _sound(stage: Mapping[str, Any]) -> bool:
-    """Whether the values of a stage that are used are of their kinds, and its model is among its files."""
+    """True if the values of a stage that are used are of their kinds, and its model is among its files."""
     ports, hashes, operators = stage["outputs"], stage["sha256"], stage["operators"]
     return (
         type(stage["stage"]) is int
@@ -143,7 +143,7 @@ def _whole(model: Any, names: Sequence[str], path: Path) -> Session:
 
 
 def _timed(folder: Path, stage: Mapping[str, Any], tensors: Mapping[str, Array]) -> tuple[dict[str, Array], float]:
-    """What a stage returns, and its median time in seconds."""
+    """The outputs of a stage, and its median time in seconds."""
     path = folder / stage["file"]
     session = Session(load(path), path)
     outputs = session.run(tensors)

@@ -75,7 +75,7 @@ class Target(ABC):
 
     @property
     def basis(self) -> str:
-        """What else the cost of a split rests on, besides the operators' times."""
+        """The data, besides the operators' times, that the cost of a split rests on."""
         return f"links and memory of {self.device.name}"
 
     @property
