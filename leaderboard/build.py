@@ -19,6 +19,7 @@ from pathlib import Path
 
 from harness.results.ranking import Tables
 from instances import InputError
+from leaderboard.explore import indexes
 from leaderboard.pages import failures, instance, overview, scores, solver, track
 from leaderboard.pages import reproductions as list_of_reproductions
 from leaderboard.pages.site import Page, Site
@@ -46,6 +47,7 @@ WRITERS: tuple[Callable[[Site], Iterator[Page]], ...] = (
     track.pages,
     solver.pages,
     instance.pages,
+    indexes.pages,
 )
 
 File = tuple[str, str | bytes]  # path from the root of the site, and content
