@@ -95,7 +95,7 @@ def judge(job: Job, instance: Any, started: str, outcome: Outcome, co_runners: i
         cpu_s=outcome.cpu_s,
         peak_mib=max(outcome.peak_mib, sent.peak_mib),
         solution=sent.solution,
-        log=outcome.log,
+        log=sent.annotated(outcome.log),
         cpu_limit_s=limits.cpu_limit_s,
         processes=limits.processes,
         output_mib=limits.output_mib,

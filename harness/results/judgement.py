@@ -17,6 +17,8 @@ from harness.verify import Verdict, longest_solution, malformed, verify
 MOST_VALUES, MOST_VALUES_PER_NODE = 1 << 16, 16
 MOST_LISTS, MOST_LISTS_PER_NODE = 1000, 2
 SENTENCE = 500  # characters kept of a reason
+MOST_REMARKS = 10  # remarks on messages of a run, at most
+BEGINNING = 60  # bytes quoted of a message that cannot be read
 #: Statuses of runs that ended by a fault, not by a limit or by themselves.
 FAULTS = ("error", "crash", "import", "lost")
 
@@ -29,6 +31,7 @@ class Reports:
     ``claimed_cost``   least cost claimed for a solution, None if none    ``misclaim``      the first that was too low
     ``verified``       verdict on the best, see `harness.results.schema`   ``violation``     the rule it breaks, if any
     ``word``           the last message that says how it ends             ``fault``         first breach of the protocol
+    ``refused``        a sentence for each message that does not count, and each solution that is not feasible
     """
 
     def __init__(self, instance: Any, outcome: Outcome) -> None:
@@ -43,6 +46,7 @@ class Reports:
         self.verified, self.violation = "nothing", ""
         self.claimed_cost: int | float | None = None
         self.misclaim = self.fault = ""
+        self.refused: list[str] = []
         self.word: Message | None = None
         for arrival, payload in outcome.messages:
             self._read(arrival, payload)
@@ -57,6 +61,14 @@ class Reports:
     def peak_mib(self) -> float:
         """Peak memory that the solver's process measured itself: measurements from outside can miss a spike."""
         return self.word.value / 2**20 if self.word is not None and self.word.kind == "done" else 0.0
+
+    def annotated(self, log: str) -> str:
+        """Return the run's log followed by a line for each message that does not count, a limited number."""
+        remarks = self.refused[:MOST_REMARKS]
+        if more := len(self.refused) - len(remarks):
+            remarks.append(f"{more} more of the messages did not count")
+        end = "\n" if log and remarks and not log.endswith("\n") else ""
+        return log + end + "".join(f"(referee: {sentence(remark)})\n" for remark in remarks)
 
     def claimed(self, outcome: Outcome, external: bool) -> dict[str, Any]:
         """Return the claims of the run as they are stored."""
@@ -81,11 +93,12 @@ class Reports:
             (values_in(payload), self.most_values, "values"),
         ):
             if count > most:
-                return self._fail(f"sent a message of {count} {words}, a solution here has at most {most}")
+                fault = f"sent a message of {count} {words}, a solution here has at most {most}"
+                return self._refuse(arrival, fault, payload)
         try:
             message = decode(payload)
         except ProtocolError as error:
-            return self._fail(str(error))
+            return self._refuse(arrival, str(error), payload)
         if message.kind == "solution":
             self._judge(arrival, message)
         elif message.kind == "bound":
@@ -93,6 +106,12 @@ class Reports:
         else:  # later messages, from threads of the solver, take nothing back
             self.word = message
         return None
+
+    def _refuse(self, arrival: float, fault: str, payload: bytes) -> None:
+        """Record that a message cannot be read, and its beginning."""
+        self._fail(fault)
+        beginning = payload[:BEGINNING].decode(errors="replace") + "…" * (len(payload) > BEGINNING)
+        self.refused.append(f"the message at {arrival:.3f} s does not count: {fault}; it begins {beginning}")
 
     def _fail(self, fault: str) -> None:
         self.fault = self.fault or fault
@@ -106,6 +125,7 @@ class Reports:
             self.claimed_cost = claim if self.claimed_cost is None else min(claim, self.claimed_cost)
         if not verdict.feasible or cost is None:
             found = "malformed" if cost is None else "infeasible"
+            self.refused.append(f"the solution at {arrival:.3f} s is {found}: {verdict.violations[0]}")
             if self.verified in ("nothing", "malformed", found):
                 self.verified, self.violation = found, verdict.violations[0]
             return

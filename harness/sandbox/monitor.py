@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Protocol
 
 from harness.sandbox.contract import Cancelled, Limits, Outcome, Usage
-from harness.sandbox.external_answer import AnswerParser
+from harness.sandbox.external_output import OutputParser
 from harness.sandbox.protocol import FrameDecoder
 
 LOG_BYTES = 16 * 1024  # bytes of the log that are kept, those at its end
@@ -90,7 +90,7 @@ class Monitor:
         self.outcome = Outcome()
         self.frames = FrameDecoder()
         self.log = bytearray()
-        self.answer = AnswerParser(limits.timeout_s, self._take_log)
+        self.printed = OutputParser(limits.timeout_s, self._keep_message, self._take_log)
         self.latest: deque[tuple[float, bytes]] = deque(maxlen=KEPT_MESSAGES)
         self.left_out = self.received = 0
         self.output_limit = limits.output_mib * 2**20
@@ -102,7 +102,7 @@ class Monitor:
         self.selector = selectors.DefaultSelector()
         takers = {
             pipes.errors: self._take_log,
-            pipes.output: self.answer.feed if external else self._take_log,
+            pipes.output: self.printed.feed if external else self._take_log,
             pipes.messages: self._take_message,
         }
         for pipe, taker in takers.items():
@@ -233,13 +233,17 @@ class Monitor:
                 key.data(data, min(time.monotonic() - self.start, self.last_stamp))
 
     def _take_message(self, data: bytes, arrival: float) -> None:
-        payloads = self.frames.feed(data)
-        for payload in payloads if arrival <= self.limits.timeout_s else ():
-            if len(self.outcome.messages) < KEPT_MESSAGES:
-                self.outcome.messages.append((arrival, payload))
-            else:
-                self.left_out += len(self.latest) == KEPT_MESSAGES
-                self.latest.append((arrival, payload))
+        for payload in self.frames.feed(data):
+            self._keep_message(arrival, payload)
+
+    def _keep_message(self, arrival: float, payload: bytes) -> None:
+        if arrival > self.limits.timeout_s:
+            return
+        if len(self.outcome.messages) < KEPT_MESSAGES:
+            self.outcome.messages.append((arrival, payload))
+        else:
+            self.left_out += len(self.latest) == KEPT_MESSAGES
+            self.latest.append((arrival, payload))
 
     def _take_log(self, data: bytes, _: float = 0.0) -> None:
         self.log += data
@@ -248,13 +252,15 @@ class Monitor:
 
     def _complete(self) -> Outcome:
         outcome = self.outcome
-        if message := self.answer.close():
-            outcome.messages.append(message)
+        answer = self.printed.close()
         outcome.messages += self.latest
+        if answer:
+            outcome.messages.append(answer)
+            outcome.messages.sort(key=lambda message: message[0])  # it may have been printed before the last report
         if self.left_out:
             kept = f"the referee kept the first and the last {KEPT_MESSAGES} messages"
             self.log += f"\n({kept}, it dropped {self.left_out} between)\n".encode()
-        outcome.fault = self.frames.fault or self.answer.fault
+        outcome.fault = self.frames.fault or self.printed.fault
         outcome.log = self.log[-LOG_BYTES:].decode(errors="replace")
         return outcome
 

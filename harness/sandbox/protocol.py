@@ -7,6 +7,8 @@ the payload: a JSON list ``[kind, value]``, or ``["solution", value, cost]`` wit
 ``solution``  a solution of the track             ``declined``  text: why the solver does not take the instance
 ``bound``     a lower bound, a finite number      ``error``     text: the exception that ended the solver
 ``done``      the solver has returned; a number: the peak memory of its process in bytes
+
+An external program prints solutions and bounds as objects, see `harness.sandbox.external_output`.
 """
 
 from __future__ import annotations
@@ -63,6 +65,8 @@ def decode(payload: bytes) -> Message:
             content = json.loads(payload, parse_constant=_refuse)
     except (ValueError, RecursionError):
         raise ProtocolError("a message was not JSON that can be read") from None
+    if isinstance(content, dict):
+        content = _printed(content)
     match content:
         case ["solution", _] | ["solution", _, None] | ["declined" | "error", str()]:
             return Message(*content)
@@ -73,6 +77,15 @@ def decode(payload: bytes) -> Message:
         case ["bound", _]:
             raise ProtocolError("reported a bound that is no finite number")
     raise ProtocolError("a message was not one of " + ", ".join(KINDS))
+
+
+def _printed(report: dict[str, Any]) -> list[Any]:
+    """Return the message of a line that an external program printed."""
+    if report.keys() == {"bound"}:
+        return ["bound", report["bound"]]
+    if {"solution"} <= report.keys() <= {"solution", "cost"}:
+        return ["solution", report["solution"], report.get("cost")]
+    raise ProtocolError('a message was not an object with "solution" and maybe "cost", or with "bound" alone')
 
 
 def lists_in(payload: bytes) -> int:

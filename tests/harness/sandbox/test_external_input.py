@@ -104,7 +104,7 @@ def test_it_solves_a_file_of_the_contest(contest_solver, supervisor, mirror):
 def test_it_gets_the_plain_file_and_the_seconds_until_its_deadline(run):
     row = run('head -c 40 "$1" >&2; echo " argument 2: $2 of $#" >&2; echo "[0]"', problem=embedded("experts-8"))
     assert row.log.startswith('{"format":"shardmark/pipeline/1"')
-    assert row.log.rstrip().endswith("argument 2: 59.5 of 2")
+    assert "argument 2: 59.5 of 2" in row.log
 
 
 def test_options_of_the_track_are_in_the_file_that_it_gets(run):
@@ -200,6 +200,76 @@ def test_a_script_that_names_no_interpreter_is_a_crash_with_a_reason(tmp_path, c
     assert "Exec format error" in row.log + row.reason
 
 
+# ---------------------------------------------------------------- its reports
+
+
+@pytest.mark.parametrize(
+    ("script", "costs", "bounds"),
+    [
+        ("""echo '{"solution": [0,0,0,0]}'; echo '{"bound": 5}'; echo '{"solution": [0,0,1,1]}'""", [10, 6], [5]),
+        ("""echo '{"solution": [0,0,1,1], "cost": 6}'; echo '{"bound": 5.5}'; echo '[0,0,0,0]'""", [6, 10], [5.5]),
+        ("""echo '[0,0,0,0]'; echo '{"cost": 6.0, "solution": {"block": [0,0,1,1]}}'""", [10, 6], []),
+        ("""printf '{"solution": [0,0,1,1]}'""", [6], []),
+    ],
+)
+def test_solutions_and_bounds_count_as_they_are_printed(run, script, costs, bounds):
+    row = run(script)
+    assert (row.status, row.reason, row.cost, row.log) == ("ok", "", 6.0, "")
+    assert [found.cost for found in row.incumbents] == costs
+    assert [found.value for found in row.bounds] == bounds
+    assert row.lower_bound == max(bounds, default=None)
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "reason"),
+    [
+        ('{"solution": [0,0,', "error", 'not JSON that can be read; it begins {"solution": [0,0,'),
+        (
+            '{"solution": [0], "bound": 1}',
+            "error",
+            'not an object with "solution" and maybe "cost", or with "bound" alone',
+        ),
+        ('{"solution": [0,0,1,1], "time": 1}', "error", "not an object"),
+        ('{"bound": "6"}', "error", "reported a bound that is no finite number"),
+        ('{"bound": NaN}', "error", "not JSON that can be read"),
+        ('{"solution": [0,0,0,0], "cost": "low"}', "error", "claimed a cost that is no finite number"),
+        ('{"solution": 7}', "ok", "is malformed: solution: expected a list of 4 integers, found 7"),
+        ('{"solution": [0,1,0,1]}', "ok", "is infeasible: block: expected no cycle"),
+        ('{"solution": [0,0,0,0], "cost": 9}', "misclaim", ""),
+        ('{"bound": 7}', "contradiction", ""),
+    ],
+)
+def test_a_wrong_report_has_a_sentence_in_the_log_and_the_others_count(run, line, status, reason):
+    row = run(f"""echo '{{"solution": [0,0,1,1]}}'; echo '{line}'; echo '{{"bound": 5}}'""")
+    assert (row.status, row.cost) == (status, 6.0)
+    assert 5 in [bound.value for bound in row.bounds]
+    assert reason in row.log
+    assert row.log.count("(referee: ") == bool(reason)
+
+
+@pytest.mark.gate
+def test_a_report_cut_off_by_the_time_limit_is_left_out(run):
+    script = """echo '{"solution": [0,0,1,1]}'; printf '{"solution": [0,0'; sleep 3600"""
+    row = given_time(lambda limit: run(script, timeout=limit), lambda row: row.incumbents)
+    assert (row.status, row.cost, len(row.incumbents)) == ("timeout", 6.0, 1)
+    assert row.incumbents[0].time_s < row.timeout_s
+    assert row.log.endswith('it begins {"solution": [0,0)\n')
+
+
+@pytest.mark.gate
+def test_of_a_flood_of_reports_the_first_and_the_last_are_verified(run):
+    script = """yes '{"solution": [0,0,0,0]}' | head -n 100000; echo '{"solution": [0,0,1,1]}'; echo '[0,0,1,0]'"""
+    row = run(script, timeout=120.0)
+    assert (row.status, row.cost, len(row.incumbents)) == ("ok", 6.0, 1001)
+    assert "it dropped 99001 between" in row.log
+
+
+def test_a_flood_of_nonsense_has_few_sentences(run):
+    row = run("""yes '{"bound": low}' | head -n 1000; echo '{"solution": [0,0,1,1]}'""", timeout=120.0)
+    assert (row.status, row.cost, row.log.count("(referee: ")) == ("error", 6.0, 11)
+    assert row.log.endswith("(referee: 989 more of the messages did not count)\n")
+
+
 # ---------------------------------------------------------------- its end
 
 
@@ -255,7 +325,7 @@ def test_a_line_far_longer_than_any_solution_is_a_fault(run):
     assert "a solution here has at most" in row.reason
     row = run('printf "["; yes "0, " | head -n 3000000 | tr -d "\\n"; echo "0]"; echo "[0,0,1,1]"', timeout=120.0)
     assert (row.status, row.cost) == ("error", 6.0)
-    assert row.reason == "printed a line of more than 4 MiB, an answer has at most that"
+    assert row.reason == "printed a line of more than 4 MiB, a solution has at most that"
 
 
 def test_a_long_line_of_log_is_no_fault(run):

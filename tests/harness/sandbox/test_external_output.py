@@ -1,4 +1,4 @@
-"""The answer of a program: however its bytes arrive, the last line in time that is a list or object counts."""
+"""The output of a program: reports count as they come, and the last other line in time that is a list or object."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.sandbox import external_answer as answering
-from harness.sandbox.external_answer import LINE_BYTES, LINE_LISTS, AnswerParser
+from harness.sandbox import external_output as printing
+from harness.sandbox.external_output import LINE_BYTES, LINE_LISTS, OutputParser
 from harness.sandbox.protocol import Message
 
 OUTPUT = b'reading\n[0, 1]\n[oops]\n{"block": [0]}\nlog [1]\n[1],[2]\n  [2]\t\r\n[3, 4'
@@ -21,10 +21,10 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[a:b] for a, b in itertools.pairwise(at)]
 
 
-def told(*pieces: tuple[bytes, float]) -> tuple[AnswerParser, object, bytes]:
+def told(*pieces: tuple[bytes, float]) -> tuple[OutputParser, object, bytes]:
     """Feed pieces to a parser; return it, the answer it found, and the log it passed on."""
     log = bytearray()
-    answer = AnswerParser(10.0, log.extend)
+    answer = OutputParser(10.0, lambda *_: None, log.extend)
     for piece, arrival in pieces:
         answer.feed(piece, arrival)
     message = answer.close()
@@ -51,6 +51,38 @@ def test_output_that_is_not_json_is_log(line):
     assert log == line + b"\n"
 
 
+REPORTS = [
+    b'{"solution":[0]}',
+    b'  { "solution" : {"block": [0]} , "cost": 3 }\r',
+    b'{"cost": 3, "solution": [0]}',
+    b'{"bound": 2.5}',
+    b'{"bound": 2.5',  # whether it can be read is for the referee to say
+    b'{"solution": no list at all}',
+]
+OTHERS = [
+    b'{"cost": 3}',
+    b'{"cost": 3, "time": 1, "solution": [0]}',
+    b'["solution", [0]]',
+    b'{"block": [0], "bound": 1}',
+]
+
+
+@given(st.lists(st.integers(min_value=0), max_size=20))
+def test_every_line_that_begins_as_a_report_does_is_one(places):
+    reports: list[tuple[float, bytes]] = []
+    log = bytearray()
+    parser = OutputParser(10.0, lambda *report: reports.append(report), log.extend)
+    lines = [line for pair in zip(REPORTS, [*OTHERS, b"x", b"y"], strict=True) for line in pair]
+    for number, piece in enumerate(cut(b"\n".join(lines), places)):
+        parser.feed(piece, number / 10)
+    answer = parser.close()
+    assert answer is not None
+    assert answer[1] == b'["solution",{"block": [0], "bound": 1}]'
+    assert [line for _, line in reports] == [line.strip() for line in REPORTS]
+    assert [arrival for arrival, _ in reports] == sorted(arrival for arrival, _ in reports)
+    assert log == b"x\ny"
+
+
 def test_a_line_that_is_too_long_is_log_and_a_fault_if_it_looks_like_an_answer():
     long = b"," * LINE_BYTES
     answer, message, log = told((b"[1]\nx" + long, 1.0), (b"]\n[2]\n", 2.0))
@@ -58,13 +90,13 @@ def test_a_line_that_is_too_long_is_log_and_a_fault_if_it_looks_like_an_answer()
     assert log == b"x" + long + b"]\n"
     answer, message, _ = told((b"[1]\n[" + long, 1.0), (b"]\n", 2.0))
     assert message == (1.0, ["solution", [1]])
-    assert answer.fault == "printed a line of more than 4 MiB, an answer has at most that"
+    assert answer.fault == "printed a line of more than 4 MiB, a solution has at most that"
 
 
 def test_a_line_of_too_many_lists_is_log_and_a_fault(monkeypatch):
     """A line of 4 MiB with a million lists kept the monitor from its clock for seconds."""
     line = b"[" + b"[]," * LINE_LISTS + b"0]"
-    monkeypatch.setattr(answering, "decode", lambda message: Message("solution", 0) if line not in message else 1 / 0)
+    monkeypatch.setattr(printing, "decode", lambda message: Message("solution", 0) if line not in message else 1 / 0)
     answer, message, log = told((b"[1]\n" + line + b"\n", 1.0))
     assert (message, log) == ((1.0, ["solution", [1]]), line + b"\n")
     assert answer.fault == "printed a line of more than 131072 lists, an answer has at most that"

@@ -1,23 +1,33 @@
-"""The answer in the output of an external program: the last line that is a JSON list or object."""
+"""The standard output of an external program: a line per solution or bound as it is found, and the contest's answer.
+
+A line is a report if it is a JSON object that begins with the key "solution" or "bound": ``{"solution": [0, 2, 1]}``,
+``{"solution": [0, 2, 1], "cost": 17}`` (the cost that the program claims, which may also come first) or
+``{"bound": 12.5}``. The answer is the last other line that is a JSON list or object. All other lines are log.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from harness.sandbox.protocol import ProtocolError, decode, lists_in
 
-LINE_BYTES = 4 << 20  # largest answer in bytes: parsing a longer line would keep the monitor from its clock
+LINE_BYTES = 4 << 20  # largest report or answer in bytes: parsing a longer line would keep the monitor from its clock
 LINE_LISTS = 1 << 17  # largest number of lists and objects in an answer, for the same reason
+#: Beginning of a report. The monitor parses no report: a program may print any number, and most are never read.
+REPORT = re.compile(rb'\s*\{\s*(?:"cost"\s*:[^]["{},]*,\s*)?"(?:solution|bound)"\s*:')
 
 
-class AnswerParser:
-    """Splits a program's output into lines, keeps the last answer and passes all other lines on as log.
+class OutputParser:
+    """Splits a program's output into lines, passes on reports and log, and keeps the last answer.
 
-    Lines that arrive after ``timeout_s`` seconds do not count; ``log`` is called with the bytes of all other lines.
+    Lines that arrive after ``timeout_s`` seconds do not count. ``report`` is called with the arrival of each report, in
+    seconds since the start, and its JSON object; ``log`` with the bytes of all lines that are neither.
     """
 
-    def __init__(self, timeout_s: float, log: Callable[[bytes], None]) -> None:
+    def __init__(self, timeout_s: float, report: Callable[[float, bytes], None], log: Callable[[bytes], None]) -> None:
         self.timeout_s = timeout_s
+        self.report = report
         self.log = log
         self.fault: str | None = None
         self._message: tuple[float, bytes] | None = None
@@ -45,7 +55,7 @@ class AnswerParser:
         self._line += part
         if len(self._line) > LINE_BYTES or self._too_long:
             if self._line[:1] in (b"[", b"{") and not self._too_long:
-                self.fault = f"printed a line of more than {LINE_BYTES >> 20} MiB, an answer has at most that"
+                self.fault = f"printed a line of more than {LINE_BYTES >> 20} MiB, a solution has at most that"
             self._too_long = True
             self.log(bytes(self._line))
             self._line.clear()
@@ -54,6 +64,9 @@ class AnswerParser:
         line = bytes(self._line)
         self._line.clear()
         self._too_long = False
+        if REPORT.match(line):
+            self.report(self._arrival, line.strip())
+            return
         message = b'["solution",' + line.strip() + b"]"
         candidate = line.lstrip()[:1] in (b"[", b"{")
         if candidate and lists_in(line) > LINE_LISTS:
