@@ -28,6 +28,7 @@ from instances.files.columns import (
 )
 from instances.files.jsonfile import require_keys
 from instances.graph import Graph, OnGraph
+from instances.judged import Judged
 from instances.options import Option
 from instances.placement_as_pipeline import as_pipeline
 
@@ -37,7 +38,7 @@ RAGGED = True
 
 
 @dataclass(frozen=True, eq=False)
-class Instance(OnGraph):
+class Instance(Judged, OnGraph):
     """A model graph to be cut into at most ``stages`` blocks.
 
     ``graph``        n nodes, every node produces one tensor that all its successors consume

@@ -29,6 +29,7 @@ from instances.files.columns import (
 )
 from instances.files.jsonfile import require_keys
 from instances.graph import Graph, OnGraph
+from instances.judged import Judged
 from instances.options import Option, non_default, read_options, refuse_other_choices
 
 FORMAT = "shardmark/scheduling/1"
@@ -57,7 +58,7 @@ OPTIONS: Mapping[str, Option] = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Instance(OnGraph):
+class Instance(Judged, OnGraph):
     """A dataflow graph, and devices that run its vertices one at a time.
 
     ``graph``       n vertices, m edges; every edge carries its own tensor

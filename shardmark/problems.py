@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -13,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from harness.campaign.problems import Problem
-from harness.sandbox.protocol import plain
-from harness.verify import longest_solution
+from harness.verify import longest_solution, verify_reported
 from instances import InputError, catalog, save, track_module, tracks
-from instances.files.jsonfile import read_json
+from instances.files.jsonfile import plain_json, read_json
+from instances.judged import Judged
 
 if TYPE_CHECKING:
     from shardmark.outcomes import Cost, RunResult
+
+Judged.verdict = staticmethod(verify_reported)
 
 #: The problem of an instance in memory, and the SHA-256 of the file it was read from: runs read the same file.
 _origins: WeakKeyDictionary[Any, tuple[Problem, str]] = WeakKeyDictionary()
@@ -88,7 +89,4 @@ def solution_of(solution: Any, instance: Any) -> Any:
     """A solution as plain JSON, from a file or from values in memory."""
     if isinstance(solution, str | os.PathLike):
         return read_json(solution, longest_solution(instance))
-    try:
-        return json.loads(json.dumps(solution, default=plain, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError("solution", "", f"expected plain JSON or the path of a file ({error})") from None
+    return plain_json(solution, "solution", "plain JSON or the path of a file")

@@ -36,6 +36,7 @@ ALLOWED = {
         "harness.sandbox.contract",
         "harness.sandbox.memory",
         "harness.sandbox.protocol",
+        "harness.verify",
         "solvers.registry",
     },
     "harness.sandbox.contract": set(),

@@ -20,7 +20,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from instances.files.jsonfile import collector_paused
+from instances.files.jsonfile import collector_paused, plain
 
 MAGIC = b"SM"
 HEADER = struct.Struct(">2sII")
@@ -39,17 +39,6 @@ class Message:
 
 class ProtocolError(ValueError):
     """A frame or payload breaks the protocol; the text is a sentence about the solver's fault."""
-
-
-def plain(value: Any) -> Any:
-    """Return the JSON form of a NumPy array or scalar; TypeError for anything else that is not plain JSON."""
-    import numpy as np  # not at the top: the supervisor does not need it
-
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} is not plain JSON")
 
 
 def encode(kind: str, *values: Any) -> bytes:

@@ -20,8 +20,12 @@ from typing import Any, NoReturn
 from harness.sandbox.contract import Order
 from harness.sandbox.memory import OUT_OF_MEMORY, peak_bytes
 from harness.sandbox.protocol import encode
+from harness.verify import verify_reported
 from instances import InputError, load_hashed, track_module, tracks
+from instances.judged import Judged
 from solvers import registry
+
+Judged.verdict = staticmethod(verify_reported)
 
 
 class PipeRun(registry.Run):

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from instances.files.columns import describe
+from instances.files.jsonfile import plain_json
 
 #: Limit on the bytes of a solution as JSON: a constant and a number per node.
 LONGEST, LONGEST_PER_NODE = 1 << 20, 256
@@ -86,6 +87,11 @@ def misplaced(values: Any, choices: Sequence[int], meaning: str, place: str = "s
 def verify(instance: Any, solution: Any) -> Verdict:
     """Judge a solution (plain JSON) of any track against its instance."""
     return _module(instance.track).verify(instance, solution)
+
+
+def verify_reported(instance: Any, solution: Any) -> Verdict:
+    """Judge a solution as a solver reports it, which may hold NumPy arrays; InputError if it is not plain JSON."""
+    return verify(instance, plain_json(solution, "solution"))
 
 
 def has_parts(track: str) -> bool:

@@ -73,6 +73,25 @@ def decode(content: bytes, source: str | os.PathLike[str]) -> str:
         raise InputError(source, f"byte {error.start}", f"expected UTF-8 text{found}") from None
 
 
+def plain(value: Any) -> Any:
+    """Return the JSON form of a NumPy array or scalar; TypeError for anything else that is not plain JSON."""
+    import numpy as np  # not at the top: commands that read no instance need none
+
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is not plain JSON")
+
+
+def plain_json(value: Any, source: str, expected: str = "plain JSON") -> Any:
+    """Return a value, which may hold NumPy arrays, as it is read back from JSON; InputError if it has no such form."""
+    try:
+        return json.loads(json.dumps(value, default=plain, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(source, "", f"expected {expected} ({error})") from None
+
+
 def parse_json(text: str, source: str | os.PathLike[str], constant: Callable[[str], Any] | None = None) -> Any:
     """Parse ``text`` as JSON; raise InputError at the line and column where it stops being JSON.
 

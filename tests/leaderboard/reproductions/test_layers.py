@@ -11,8 +11,8 @@ import pytest
 
 from harness.verify import verify
 from instances import InputError
-from instances.layers import by_layers, without_cyclic_layers
 from instances.placement import Instance, parse, to_document
+from leaderboard.reproductions.placement._layers import by_layers, without_cyclic_layers
 from tests.support.placements import draw_instance
 
 

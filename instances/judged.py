@@ -1,0 +1,39 @@
+"""Cost and violations of a solution, asked of its instance; the referee provides them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from instances.errors import InputError
+
+
+class Judged:
+    """An instance that tells the cost of a solution and the rules that it breaks, as the referee does after a run.
+
+    Solutions are those that ``run.report`` takes. Each call computes everything from the definitions: it
+    checks results, and is too slow for the inner loop of a search. `shardmark.load` and the referee hand out instances
+    that can be asked; one read by `instances.load` alone cannot.
+    """
+
+    #: Returns the verdict on a solution; set by who hands instances out, as nothing here imports the referee.
+    verdict: ClassVar[Callable[[Any, Any], Any] | None] = None
+
+    def cost(self, solution: Any) -> int | float:
+        """Return the cost, also of a solution that breaks a rule: an exact int for `intraop`, else a float.
+
+        InputError if it is so malformed that it has none.
+        """
+        verdict = self._judge(solution)
+        if verdict.cost is None:
+            raise InputError("cost()", "", verdict.violations[0])
+        return verdict.cost
+
+    def violations(self, solution: Any) -> tuple[str, ...]:
+        """Return a sentence for each broken rule, with place and amount; empty if the solution is feasible."""
+        return self._judge(solution).violations
+
+    def _judge(self, solution: Any) -> Any:
+        if Judged.verdict is None:
+            raise RuntimeError("no verifier is loaded: read the instance with shardmark.load")
+        return Judged.verdict(self, solution)
