@@ -20,7 +20,7 @@ pytestmark = pytest.mark.gate
 
 ROOT = Path(__file__).resolve().parents[1]
 ONNX_MODELS = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-PACKAGES = ("harness", "instances", "leaderboard", "shardmark", "solvers")
+PACKAGES = ("harness", "instances", "leaderboard", "records", "shardmark", "solvers")
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from instances import InputError
-from shardmark.cli.commands import campaigns, files, one_run, planning, reports
+from shardmark.cli.commands import campaigns, files, one_run, planning, records, reports
 from shardmark.cli.output import drop_output, emit, open_streams, say
 from shardmark.cli.terminal import printable, unmarked
 
-COMMANDS = (*one_run.COMMANDS, *planning.COMMANDS, *campaigns.COMMANDS, *reports.COMMANDS, *files.COMMANDS)
+COMMANDS = (
+    *one_run.COMMANDS,
+    *planning.COMMANDS,
+    *campaigns.COMMANDS,
+    *reports.COMMANDS,
+    *records.COMMANDS,
+    *files.COMMANDS,
+)
 
 
 class Parser(argparse.ArgumentParser):

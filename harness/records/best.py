@@ -1,0 +1,97 @@
+"""The best known cost and bound of each instance of the catalog, beside the published ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+
+from harness.records.history import FOLDER, Improvement, locked, read
+from harness.results import claims
+from instances import catalog
+from instances.catalog import Entry
+
+
+@dataclass(frozen=True)
+class BestKnown:
+    """The record of an instance: its best verified solution, its greatest bound, and how they improved."""
+
+    entry: Entry
+    history: Sequence[Improvement]
+
+    @cached_property
+    def cost(self) -> Improvement | None:
+        """The least cost; of equal ones the first."""
+        costs = (line for line in self.history if line.kind == "cost")
+        return min(costs, key=lambda line: Fraction(line.value), default=None)
+
+    @cached_property
+    def bound(self) -> Improvement | None:
+        """The greatest bound; of equal ones the first."""
+        bounds = (line for line in self.history if line.kind == "bound")
+        return max(bounds, key=lambda line: Fraction(line.value), default=None)
+
+    @property
+    def checksum(self) -> str:
+        """Identity of the instance, content and options, that the record is about; empty without a record."""
+        return self.history[0].checksum if self.history else ""
+
+    @property
+    def contradictory(self) -> bool:
+        """True if the bound lies above the cost."""
+        cost, bound = self.cost, self.bound
+        if cost is None or bound is None:
+            return False
+        return claims.contradicts(bound.number, cost.number, isinstance(cost.number, int))
+
+    @property
+    def status(self) -> str:
+        """Return "optimal" if our bound proves our cost, "open" if there is a cost, else "unknown"."""
+        if self.cost is None:
+            return "unknown"
+        bound = None if self.bound is None else self.bound.number
+        return "optimal" if claims.optimal(self.cost.number, bound) else "open"
+
+    @property
+    def gap(self) -> float | None:
+        """cost / bound - 1, 0 if proven; None without a cost or a positive bound."""
+        if self.cost is None or self.bound is None:
+            return None
+        return claims.gap(self.cost.number, self.bound.number)
+
+    @property
+    def over_published(self) -> float | None:
+        """cost / best published cost - 1, negative if ours is better; None if one is missing or the latter is 0."""
+        published = self.entry.published.get("best_cost")
+        if self.cost is None or published is None or Fraction(published) == 0:
+            return None
+        return claims.quotient(Fraction(self.cost.value) - Fraction(published), Fraction(published))
+
+
+def best_known(folder: Path = FOLDER) -> list[BestKnown]:
+    """Return the record of every instance, in the order of the catalog; those without one have no history."""
+    with locked(folder):
+        return unlocked(folder)
+
+
+def unlocked(folder: Path) -> list[BestKnown]:
+    """Return the same to a caller that has `locked` the folder."""
+    history = read(folder)
+    return [BestKnown(entry, tuple(history.get(entry.id, ()))) for entry in catalog.entries()]
+
+
+def chosen(
+    records: Sequence[BestKnown], track: str | None = None, suite: str | None = None, ids: Sequence[str] = ()
+) -> list[BestKnown]:
+    """Return the records of a track, of a suite and of some ids, where given; InputError for an unknown name."""
+    wanted = {catalog.find(name).id for name in ids}
+    members = None if suite is None else {entry.id for entry in catalog.suite(suite)}
+    return [
+        record
+        for record in records
+        if track in (None, record.entry.track)
+        and (members is None or record.entry.id in members)
+        and (not wanted or record.entry.id in wanted)
+    ]

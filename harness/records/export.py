@@ -1,0 +1,96 @@
+"""The records for other programs: CSV, JSON, and the lines of MIPLIB's .solu files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from harness.records.best import BestKnown
+from harness.records.history import Improvement
+from harness.records.solutions import name_of
+
+_RUN = ("method", "version", "seed", "timeout_s", "memory_mib", "cores", "wall_s", "machine", "date", "by")
+_PUBLISHED = ("best_cost", "best_cost_source", "lower_bound", "lower_bound_source")
+
+
+def as_csv(records: Sequence[BestKnown]) -> str:
+    """Return a row per instance; numbers are exact decimal text, and a missing value is an empty field."""
+    rows = [_flat(record) for record in records]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(_flat(records[0])) if records else [], lineterminator="\n")
+    if records:
+        writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _flat(record: BestKnown) -> dict[str, Any]:
+    return {
+        "track": record.entry.track,
+        "instance": record.entry.id,
+        "status": record.status,
+        "cost": record.cost.value if record.cost else None,
+        "bound": record.bound.value if record.bound else None,
+        "gap": record.gap,
+        **{f"published_{key}": record.entry.published.get(key) for key in _PUBLISHED},
+        **_run("cost", record.cost),
+        **_run("bound", record.bound),
+        "solution": name_of(record.cost) if record.cost else None,
+        "solution_sha256": record.cost.solution if record.cost else None,
+        "checksum": record.checksum or None,
+    }
+
+
+def _run(kind: str, improvement: Improvement | None) -> dict[str, Any]:
+    return {f"{kind}_{key}": getattr(improvement, key) if improvement else None for key in _RUN}
+
+
+def as_json(records: Sequence[BestKnown]) -> str:
+    """Return a list with an object per instance, its history included; values are exact decimal text."""
+    return json.dumps([_document(record) for record in records], indent=1, ensure_ascii=False) + "\n"
+
+
+def _document(record: BestKnown) -> dict[str, Any]:
+    return {
+        "track": record.entry.track,
+        "instance": record.entry.id,
+        "options": dict(record.entry.options),
+        "checksum": record.checksum or None,
+        "status": record.status,
+        "gap": record.gap,
+        "cost": _improvement(record.cost),
+        "bound": _improvement(record.bound),
+        "published": dict(record.entry.published),
+        "history": [_improvement(line) for line in record.history],
+    }
+
+
+def _improvement(improvement: Improvement | None) -> dict[str, Any] | None:
+    if improvement is None:
+        return None
+    shown = {key: value for key, value in asdict(improvement).items() if key not in ("instance", "checksum")}
+    return shown | {"file": name_of(improvement) if improvement.solution else None}
+
+
+def as_solu(records: Sequence[BestKnown]) -> str:
+    """Return the lines of a .solu file: ``=opt=`` proven optimal, ``=best=`` best known, ``=unkn=`` no solution known.
+
+    No instance of the catalog is known to have no solution, for which the format has ``=inf=``.
+    """
+    return "".join(f"{line}\n" for line in _solu(records))
+
+
+def _solu(records: Sequence[BestKnown]) -> Iterator[str]:
+    for record in records:
+        if record.cost is None:
+            yield f"=unkn= {record.entry.id}"
+        else:
+            yield f"={'opt' if record.status == 'optimal' else 'best'}= {record.entry.id} {record.cost.value}"
+
+
+#: Exports by the ending of their files.
+FORMATS: Mapping[str, Callable[[Sequence[BestKnown]], str]] = {"csv": as_csv, "json": as_json, "solu": as_solu}

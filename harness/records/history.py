@@ -1,0 +1,163 @@
+"""The history of the records: a line of JSON per improvement, appended and never changed.
+
+A line is an object with these keys, all required:
+
+``instance``   id in the catalog
+``checksum``   SHA-256 of its decompressed file and its options, see `Problem.checksum`
+``kind``       "cost": of a solution that the referee verified; "bound": a lower bound that a method proved
+``value``      exact decimal text
+``solution``   of a cost: SHA-256 of its solution, see `harness.records.solutions`; empty for a bound
+``method``     the solver or bound method of the run
+``version``    hash of the method's code
+``seed``, ``timeout_s``, ``memory_mib``, ``cores``  seed and limits of the run, see `harness.results.schema`
+``wall_s``     seconds that the run took
+``machine``    processor, number of CPUs, memory
+``date``       UTC day on which the run began
+``by``         the person or project that improved it
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from datetime import date
+from pathlib import Path
+
+from harness.results.rows import DECIMAL, INTEGER, NUMBER, TEXT, Kind, one_of, shown
+from instances import InputError, catalog
+from instances.files.jsonfile import decode, parse_json, read_bytes, require_keys, write_bytes
+
+#: The project's own records, beside its packages in a clone and in an installed wheel.
+FOLDER = Path(__file__).resolve().parents[2] / "records"
+FILE_NAME = "history.jsonl"
+LARGEST = 64 << 20  # bytes of a history
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """A line of the history."""
+
+    instance: str
+    checksum: str
+    kind: str
+    value: str
+    solution: str
+    method: str
+    version: str
+    seed: int
+    timeout_s: float
+    memory_mib: float
+    cores: int
+    wall_s: float
+    machine: str
+    date: str
+    by: str
+
+    @property
+    def number(self) -> int | float:
+        """The value: an int if it is written as one, else a float."""
+        return number(self.value)
+
+
+def number(text: str) -> int | float:
+    """Return the number of a decimal text: an int if it is written as one, else a float."""
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def _is_day(value: object) -> bool:
+    try:
+        return isinstance(value, str) and date.fromisoformat(value).isoformat() == value
+    except ValueError:
+        return False
+
+
+def _is_digest(value: object) -> bool:
+    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
+
+
+_DIGEST = Kind("a SHA-256 in hexadecimal", _is_digest)
+_KINDS: Mapping[str, Kind] = {
+    "instance": TEXT,
+    "checksum": _DIGEST,
+    "kind": one_of("cost", "bound"),
+    "value": DECIMAL,
+    "solution": Kind("a SHA-256 in hexadecimal, or ''", lambda value: value == "" or _is_digest(value)),
+    "method": TEXT,
+    "version": TEXT,
+    "seed": INTEGER,
+    "timeout_s": NUMBER,
+    "memory_mib": NUMBER,
+    "cores": INTEGER,
+    "wall_s": NUMBER,
+    "machine": TEXT,
+    "date": Kind("a day as 2025-01-31", _is_day),
+    "by": TEXT,
+}
+
+
+@contextmanager
+def locked(folder: Path, *, write: bool = False) -> Iterator[None]:
+    """Lock a folder of records, which waits for other processes: alone to write, together with others to read."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise InputError(folder, "", f"expected a folder of records ({error.strerror})") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if write else fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(handle)
+
+
+def read(folder: Path) -> dict[str, list[Improvement]]:
+    """Return the improvements of each instance, in their order; none if the folder has no history yet.
+
+    InputError for the first line that is not as documented, or that is about another file than an earlier one.
+    """
+    path = folder / FILE_NAME
+    found: dict[str, list[Improvement]] = defaultdict(list)
+    if not path.exists() and folder.is_dir():
+        return found
+    for count, line in enumerate(decode(read_bytes(path, LARGEST), path).splitlines(), start=1):
+        improvement = _parse(line, path, f"line {count}")
+        known = found[improvement.instance]
+        if known and known[0].checksum != improvement.checksum:
+            expected = f"expected {known[0].checksum} as in an earlier line on {improvement.instance}"
+            raise InputError(path, f"line {count} checksum", expected)
+        known.append(improvement)
+    return found
+
+
+def _parse(line: str, path: Path, place: str) -> Improvement:
+    names = tuple(field.name for field in fields(Improvement))
+    try:
+        read = parse_json(line, path)
+    except InputError as error:
+        raise InputError(path, place, error.expected) from None
+    document = require_keys(read, str(path), place, names)
+    for name, kind in _KINDS.items():
+        if not kind.fits(document[name]):
+            raise InputError(path, f"{place} {name}", f"expected {kind.expected}, found {shown(document[name])}")
+    if (document["kind"] == "cost") != bool(document["solution"]):
+        raise InputError(path, f"{place} solution", "expected one of a cost, and none of a bound")
+    if not any(entry.id == document["instance"] for entry in catalog.entries()):
+        found = f"expected the id of an instance in the catalog, found {shown(document['instance'])}"
+        raise InputError(path, f"{place} instance", found)
+    return Improvement(**document)
+
+
+def append(folder: Path, improvements: Sequence[Improvement]) -> None:
+    """Append improvements to the history, all or none; the caller has `locked` the folder."""
+    path = folder / FILE_NAME
+    before = read_bytes(path, LARGEST) if path.exists() else b""
+    write_bytes(path, before + b"".join(_lines(improvements)))
+
+
+def _lines(improvements: Iterable[Improvement]) -> Iterator[bytes]:
+    for improvement in improvements:
+        yield json.dumps(asdict(improvement), ensure_ascii=False, allow_nan=False).encode() + b"\n"

@@ -1,0 +1,66 @@
+"""Verification of the records: their instances, solutions, costs and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.campaign.problems import Problem
+from harness.records import solutions
+from harness.records.best import BestKnown, chosen, unlocked
+from harness.records.history import locked
+from harness.results.claims import TOLERANCE
+from harness.verify import verify
+from instances import InputError, catalog
+
+VERIFIED, ABSENT, WRONG = "verified", "not at hand", "wrong"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result on the record of an instance: `VERIFIED`, `ABSENT` or `WRONG`, and a sentence on the latter."""
+
+    instance: str
+    result: str
+    reason: str = ""
+
+
+def verify_records(
+    folder: Path, track: str | None = None, suite: str | None = None, ids: Sequence[str] = ()
+) -> list[Finding]:
+    """Verify the chosen records; those of instances that are not at hand only by their numbers."""
+    with locked(folder):
+        return [_verify(folder, record) for record in chosen(unlocked(folder), track, suite, ids) if record.history]
+
+
+def _verify(folder: Path, record: BestKnown) -> Finding:
+    name = record.entry.id
+    try:
+        if record.contradictory and record.cost and record.bound:
+            bound = f"{record.bound.value} of {record.bound.method}"
+            return Finding(name, WRONG, f"its bound {bound} is above its cost {record.cost.value}")
+        path = catalog.at_hand(record.entry)
+        if path is None:
+            return Finding(name, ABSENT)
+        reason = _reason(folder, record, Problem.of(record.entry, path))
+    except InputError as error:
+        reason = str(error)
+    return Finding(name, WRONG if reason else VERIFIED, reason)
+
+
+def _reason(folder: Path, record: BestKnown, problem: Problem) -> str:
+    """Return a sentence on the first thing that is wrong with a record, empty if nothing is."""
+    instance = problem.instance
+    if problem.checksum != record.checksum:
+        return f"expired: it is about the checksum {record.checksum}, the catalog's file has {problem.checksum}"
+    if record.cost is None:
+        return ""
+    verdict = verify(instance, solutions.read(folder, record.cost, instance))
+    if not verdict.feasible or verdict.cost is None:
+        return f"its solution is not feasible: {verdict.violations[0]}"
+    cost = record.cost.number
+    slack = 0 if isinstance(verdict.cost, int) else float(TOLERANCE) * abs(cost)
+    if abs(verdict.cost - cost) > slack:
+        return f"its solution costs {verdict.cost!r}, not {record.cost.value}"
+    return ""

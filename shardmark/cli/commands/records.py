@@ -1,0 +1,174 @@
+"""The command about records: best known costs and bounds of the instances of the catalog."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from instances import tracks
+from instances.files.jsonfile import write_bytes
+from shardmark.cli import values
+from shardmark.cli.options import Answer, Command
+from shardmark.cli.output import say
+from shardmark.cli.terminal import printable, table, unmarked
+
+if TYPE_CHECKING:
+    from harness.records.best import BestKnown
+
+
+def records_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add what can be done with records, and the options of each."""
+    add_filters(sub, "list")
+    sub.set_defaults(action=run_list)
+    members = sub.add_subparsers(metavar="ACTION")
+    for name, run, example in (
+        ("verify", run_verify, "--suite quick"),
+        ("export", run_export, "solu --output shardmark.solu"),
+        ("update", run_update, "results"),
+    ):
+        about = unmarked(run.__doc__).strip()
+        member = members.add_parser(
+            name,
+            help=about.split("\n\n")[0],
+            description=about,
+            epilog=f"example: shardmark records {name} {example}",
+        )
+        member.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for machines")
+        member.set_defaults(action=run)
+        if name == "export":
+            member.add_argument("format", choices=("csv", "json", "solu"), help="solu: as MIPLIB's solution files")
+            member.add_argument(
+                "--output", type=values.path, metavar="FILE", help="file to write (default: standard output)"
+            )
+        if name == "update":
+            member.add_argument("results", type=values.path, metavar="RESULTS", help="a results folder")
+            member.add_argument(
+                "--by", default="Shardmark", metavar="NAME", help="author of the improvements (default: Shardmark)"
+            )
+            add_folder(member, default=argparse.SUPPRESS)
+        else:
+            add_filters(member, name, default=argparse.SUPPRESS)
+
+
+def add_filters(sub: argparse.ArgumentParser, verb: str, default: Any = None) -> None:
+    """Add the choice of records; ``default`` keeps the option of the parent parser, if there is one."""
+    sub.add_argument("--track", choices=tracks(), default=default, help=f"{verb} only this track")
+    sub.add_argument("--suite", default=default, metavar="NAME", help=f"{verb} only the instances of a suite")
+    sub.add_argument(
+        "--instance", action="append", default=default, metavar="ID", help=f"{verb} only this one; may be repeated"
+    )
+    add_folder(sub, default)
+
+
+def add_folder(sub: argparse.ArgumentParser, default: Any = None) -> None:
+    """Add the folder of records."""
+    sub.add_argument(
+        "--records", type=values.path, default=default, metavar="DIR", help="folder of records (default: the project's)"
+    )
+
+
+def run_records(options: argparse.Namespace) -> Answer:
+    """List, verify, export or update the best known costs and bounds of the catalog's instances.
+
+    Without ACTION, records are listed. ``gap`` is cost / bound - 1, and 0 for a cost that our bound proves optimal;
+    ``over_published`` is cost / best published cost - 1.
+    """
+    answer: Answer = options.action(options)
+    return answer
+
+
+def folder_of(options: argparse.Namespace) -> Path:
+    """Return the folder of records that the command line names."""
+    from harness.records.history import FOLDER
+
+    return options.records or FOLDER
+
+
+def chosen_records(options: argparse.Namespace) -> list[BestKnown]:
+    """Return the records that the command line chooses."""
+    from harness.records.best import best_known, chosen
+
+    return chosen(best_known(folder_of(options)), options.track, options.suite, options.instance or ())
+
+
+def run_list(options: argparse.Namespace) -> Answer:
+    """List records, a row per instance."""
+    rows = [
+        {
+            "track": record.entry.track,
+            "instance": record.entry.id,
+            "status": record.status,
+            "cost": record.cost and record.cost.number,
+            "bound": record.bound and record.bound.number,
+            "gap": record.gap,
+            "cost_by": record.cost and record.cost.method,
+            "bound_by": record.bound and record.bound.method,
+            "date": max((line.date for line in record.history), default=None),
+            "over_published": record.over_published,
+        }
+        for record in chosen_records(options)
+    ]
+    return 0, rows
+
+
+def run_verify(options: argparse.Namespace) -> Answer:
+    """Verify the solutions of all records whose instances are at hand, and that no bound is above its cost.
+
+    The exit status is 1 if a record is wrong: its solution is missing, changed, infeasible or of another cost, its
+    bound is above its cost, or it has expired, as the file of its instance has changed.
+    """
+    from harness.records.verification import ABSENT, VERIFIED, WRONG, verify_records
+
+    findings = verify_records(folder_of(options), options.track, options.suite, options.instance or ())
+    wrong = [finding for finding in findings if finding.result == WRONG]
+    if options.json:
+        return int(bool(wrong)), [asdict(finding) for finding in findings]
+    counts = Counter(finding.result for finding in findings)
+    for finding in wrong:
+        say(printable(f"{finding.instance}: {finding.reason}\n"))
+    say(", ".join(f"{counts[result]} {result}" for result in (VERIFIED, ABSENT, WRONG)) + "\n")
+    return int(bool(wrong)), None
+
+
+def run_export(options: argparse.Namespace) -> Answer:
+    """Export records as CSV, as JSON with their history, or as lines ``=opt=``, ``=best=``, ``=unkn=`` for solvers.
+
+    Costs and bounds are exact decimal text.
+    """
+    from harness.records.export import FORMATS
+
+    content = FORMATS[options.format](chosen_records(options))
+    if options.output is None:
+        say(content)
+        return 0, None
+    write_bytes(options.output, content.encode())
+    return 0, {"output": str(options.output)}
+
+
+def run_update(options: argparse.Namespace) -> Answer:
+    """Take into the records what is better in a results folder, never what is worse or does not verify.
+
+    Solutions are verified again. All changes are made in one step. The exit status is 1 if something better was
+    refused, with the reason.
+    """
+    from harness.records.updating import update
+    from harness.results.database import Store
+
+    with closing(Store.open(options.results)) as store:
+        changes = update(store, folder_of(options), options.by)
+    refused = [change for change in changes if change.reason]
+    rows = [{**asdict(change), "taken": not change.reason} for change in changes]
+    if options.json:
+        return int(bool(refused)), rows
+    counts = Counter(change.kind for change in changes if not change.reason)
+    if rows:
+        say(f"{table(rows)}\n\n")
+    say(f"took {counts['cost']} costs and {counts['bound']} bounds, refused {len(refused)}\n")
+    return int(bool(refused)), None
+
+
+COMMANDS = (Command("records", run_records, records_arguments, "--track intraop"),)

@@ -1,0 +1,150 @@
+"""The project's own records verify from their files; the readers refuse what is wrong; exports say the same."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.records import export, history
+from harness.records.best import BestKnown, best_known, chosen
+from harness.records.history import FOLDER, Improvement
+from harness.records.verification import verify_records
+from instances import InputError
+
+LINE = {
+    "instance": "diamond",
+    "checksum": "a" * 64,
+    "kind": "cost",
+    "value": "9223372036854775809",
+    "solution": "b" * 64,
+    "method": "a-method",
+    "version": "0123456789ab",
+    "seed": 7,
+    "timeout_s": 2.0,
+    "memory_mib": 1024.0,
+    "cores": 1,
+    "wall_s": 1.23,
+    "machine": "Example 3000, 4 CPUs, 8 GiB",
+    "date": "2025-01-02",
+    "by": "Ada",
+}
+BOUND = {**LINE, "kind": "bound", "value": "9223372036854775808", "solution": "", "method": "=a,bound"}
+
+
+def written(folder: Path, *lines: object) -> Path:
+    """Write the lines of a history, each a text or a value for JSON."""
+    texts = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+    (folder / history.FILE_NAME).write_text("".join(f"{text}\n" for text in texts))
+    return folder
+
+
+def test_all_records_of_instances_at_hand_verify() -> None:
+    wrong = [finding for finding in verify_records(FOLDER) if finding.result == "wrong"]
+    assert wrong == []
+
+
+def test_the_folder_has_the_solutions_of_the_records_and_nothing_else() -> None:
+    named = {record.cost.solution[:12] for record in best_known() if record.cost}
+    files = [path.name for path in (FOLDER / "solutions").iterdir()]
+    assert {name.removesuffix(".json.gz")[-12:] for name in files} == named
+    assert len(files) == sum(record.cost is not None for record in best_known())
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("{", "line 1: expected JSON"),
+        ("[]", "line 1: expected an object with"),
+        ({**LINE, "cost": 3}, "line 1 key 'cost': expected only the keys"),
+        ({key: value for key, value in LINE.items() if key != "by"}, "line 1: expected a key 'by'"),
+        ({**LINE, "value": 137}, "line 1 value: expected a number as decimal text"),
+        ({**LINE, "value": "1e999"}, "line 1 value: expected a number as decimal text"),
+        ({**LINE, "kind": "guess"}, "line 1 kind: expected one of cost, bound, found 'guess'"),
+        ({**LINE, "solution": ""}, "line 1 solution: expected one of a cost"),
+        ({**BOUND, "solution": "b" * 64}, "line 1 solution: expected one of a cost"),
+        ({**LINE, "solution": "../../escape"}, "line 1 solution: expected a SHA-256"),
+        ({**LINE, "date": "2025-1-2"}, "line 1 date: expected a day as 2025-01-31"),
+        ({**LINE, "instance": "diamnd"}, "line 1 instance: expected the id of an instance in the catalog"),
+        ({**LINE, "seed": "7"}, "line 1 seed: expected an integer"),
+    ],
+)
+def test_a_line_that_is_not_as_documented_is_refused_in_a_sentence(tmp_path, line, sentence):
+    with pytest.raises(InputError) as caught:
+        best_known(written(tmp_path, line))
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_lines_on_one_instance_are_about_one_file(tmp_path):
+    with pytest.raises(InputError, match=r"line 2 checksum: expected aaa.* as in an earlier line on diamond"):
+        best_known(written(tmp_path, LINE, {**BOUND, "checksum": "c" * 64}))
+
+
+def test_a_folder_without_a_history_has_no_records_yet(tmp_path):
+    assert all(record.status == "unknown" for record in best_known(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("lines", "solution", "sentence"),
+    [
+        ([{**LINE, "value": "1"}, {**BOUND, "value": "2"}], None, "its bound 2 of =a,bound is above its cost 1"),
+        ([LINE], None, "expired: it is about the checksum"),
+    ],
+)
+def test_a_wrong_record_is_found(tmp_path, lines, solution, sentence):
+    (finding,) = verify_records(written(tmp_path, *lines))
+    assert (finding.instance, finding.result) == ("diamond", "wrong")
+    assert sentence in finding.reason
+
+
+@pytest.fixture
+def records(tmp_path) -> list[BestKnown]:
+    """Records of diamond, proven; of triangle, open; of chain, unknown."""
+    triangle = {**LINE, "instance": "triangle"}
+    open_bound = {**BOUND, "instance": "triangle", "value": "3"}
+    optimal = {**BOUND, "value": LINE["value"]}
+    found = best_known(written(tmp_path, LINE, BOUND, optimal, triangle, open_bound))
+    return chosen(found, ids=["diamond", "triangle", "chain"])
+
+
+def test_solu_lines_tell_optimal_from_best_known_and_unknown(records):
+    lines = "=unkn= chain\n=opt= diamond 9223372036854775809\n=best= triangle 9223372036854775809\n"
+    assert export.as_solu(records) == lines
+
+
+def test_csv_has_exact_text_and_a_row_per_instance(records):
+    rows = {row["instance"]: row for row in csv.DictReader(io.StringIO(export.as_csv(records)))}
+    assert list(rows) == ["chain", "diamond", "triangle"]
+    assert rows["diamond"]["cost"] == rows["diamond"]["bound"] == "9223372036854775809"
+    assert (rows["diamond"]["status"], rows["diamond"]["gap"], rows["diamond"]["bound_method"]) == (
+        *("optimal", "0.0"),
+        "=a,bound",
+    )
+    assert rows["triangle"]["solution"] == f"solutions/triangle-{'b' * 12}.json.gz"
+    assert (rows["chain"]["status"], rows["chain"]["cost"], rows["chain"]["published_best_cost"]) == (
+        *("unknown", ""),
+        "11",
+    )
+
+
+def test_json_has_the_history(records):
+    _, diamond, triangle = json.loads(export.as_json(records))
+    assert [line["value"] for line in diamond["history"]] == [LINE["value"], BOUND["value"], LINE["value"]]
+    assert triangle["cost"]["value"] == LINE["value"]
+    assert triangle["bound"]["file"] is None
+
+
+def test_records_are_chosen_by_track_suite_and_id(records):
+    assert [record.entry.id for record in chosen(records, track="pipeline")] == ["chain"]
+    assert [record.entry.id for record in chosen(records, "intraop", "tiny", ["triangle"])] == ["triangle"]
+    with pytest.raises(InputError, match="did you mean 'diamond'"):
+        chosen(records, ids=["diamod"])
+
+
+def test_lines_are_written_as_they_are_read(tmp_path):
+    history.append(tmp_path, [Improvement(**LINE), Improvement(**BOUND)])
+    assert history.read(tmp_path) == {"diamond": [Improvement(**LINE), Improvement(**BOUND)]}

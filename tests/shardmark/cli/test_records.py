@@ -1,0 +1,66 @@
+"""`shardmark records` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from referee import answer, refused, shardmark
+
+from harness.records.history import FOLDER
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the project's records of two tiny instances."""
+    copy = tmp_path / "records"
+    shutil.copytree(FOLDER / "solutions", copy / "solutions")
+    lines = (FOLDER / "history.jsonl").read_text().splitlines()
+    kept = [line for line in lines if json.loads(line)["instance"] in ("chain", "overflow")]
+    (copy / "history.jsonl").write_text("".join(f"{line}\n" for line in kept))
+    return copy
+
+
+def test_records_are_listed_with_numbers_as_such(folder):
+    rows = answer("records", "--suite", "tiny", "--track", "pipeline", "--records", folder)
+    assert [row["instance"] for row in rows if row["cost"] is not None] == ["chain", "overflow"]
+    assert (rows[0]["status"], rows[0]["cost"], rows[0]["over_published"]) == ("optimal", 11.0, 0.0)
+    assert "chain" in shardmark("records", "--instance", "chain", "--records", folder).stdout
+    assert "did you mean 'chain'" in refused("records", "--instance", "chan")
+
+
+def test_verify_says_what_is_wrong(folder):
+    assert shardmark("records", "verify", "--records", folder).stdout == "2 verified, 0 not at hand, 0 wrong\n"
+    (solution,) = (folder / "solutions").glob("chain-*.json.gz")
+    solution.write_bytes(next((folder / "solutions").glob("overflow-*.json.gz")).read_bytes())
+    result = shardmark("records", "verify", "--records", folder)
+    assert result.returncode == 1
+    assert "expected sha256" in result.stdout
+    assert answer("records", "verify", "--records", folder, "--instance", "overflow") == [
+        {"instance": "overflow", "result": "verified", "reason": ""}
+    ]
+
+
+def test_export_to_a_file_and_to_the_output(folder, tmp_path):
+    path = tmp_path / "records.solu"
+    assert answer("records", "export", "solu", "--records", folder, "--output", path) == {"output": str(path)}
+    lines = path.read_text().splitlines()
+    assert "=opt= chain 11.0" in lines
+    assert "=unkn= diamond" in lines
+    assert shardmark("records", "export", "csv", "--instance", "chain", "--records", folder).stdout.count("\n") == 2
+    assert "a folder" in refused("records", "export", "json", "--output", tmp_path)
+    assert "expected a folder of records" in refused("records", "export", "json", "--records", tmp_path / "nowhere")
+
+
+def test_update_takes_what_a_run_improved(folder, tmp_path):
+    run = ("run", "--instance", "slicing-trap-8", "--solver", "mla", "--results", tmp_path / "better", "--quiet")
+    assert shardmark(*run).returncode == 0
+    (change,) = answer("records", "update", tmp_path / "better", "--records", folder, "--by", "Ada")
+    assert (change["instance"], change["kind"], change["taken"]) == ("slicing-trap-8", "cost", True)
+    before = (folder / "history.jsonl").read_bytes()
+    again = shardmark("records", "update", tmp_path / "better", "--records", folder)
+    assert (again.returncode, again.stdout) == (0, "took 0 costs and 0 bounds, refused 0\n")
+    assert (folder / "history.jsonl").read_bytes() == before
+    assert "results.sqlite" in refused("records", "update", tmp_path / "none", "--records", folder)
