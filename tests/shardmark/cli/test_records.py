@@ -11,6 +11,8 @@ from referee import answer, refused, shardmark
 
 from harness.records.history import FOLDER
 
+pytestmark = pytest.mark.usefixtures("posix_for_auto")
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -55,8 +57,8 @@ def test_export_to_a_file_and_to_the_output(folder, tmp_path):
 
 
 def test_update_takes_what_a_run_improved(folder, tmp_path):
-    run = ("run", "--instance", "slicing-trap-8", "--solver", "mla", "--results", tmp_path / "better", "--quiet")
-    assert shardmark(*run).returncode == 0
+    instance = ("--instance", "slicing-trap-8", "--solver", "random-1", "--timeout", "60")
+    assert shardmark("run", *instance, "--results", tmp_path / "better", "--quiet").returncode == 0
     (change,) = answer("records", "update", tmp_path / "better", "--records", folder, "--by", "Ada")
     assert (change["instance"], change["kind"], change["taken"]) == ("slicing-trap-8", "cost", True)
     before = (folder / "history.jsonl").read_bytes()
