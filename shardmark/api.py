@@ -28,7 +28,7 @@ Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 class RunOptions(TypedDict, total=False):
     """Limits and seed of a run: keywords of `solve`, `bound` and `check`.
 
-    ``timeout``    seconds of wall time; by default the catalog's limit for the instance, or 60
+    ``timeout``    seconds of wall time; by default the catalog's limit for the instance, or 10
     ``memory``     MiB for all processes of the run; default: 4096
     ``cores``      CPUs it may compute on; default: 1
     ``cpu``        seconds of CPU time; default: as much as the cores can give

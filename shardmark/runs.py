@@ -20,13 +20,12 @@ from harness.campaign.settings import with_settings
 from harness.results.claims import contradicts
 from harness.results.records import Record
 from harness.sandbox.backends.choice import choose, described
-from harness.sandbox.contract import ISOLATION, LIMITS, Limits
+from harness.sandbox.contract import DEFAULT_MEMORY_MIB, DEFAULT_TIMEOUT_S, ISOLATION, LIMITS, Limits
 from instances import InputError, catalog
 from shardmark.outcomes import Cost, RunResult
 from shardmark.problems import nondefault_options
 from solvers.registry import declared_by
 
-DEFAULT_MEMORY_MIB = 4096.0
 NO_BOUND = "reported no lower bound"
 MAX_AMOUNT = 1e9  # seconds or MiB; excludes NaN and infinity as well
 
@@ -101,7 +100,7 @@ def run(
 ) -> Record:
     """One run of a method; `shardmark.api.RunOptions` documents the keywords."""
     held = Limits(
-        timeout_s=positive("timeout", problem.timeout_s if timeout is None else timeout),
+        timeout_s=positive("timeout", timeout if timeout is not None else problem.timeout_s or DEFAULT_TIMEOUT_S),
         memory_mib=positive("memory", memory),
         cores=whole("cores", cores, most=len(usable_cpus())),
         cpu_s=None if cpu is None else positive("cpu", cpu),

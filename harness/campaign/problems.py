@@ -17,14 +17,14 @@ from instances.files.jsonfile import read_bytes, sha256
 
 @dataclass(frozen=True)
 class Problem:
-    """An instance of a campaign: its path, its options, and published results."""
+    """An instance of a campaign: its path, its options, published results, and the catalog's limit, if any."""
 
     id: str
     path: Path
     track: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     published: Mapping[str, Any] = field(default_factory=dict)
-    timeout_s: float = 60.0
+    timeout_s: float | None = None
     _loading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     @classmethod

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -22,7 +24,11 @@ _SHORT = {
         *("track", "division", "rank", "solver", "score_sum", "certified_sum"),
         *("instances", "solved", "expected", "best", "proven"),
     ],
+    "incumbents": ["track", "instance", "solver", "seed", "time_s", "feasible", "cost"],
+    "bounds": ["track", "instance", "solver", "seed", "time_s", "value"],
 }
+#: Columns whose text is JSON: decimals, which float64 may not hold, and objects and lists.
+_JSON = ("cost", "lower_bound", "value", "params", "claimed", "enforced", "command", "facts", "disturbances")
 
 
 def export_table(scored: Tables, name: str) -> pl.DataFrame:
@@ -31,8 +37,37 @@ def export_table(scored: Tables, name: str) -> pl.DataFrame:
         return run_table(scored)
     if name == "solvers":
         return scored.solvers.drop("kind", "missing")
-    exported = {"incumbents": scored.incumbents, "bounds": scored.reported, "published": scored.published}
-    return {**exported, "campaigns": scored.campaigns, "hosts": scored.hosts}[name]
+    if name in ("incumbents", "bounds"):
+        return with_names(scored.incumbents if name == "incumbents" else scored.reported, scored.runs)
+    return {"published": scored.published, "campaigns": scored.campaigns, "hosts": scored.hosts}[name]
+
+
+def with_names(reports: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """Return incumbents or bounds with the names of their runs before them."""
+    names = ["track", "instance", "solver", "seed"]
+    return (
+        reports.join(runs.select(*names, run="id"), on="run").select(*names, pl.exclude(names)).sort(*names, "number")
+    )
+
+
+def as_values(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of an exported table with decimals as exact numbers, and JSON texts as objects and lists."""
+    read = {name for name in _JSON if frame.schema.get(name) == pl.String}
+    return [{key: _value(value) if key in read else value for key, value in row.items()} for row in frame.to_dicts()]
+
+
+def _value(text: str | None) -> Any:
+    """Return the value of a JSON text; a text that is none, of a database not ours, stays as it is."""
+    try:
+        return None if text is None else json.loads(text, object_hook=_numbers)
+    except ValueError:
+        return text
+
+
+def _numbers(claimed: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with its decimals as numbers."""
+    decimals = [key for key in ("cost", "lower_bound") if isinstance(claimed.get(key), str)]
+    return claimed | {key: _value(claimed[key]) for key in decimals}
 
 
 def run_table(scored: Tables) -> pl.DataFrame:
@@ -53,17 +88,27 @@ def shown_table(frame: pl.DataFrame, name: str) -> pl.DataFrame:
     return frame.select(column for column in columns if divided or column != "division")
 
 
+def parquet(frame: pl.DataFrame) -> bytes:
+    """Return a table as Parquet."""
+    return _written(frame.write_parquet)
+
+
+def csv(frame: pl.DataFrame) -> bytes:
+    """Return a table as CSV, UTF-8, null as an empty field."""
+    return _written(frame.write_csv)
+
+
 def write_parquet(frame: pl.DataFrame, path: str | Path) -> None:
     """Write a table as Parquet; InputError if the file cannot be written."""
-    _write(path, frame.write_parquet)
+    write_bytes(path, parquet(frame))
 
 
 def write_csv(frame: pl.DataFrame, path: str | Path) -> None:
-    """Write a table as CSV, UTF-8, null as an empty field; InputError if the file cannot be written."""
-    _write(path, frame.write_csv)
+    """Write a table as CSV; InputError if the file cannot be written."""
+    write_bytes(path, csv(frame))
 
 
-def _write(path: str | Path, write: Callable[[io.BytesIO], object]) -> None:
+def _written(write: Callable[[io.BytesIO], object]) -> bytes:
     content = io.BytesIO()
     write(content)
-    write_bytes(path, content.getvalue())
+    return content.getvalue()

@@ -21,6 +21,10 @@ ISOLATION = ("auto", "none")  # values of ``--isolation``
 #: Keys of `Outcome.enforced`; "network" and "files" are isolation.
 MEASURES = ("wall", "cpu", "memory", "cores", "processes", "output", "network", "files")
 
+#: Default limits of a run: MiB of memory, and seconds of wall time on an instance without a limit in the catalog, for a
+#: run that a user waits for and for one of a campaign.
+DEFAULT_MEMORY_MIB, DEFAULT_TIMEOUT_S, CAMPAIGN_TIMEOUT_S = 4096.0, 10.0, 60.0
+
 
 class Cancelled(Exception):
     """The run was cancelled because its campaign was interrupted."""

@@ -1,24 +1,30 @@
 """The command line: ``shardmark COMMAND``, also ``python -m harness``.
 
-Exit status 0 for success, 1 for "no" (infeasible, nothing found), 2 for bad input or usage, 128 + N if signal N
-ended it: 130 for Ctrl-C, 143 for SIGTERM.
+Exit status 0 for success, 1 for "no" (infeasible, nothing found), 2 for bad input or usage, 3 for an answer from a run
+that crashed, failed or made a refuted claim, 128 + N if signal N ended it: 130 for Ctrl-C, 143 for SIGTERM.
+
+Under ``--json`` the standard output holds one JSON value, whatever happens: the answer, or an object ``error`` with the
+exit ``status`` and the sentence that standard error has as well.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 from instances import InputError
 from shardmark.cli.commands import campaigns, files, one_run, planning, records, reports
+from shardmark.cli.options import add_json
 from shardmark.cli.output import drop_output, emit, open_streams, say
 from shardmark.cli.terminal import printable, unmarked
+from shardmark.cli.values import STDOUT
 
 COMMANDS = (
     *one_run.COMMANDS,
@@ -30,27 +36,55 @@ COMMANDS = (
 )
 
 
+EPILOG = """exit status:
+  0        success
+  1        no: infeasible, or nothing was found
+  2        bad input, explained in one sentence
+  3        an answer from a run that crashed, failed or made a claim that was refuted
+  128 + N  ended by signal N
+
+Colour is for terminals only; the environment variable NO_COLOR turns it off.
+`shardmark completion --help` says how a shell completes commands, options and names."""
+
+
+class UsageError(Exception):
+    """A command line that cannot be parsed: ``message`` in one sentence, and the text to ``show`` for it."""
+
+    def __init__(self, message: str, show: str) -> None:
+        super().__init__(message)
+        self.show = show
+
+
 class Parser(argparse.ArgumentParser):
     """Says in one sentence what is wrong with a value; shows usage if something is missing or unknown.
 
-    Options must be written out: in a command without ``--output``, argparse would take it for ``--output-limit``.
+    A command without any argument shows its help if it needs some. Options must be written out: in a command without
+    ``--output``, argparse would take it for ``--output-limit``.
     """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, allow_abbrev=False)
+        self.bare = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments; note if there are none."""
+        self.bare = args is not None and not args
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """End with the message; `argparse` calls this while it handles what the value of an argument raised."""
+        """Raise UsageError; `argparse` calls this while it handles what the value of an argument raised."""
         message = shortened(message)
+        if self.bare:
+            raise UsageError(message, self.format_help())
         if isinstance(sys.exc_info()[1], argparse.ArgumentError):
-            self.exit(2, f"{self.prog}: {message}\n")
-        super().error(message)
+            raise UsageError(message, f"{self.prog}: {message}\n")
+        raise UsageError(message, f"{self.format_usage()}{self.prog}: error: {message}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    given = sys.argv[1:] if arguments is None else arguments
-    results = Path()
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    results, as_json = Path(), "--json" in given
     try:
         open_streams()
         with _clean_end():
@@ -60,23 +94,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 say("")  # flush help still in the buffer
             results = getattr(options, "results", results)
             status, answer = options.command(options)
-            emit(answer, options.json)
+            emit(answer, options.json, beside=getattr(options, "output", None) == STDOUT)
+    except UsageError as error:
+        return failed(2, str(error), error.show, as_json)
     except InputError as error:
-        print(f"shardmark: {shortened(str(error))}", file=sys.stderr)
-        return 2
+        return failed(2, shortened(str(error)), "", as_json)
     except database_error() as error:
         from harness.results.database import FILE_NAME
 
         expected = f"expected a database that can be read and written ({error})"
-        print(printable(f"shardmark: {results / FILE_NAME}: {expected}"), file=sys.stderr)
-        return 2
+        return failed(2, printable(f"{results / FILE_NAME}: {expected}"), "", as_json)
     except KeyboardInterrupt as error:
-        print("shardmark: interrupted", file=sys.stderr)
-        return int(128 + (error.args[0] if error.args else signal.SIGINT))
+        return failed(int(128 + (error.args[0] if error.args else signal.SIGINT)), "interrupted", "", as_json)
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
         drop_output()
         return 141
     return int(status)
+
+
+def failed(status: int, message: str, show: str, as_json: bool) -> int:
+    """Print an error, for people on standard error and for machines on standard output; return the exit status."""
+    sys.stderr.write(show or f"shardmark: {message}\n")
+    if as_json and sys.stdout is not None:
+        with suppress(InputError, BrokenPipeError):  # the output may be what failed
+            say(f"{json.dumps({'error': {'status': status, 'message': message}})}\n")
+    return status
 
 
 def database_error() -> type[Exception]:
@@ -122,8 +164,13 @@ class Version(argparse.Action):
 
 def parser(given: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser of the command line; if words are given, only their command has its options."""
-    top = Parser(prog="shardmark", description="Split deep-learning graphs over devices, and know how well.")
-    top.add_argument("--version", action=Version, nargs=0, help="show program's version number and exit")
+    top = Parser(
+        prog="shardmark",
+        description="Split deep-learning graphs over devices, and know how well.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("-V", "--version", action=Version, nargs=0, help="show program's version number and exit")
     members = top.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:
         about = unmarked(command.run.__doc__).strip()
@@ -133,7 +180,7 @@ def parser(given: Sequence[str] | None = None) -> argparse.ArgumentParser:
             description=about,
             epilog=f"example: shardmark {command.name} {command.example}",
         )
-        sub.add_argument("--json", action="store_true", help="print JSON for machines")
+        add_json(sub)
         sub.set_defaults(command=command.run)
         if given is None or command.name in given:  # collecting the options of all commands takes a second
             command.arguments(sub)

@@ -19,7 +19,7 @@ from harness.campaign.queue import Executor, campaign
 from harness.campaign.settings import by_name, with_settings
 from harness.results.database import Store, exclusive
 from harness.sandbox.backends.choice import Backend, choose
-from harness.sandbox.contract import Limits
+from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, Limits
 from instances import InputError, catalog
 from shardmark.cli.options import Answer, check_settings, given_options
 from shardmark.cli.terminal import Progress, printable
@@ -53,7 +53,7 @@ def matrix(options: argparse.Namespace) -> list[Job]:
 
 def limits_of_campaign(options: argparse.Namespace, problem: Problem) -> Limits:
     """The limits of a campaign's runs on an instance: those of the command line, and the time of the catalog."""
-    timeout = options.timeout or problem.timeout_s
+    timeout = options.timeout or problem.timeout_s or CAMPAIGN_TIMEOUT_S
     return Limits(timeout, options.memory, options.cores, options.cpu, options.processes, options.output_limit)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.sandbox.contract import ISOLATION, LIMITS, Limits
+from harness.sandbox.contract import DEFAULT_MEMORY_MIB, ISOLATION, LIMITS, Limits
 from instances import InputError, track_module, tracks
 from instances.files.jsonfile import require_writable
 from shardmark.cli import values
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from instances.options import Option
 
 Answer = tuple[int, Any]  # exit status, and what is printed: an object or a list of objects
-
-DEFAULT_MEMORY_MIB = 4096.0
+FAULTY = 3  # exit status of a command that has an answer from a run that crashed, failed or made a refuted claim
 
 #: Placeholder for the value of an option in help, by its type.
 PLACEHOLDERS: Mapping[type, str] = {int: "N", float: "X", str: "NAME", Path: "FILE", dict: "NAME=N"}
@@ -40,22 +39,24 @@ class Command:
 def add_instance(sub: argparse.ArgumentParser) -> None:
     """Add the instance that a command is about."""
     sub.add_argument("instance", metavar="INSTANCE", help="a file, or an id from `shardmark list instances`")
-    sub.add_argument("--track", choices=tracks(), help="default: recognised from the content")
-    add_track_options(sub)
+    add_track_options(sub, one=True)
 
 
-def add_track_options(sub: argparse.ArgumentParser) -> None:
-    """Add the options of the instances of every track."""
+def add_track_options(sub: argparse.ArgumentParser, *, one: bool = False) -> None:
+    """Add the options of the instances of every track; of ``one`` instance also its track."""
     readers: Mapping[type, Callable[[str], Any]] = {int: values.positive_int, float: values.positive, str: str}
+    group = sub.add_argument_group("the instance, by track")
+    if one:
+        group.add_argument("--track", choices=tracks(), help="default: recognised from the content")
     for track in tracks():
         for name, option in track_module(track).OPTIONS.items():
             usual = f", default: {option.default}" if option.default is not None else ""
-            add_option(sub, name, option, f"{option.meaning} ({track}{usual})", type=readers[option.kind])
+            add_option(group, name, option, f"{option.meaning} ({track}{usual})", type=readers[option.kind])
 
 
-def add_settings(sub: argparse.ArgumentParser) -> None:
-    """Add parameters of solvers."""
-    sub.add_argument(
+def add_settings(group: argparse._ActionsContainer) -> None:
+    """Add parameters of solvers, and the paths of more solvers."""
+    group.add_argument(
         "--set",
         action="append",
         type=values.setting,
@@ -63,48 +64,95 @@ def add_settings(sub: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a parameter of the named solvers, which makes them variants; @FILE: text of a file; may be repeated",
     )
+    add_solver_path(group)
 
 
-def add_limits(sub: argparse.ArgumentParser, *, seed: bool = True) -> None:
-    """Add the limits of a run, and the backend that enforces them."""
-    sub.add_argument(
-        "--timeout", type=values.seconds, metavar="S", help="seconds of wall time (default: the instance's limit)"
-    )
-    add_memory(sub, "MiB for all processes of the run")
-    sub.add_argument("--cores", type=values.positive_int, default=1, metavar="N", help="CPUs per run (default: 1)")
-    sub.add_argument(
+def add_limits(sub: argparse.ArgumentParser, usual_s: float, *, seed: bool = True) -> None:
+    """Add the limits of a run, and the backend that enforces them; ``usual_s`` limits instances without a limit."""
+    group = sub.add_argument_group("limits of a run")
+    add_timeout(group, f"seconds of wall time (default: the catalog's limit for the instance; {usual_s:g} for a file)")
+    add_memory(group, "MiB for all processes of the run")
+    add_cores(group)
+    group.add_argument(
         "--cpu", type=values.seconds, metavar="S", help="seconds of CPU time (default: as much as the cores can give)"
     )
-    sub.add_argument(
+    group.add_argument(
         "--processes",
         type=values.positive_int,
         default=Limits.processes,
         metavar="N",
         help="processes alive at once (default: %(default)s)",
     )
-    sub.add_argument(
+    group.add_argument(
         "--output-limit",
         type=values.seconds,
         default=Limits.output_mib,
         metavar="MIB",
         help="MiB that a run may print, report and write (default: %(default)g)",
     )
-    add_backend(sub)
+    add_backend(group)
     if seed:
-        sub.add_argument(
-            "--seed", type=values.natural, default=0, metavar="N", help="seed of random numbers (default: 0)"
-        )
+        add_seed(group)
 
 
-def add_memory(sub: argparse.ArgumentParser, meaning: str) -> None:
+def add_timeout(group: argparse._ActionsContainer, meaning: str, usual_s: float | None = None) -> None:
+    """Add the limit on wall time."""
+    group.add_argument("-t", "--timeout", type=values.seconds, default=usual_s, metavar="S", help=meaning)
+
+
+def add_cores(group: argparse._ActionsContainer) -> None:
+    """Add the number of cores."""
+    words = "CPUs per run (default: 1)"
+    group.add_argument("-c", "--cores", type=values.positive_int, default=1, metavar="N", help=words)
+
+
+def add_seed(group: argparse._ActionsContainer) -> None:
+    """Add the seed."""
+    words = "seed of random numbers (default: 0)"
+    group.add_argument("--seed", type=values.natural, default=0, metavar="N", help=words)
+
+
+def add_memory(group: argparse._ActionsContainer, meaning: str) -> None:
     """Add the memory limit of a run."""
     words = f"{meaning} (default: %(default)g)"
-    sub.add_argument("--memory", type=values.seconds, default=DEFAULT_MEMORY_MIB, metavar="MIB", help=words)
+    group.add_argument("--memory", type=values.seconds, default=DEFAULT_MEMORY_MIB, metavar="MIB", help=words)
 
 
-def add_option(sub: argparse.ArgumentParser, name: str, option: Option, meaning: str, **given: Any) -> None:
+def add_output(group: argparse._ActionsContainer, meaning: str, *, required: bool = False) -> None:
+    """Add the file that a command writes; `values.STDOUT` is the standard output."""
+    words = f"{meaning}; - for standard output"
+    group.add_argument("-o", "--output", type=Path, required=required, metavar="FILE", help=words)
+
+
+def add_quiet(group: argparse._ActionsContainer) -> None:
+    """Add the option that turns off progress."""
+    group.add_argument("-q", "--quiet", action="store_true", help="print no progress")
+
+
+def add_site(group: argparse._ActionsContainer) -> None:
+    """Add the folder of the site."""
+    words = "folder of the site (default: site)"
+    group.add_argument("-o", "--output", type=values.folder, default=Path("site"), metavar="DIR", help=words)
+
+
+def add_jobs(group: argparse._ActionsContainer, usual: str) -> None:
+    """Add the number of runs at once."""
+    group.add_argument("-j", "--jobs", type=values.positive_int, metavar="N", help=f"runs at once (default: {usual})")
+
+
+def add_retry(group: argparse._ActionsContainer) -> None:
+    """Add the repetition of failed runs."""
+    group.add_argument("--retry-failed", action="store_true", help="repeat runs whose status is not ok")
+
+
+def add_json(group: argparse._ActionsContainer, **given: Any) -> None:
+    """Add the option for machines."""
+    group.add_argument("--json", action="store_true", help="print JSON for machines, errors too", **given)
+
+
+def add_option(group: argparse._ActionsContainer, name: str, option: Option, meaning: str, **given: Any) -> None:
     """Add an option of a track or an importer."""
-    sub.add_argument(
+    group.add_argument(
         f"--{name.replace('_', '-')}",
         choices=option.choices or None,
         metavar=None if option.choices else PLACEHOLDERS[option.kind],
@@ -113,22 +161,21 @@ def add_option(sub: argparse.ArgumentParser, name: str, option: Option, meaning:
     )
 
 
-def add_backend(sub: argparse.ArgumentParser) -> None:
+def add_backend(group: argparse._ActionsContainer) -> None:
     """Add the choice of a backend."""
-    sub.add_argument("--limits", choices=LIMITS, default="auto", help="backend that enforces limits (default: auto)")
-    sub.add_argument("--isolation", choices=ISOLATION, default="auto", help="none: runs can access whatever you can")
+    group.add_argument("--limits", choices=LIMITS, default="auto", help="backend that enforces limits (default: auto)")
+    group.add_argument("--isolation", choices=ISOLATION, default="auto", help="none: runs can access whatever you can")
 
 
-def add_results(sub: argparse.ArgumentParser) -> None:
+def add_results(group: argparse._ActionsContainer, usual: str = "results", meaning: str = "results folder") -> None:
     """Add the folder of results."""
-    sub.add_argument(
-        "--results", type=values.path, default=Path("results"), metavar="DIR", help="results folder (default: results)"
-    )
+    words = f"{meaning} (default: {usual})"
+    group.add_argument("-r", "--results", type=values.folder, default=Path(usual), metavar="DIR", help=words)
 
 
-def add_solver_path(sub: argparse.ArgumentParser) -> None:
+def add_solver_path(group: argparse._ActionsContainer) -> None:
     """Add the paths of more solvers."""
-    sub.add_argument(
+    group.add_argument(
         "--solver-path",
         action="append",
         type=values.path,
@@ -145,9 +192,10 @@ def given_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def require_outputs(*files: Path | None) -> None:
-    """Raise InputError for a file that could not be written later; None is skipped."""
-    for file in filter(None, files):
-        require_writable(file)
+    """Raise InputError for a file that could not be written later; None and the standard output are skipped."""
+    for file in files:
+        if file not in (None, values.STDOUT):
+            require_writable(file)
 
 
 def check_settings(options: argparse.Namespace) -> None:

@@ -7,11 +7,14 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from instances import InputError
-from shardmark.cli.terminal import pairs, table
+from instances.files.jsonfile import encode, write_bytes, write_json
+from shardmark.cli.terminal import pairs, printable, table
+from shardmark.cli.values import STDOUT
 
 
 def open_streams() -> None:
@@ -32,8 +35,13 @@ def drop_output() -> None:
 
 def say(text: str) -> None:
     """Write to the standard output at once; InputError if it takes no more, BrokenPipeError if nobody reads it."""
+    _flush(lambda: sys.stdout.write(text))
+
+
+def _flush(write: Callable[[], object]) -> None:
+    """Write, and flush the standard output."""
     try:
-        sys.stdout.write(text)
+        write()
         sys.stdout.flush()
     except BrokenPipeError:
         raise
@@ -42,17 +50,51 @@ def say(text: str) -> None:
         raise InputError("standard output", "", f"expected a place that can be written ({error.strerror})") from None
 
 
-def emit(answer: Any, as_json: bool) -> None:
+def write_content(path: Path, content: bytes, what: str) -> None:
+    """Write a file and name it on standard error, or write to the standard output."""
+    if path != STDOUT:
+        write_bytes(path, content)
+        tell(f"wrote {what} to {path}")
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        say("")
+        _flush(lambda: sys.stdout.buffer.write(content))
+    else:
+        say(content.decode(errors="backslashreplace"))
+
+
+def write_document(path: Path, document: Any, what: str = "") -> None:
+    """Write JSON to a file or the standard output; name the file on standard error if it is told ``what`` this is."""
+    if path == STDOUT:
+        say(encode(document).decode())
+        return
+    write_json(path, document)
+    if what:
+        tell(f"wrote {what} to {path}")
+
+
+def tell(words: str) -> None:
+    """Print a line on standard error."""
+    print(printable(words), file=sys.stderr)
+
+
+def emit(answer: Any, as_json: bool, *, beside: bool = False) -> None:
     """Print an answer: one JSON value for machines, aligned columns for people.
 
-    JSON has no numbers beyond float64: they become null there, and `BEYOND` in columns.
+    JSON has no floats beyond float64: they become null there, and `BEYOND` in columns; its integers are exact, however
+    long. With ``beside`` the answer goes to standard error, as the standard output has a file's content.
     """
     if as_json:
-        say(f"{json.dumps(_finite(answer), allow_nan=False)}\n")
+        text = json.dumps(_finite(answer), allow_nan=False)
     elif isinstance(answer, list):
-        say(f"{table(answer)}\n")
+        text = table(answer)
     elif answer is not None:
-        say(f"{pairs(answer)}\n")
+        text = pairs(answer)
+    else:
+        return
+    if beside:
+        print(text, file=sys.stderr)
+    else:
+        say(f"{text}\n")
 
 
 def _finite(answer: Any) -> Any:

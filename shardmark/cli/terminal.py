@@ -34,7 +34,9 @@ def text(value: Any, digits: int | None = None) -> str:
     if isinstance(value, float):
         return f"{value:.6g}" if digits is None else f"{value:.{digits}f}"
     if isinstance(value, list):
-        return "; ".join(map(text, value)) or "-"
+        return ", ".join(map(text, value)) or "-"
+    if isinstance(value, Mapping):
+        return " ".join(f"{printable(str(key))}={text(part)}" for key, part in value.items()) or "-"
     return printable(str(value))
 
 

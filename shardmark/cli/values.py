@@ -31,6 +31,10 @@ def whole(least: int = -MAX_SEED, most: int = MAX_SEED) -> Callable[[str], int]:
 natural, positive_int, count, seeds = whole(0), whole(1, MAX_COUNT), whole(0, MAX_COUNT), whole(1, MAX_SEEDS)
 
 
+#: Value of an option for a file that stands for the standard output.
+STDOUT = Path("-")
+
+
 def number(text: str) -> float:
     """A number of either sign."""
     try:
@@ -86,6 +90,13 @@ def path(text: str) -> Path:
         if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
             raise argparse.ArgumentTypeError(f"expected a path ({error.strerror}), found {text!r}") from None
     return Path(text)
+
+
+def folder(text: str) -> Path:
+    """The path of a folder, which need not exist."""
+    if text == str(STDOUT):
+        raise argparse.ArgumentTypeError("expected a folder, found '-'; a folder of that name is ./-")
+    return path(text)
 
 
 def setting(text: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S
 from instances import InputError
 from shardmark.cli import options as shared
 from shardmark.cli import values
@@ -15,13 +16,14 @@ from shardmark.cli.terminal import Progress
 
 def run_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `run`."""
-    which = sub.add_mutually_exclusive_group()
+    shared.add_quiet(sub)
+    matrix = sub.add_argument_group("the matrix")
+    which = matrix.add_mutually_exclusive_group()
     which.add_argument("--suite", default="quick", metavar="NAME", help="instances of a suite (default: quick)")
-    which.add_argument("--instance", action="append", metavar="INSTANCE", help="a file or an id; may be repeated")
-    shared.add_track_options(sub)
-    sub.add_argument("--solver", action="append", metavar="NAME", help="run only this method; may be repeated")
-    shared.add_settings(sub)
-    sub.add_argument(
+    which.add_argument("-i", "--instance", action="append", metavar="INSTANCE", help="a file or an id; may be repeated")
+    matrix.add_argument("-s", "--solver", action="append", metavar="NAME", help="run only this method; may be repeated")
+    shared.add_settings(matrix)
+    matrix.add_argument(
         "--command",
         action="append",
         default=[],
@@ -29,17 +31,15 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
         metavar="CMD",
         help="run only this program, as `CMD FILE SECONDS`, and methods of --solver; may be repeated",
     )
-    sub.add_argument("--seeds", type=values.seeds, default=1, metavar="N", help="seeds 0 to N-1 (default: 1)")
-    sub.add_argument(
-        "--jobs", type=values.positive_int, metavar="N", help="runs at once (default: 1; dask: one per worker)"
-    )
-    sub.add_argument("--executor", choices=("local", "dask"), default="local", help="this machine, or workers of Dask")
-    sub.add_argument("--scheduler", metavar="ADDRESS", help="address of Dask's scheduler: tcp://HOST:8786")
-    sub.add_argument("--retry-failed", action="store_true", help="repeat runs whose status is not ok")
-    sub.add_argument("--quiet", action="store_true", help="print no progress")
-    shared.add_results(sub)
-    shared.add_limits(sub, seed=False)
-    shared.add_solver_path(sub)
+    matrix.add_argument("--seeds", type=values.seeds, default=1, metavar="N", help="seeds 0 to N-1 (default: 1)")
+    shared.add_retry(matrix)
+    shared.add_results(matrix)
+    shared.add_track_options(sub)
+    where = sub.add_argument_group("the executor")
+    shared.add_jobs(where, "1; dask: one per worker")
+    where.add_argument("--executor", choices=("local", "dask"), default="local", help="this machine, or Dask's workers")
+    where.add_argument("--scheduler", metavar="ADDRESS", help="address of Dask's scheduler: tcp://HOST:8786")
+    shared.add_limits(sub, CAMPAIGN_TIMEOUT_S, seed=False)
 
 
 def run_run(options: argparse.Namespace) -> Answer:

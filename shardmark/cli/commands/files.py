@@ -8,12 +8,12 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from instances import InputError, catalog, save, tracks
+from instances import InputError, catalog, track_module, tracks
 from instances.files.jsonfile import write_bytes
 from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import PLACEHOLDERS, Answer, Command
-from shardmark.cli.output import say
+from shardmark.cli.output import say, write_document
 from shardmark.cli.terminal import printable, table, unmarked
 
 
@@ -48,9 +48,9 @@ def generate_arguments(sub: argparse.ArgumentParser) -> None:
             description=f"{family.description} Source: {family.source}" if family.source else family.description,
             epilog=f"example: shardmark generate {name} --seed 1 --output {name}.json",
         )
-        member.add_argument("--seed", type=values.natural, default=0, metavar="N", help="default: 0")
-        member.add_argument("--output", type=Path, required=True, metavar="FILE", help="gzipped if it ends in .gz")
-        member.add_argument("--json", action="store_true", help="print JSON for machines")
+        shared.add_json(member, default=argparse.SUPPRESS)
+        shared.add_output(member, "file, gzipped if it ends in .gz", required=True)
+        shared.add_seed(member)
         for key, default in family.parameters.items():
             kind = type(default) if default is not None else float
             meaning = f"{MEANING[key].replace('%', '%%')} (default: {default})"
@@ -71,7 +71,7 @@ def run_generate(options: argparse.Namespace) -> Answer:
     family = families()[options.family]
     given = {key: getattr(options, key) for key in family.parameters if getattr(options, key) is not None}
     instance = family.build(options.seed, **given)
-    save(instance, options.output)
+    write_document(options.output, track_module(instance.track).to_document(instance))
     return 0, {"output": str(options.output), **instance.summary()}
 
 
@@ -91,8 +91,8 @@ def import_arguments(sub: argparse.ArgumentParser) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         member.add_argument("file", type=values.path, metavar="FILE", help="plain or gzipped")
-        member.add_argument("--output", type=Path, required=True, metavar="FILE", help="gzipped if it ends in .gz")
-        member.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for machines")
+        shared.add_json(member, default=argparse.SUPPRESS)
+        shared.add_output(member, "file, gzipped if it ends in .gz", required=True)
         for key, option in importer.OPTIONS.items():
             if option.kind is bool:
                 member.add_argument(f"--{key}", action="store_true", help=option.meaning)
@@ -113,7 +113,7 @@ def run_import(options: argparse.Namespace) -> Answer:
     if getattr(importer, "TELLS", False):
         given["tell"] = lambda text: print(printable(f"note: {text}"), file=sys.stderr)
     instance = importer.read(options.file, **given)
-    save(instance, options.output)
+    write_document(options.output, track_module(instance.track).to_document(instance))
     return 0, {"output": str(options.output), **instance.summary()}
 
 
@@ -122,7 +122,7 @@ def new_solver_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("name", type=values.solver_name, metavar="NAME")
     sub.add_argument("--track", required=True, choices=tracks())
     sub.add_argument(
-        "--directory", type=values.path, metavar="DIR", help="default: solvers/TRACK, else the current folder"
+        "--directory", type=values.folder, metavar="DIR", help="default: solvers/TRACK, else the current folder"
     )
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.sandbox.contract import DEFAULT_TIMEOUT_S
 from instances import InputError, catalog, tracks
-from instances.files.jsonfile import write_json
 from shardmark import api
 from shardmark.api import RunOptions
 from shardmark.cli import options as shared
-from shardmark.cli.options import Answer, Command
+from shardmark.cli.options import FAULTY, Answer, Command
+from shardmark.cli.output import write_document
 from shardmark.cli.terminal import printable, unmarked
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ def run_list(options: argparse.Namespace) -> Answer:
     wanted = tracks() if options.track is None else (options.track,)
     if options.what == "instances":
         return 0, [
-            {"id": e.id, "track": e.track, "suites": ",".join(e.suites), "time_limit_s": e.time_limit_s, "note": e.note}
+            {"id": e.id, "track": e.track, "suites": list(e.suites), "time_limit_s": e.time_limit_s, "note": e.note}
             for e in catalog.entries()
             if e.track in wanted
         ]
     if options.what == "suites":
         of_tracks = {name: [e for e in members if e.track in wanted] for name, members in catalog.suites().items()}
         return 0, [
-            {"suite": name, "instances": len(members), "tracks": ",".join(sorted({e.track for e in members}))}
+            {"suite": name, "instances": len(members), "tracks": sorted({e.track for e in members})}
             for name, members in of_tracks.items()
             if members
         ]
@@ -54,7 +54,7 @@ def run_list(options: argparse.Namespace) -> Answer:
     found = [s for s in discover(options.solver_path) if s.kind == kind and s.track in wanted]
     abouts = (s.error or unmarked(s.description) for s in found)
     return 0, [
-        {"name": s.name, "track": s.track, "params": json.dumps(dict(s.params)), "about": about}
+        {"name": s.name, "track": s.track, "params": dict(s.params), "about": about}
         for s, about in zip(found, abouts, strict=True)
     ]
 
@@ -81,14 +81,14 @@ def _devices(track: str | None) -> list[dict[str, Any]]:
 
 def solve_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `solve`."""
-    shared.add_instance(sub)
-    who = sub.add_mutually_exclusive_group(required=True)
-    who.add_argument("--solver", metavar="NAME")
+    method = sub.add_argument_group("the solver")
+    who = method.add_mutually_exclusive_group(required=True)
+    who.add_argument("-s", "--solver", metavar="NAME", help="a name from `shardmark list solvers`")
     who.add_argument("--command", dest="command_line", metavar="CMD", help="a program, started as `CMD FILE SECONDS`")
-    shared.add_settings(sub)
-    sub.add_argument("--output", type=Path, metavar="FILE", help="file for the best solution")
-    shared.add_limits(sub)
-    shared.add_solver_path(sub)
+    shared.add_settings(method)
+    shared.add_output(sub, "file for the best solution")
+    shared.add_instance(sub)
+    shared.add_limits(sub, DEFAULT_TIMEOUT_S)
 
 
 def run_solve(options: argparse.Namespace) -> Answer:
@@ -98,9 +98,9 @@ def run_solve(options: argparse.Namespace) -> Answer:
     which `info` shows, a published one, or the solver's. ``gap`` is cost / bound - 1, a fraction: at 0.5 the cost may
     be 1.5 times the optimum; at 0 it is proven optimal.
 
-    The exit status is 0 if the solver found a feasible solution, even if a limit ended it later. It is 1 if it found
-    none, or if it crashed, failed or made a claim that was refuted: the solution reported before that is still shown
-    and written, and standard error says what happened.
+    The exit status is 0 if the solver found a feasible solution, even if a limit ended it later; 1 if it found none; 3
+    if it found one but crashed, failed or made a claim that was refuted: the solution is still shown and written, and
+    standard error says what happened.
     """
     from harness.campaign.settings import by_name
 
@@ -116,9 +116,8 @@ def run_solve(options: argparse.Namespace) -> Answer:
     )
     tell_of(found)
     if options.output and found.solution is not None:
-        write_json(options.output, found.solution)
-        print(printable(f"wrote the solution to {options.output}"), file=sys.stderr)
-    return int(found.cost is None or at_fault(found)), {
+        write_document(options.output, found.solution, "the solution")
+    return exit_status(found.cost is not None, at_fault(found)), {
         "instance": found.instance,
         **found.options,
         "solver": found.method,
@@ -137,10 +136,13 @@ def run_solve(options: argparse.Namespace) -> Answer:
 def check_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `check`."""
     shared.add_instance(sub)
-    sub.add_argument("solution", metavar="SOLUTION", help="a JSON file")
-    sub.add_argument("--method", metavar="NAME", help="a bound, or a solver that proves bounds, run for the gap")
-    shared.add_limits(sub)
-    shared.add_solver_path(sub)
+    sub.add_argument("solution", metavar="SOLUTION", help="a JSON file; - for standard input")
+    method = sub.add_argument_group("the method")
+    method.add_argument(
+        "-m", "--method", metavar="NAME", help="a bound, or a solver that proves bounds, run for the gap"
+    )
+    shared.add_solver_path(method)
+    shared.add_limits(sub, DEFAULT_TIMEOUT_S)
 
 
 def run_check(options: argparse.Namespace) -> Answer:
@@ -156,7 +158,11 @@ def run_check(options: argparse.Namespace) -> Answer:
         raise InputError("check", "--timeout", "expected only with --method, whose run it limits")
     held: RunOptions = limits_of(options) if options.method else {}
     found = api.check(
-        load_named(options), Path(options.solution), method=options.method, solver_path=options.solver_path, **held
+        load_named(options),
+        solution_path(options.solution),
+        method=options.method,
+        solver_path=options.solver_path,
+        **held,
     )
     if found.run is not None:
         tell_of(found.run)
@@ -175,6 +181,11 @@ def run_check(options: argparse.Namespace) -> Answer:
     }
 
 
+def solution_path(text: str) -> Path:
+    """Return the path of a solution file; "-" stands for the standard input."""
+    return Path("/dev/stdin" if text == "-" else text)
+
+
 def of_method(run: RunResult) -> dict[str, Any]:
     """Return the part of the answer of `check` that is about a method's run."""
     about = {"method": run.method, "method_cost": run.cost, "status": run.status, "reason": run.reason}
@@ -183,22 +194,29 @@ def of_method(run: RunResult) -> dict[str, Any]:
 
 def bound_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `bound`."""
+    method = sub.add_argument_group("the method")
+    words = "a name from `shardmark list bounds`, or a solver that proves bounds"
+    method.add_argument("-m", "--method", required=True, metavar="NAME", help=words)
+    shared.add_solver_path(method)
+    shared.add_output(sub, "JSON file for the bound, its method and what the run took")
     shared.add_instance(sub)
-    sub.add_argument("--method", required=True, metavar="NAME")
-    shared.add_limits(sub)
-    shared.add_solver_path(sub)
+    shared.add_limits(sub, DEFAULT_TIMEOUT_S)
 
 
 def run_bound(options: argparse.Namespace) -> Answer:
     """Run a method that proves a lower bound.
 
     If the method also finds a cost, that is "optimal" if the bound lies less than 1 below it (integer costs) or within
-    a relative 1e-5 (float costs). ``gap`` is cost / bound - 1, a fraction; 0 if the cost is "optimal". The exit status
-    is 1 if there is no bound, if the bound is refuted, or if the method crashed or failed later.
+    a relative 1e-5 (float costs). ``gap`` is cost / bound - 1, a fraction; 0 if the cost is "optimal".
+
+    The exit status is 1 if there is no bound or if it is refuted, 3 if there is one but the method crashed, failed or
+    made another claim that was refuted.
     """
-    found = api.bound(load_named(options), options.method, solver_path=options.solver_path, **limits_of(options))
+    shared.require_outputs(options.output)
+    instance = load_named(options)
+    found = api.bound(instance, options.method, solver_path=options.solver_path, **limits_of(options))
     tell_of(found)
-    return int(found.lower_bound is None or at_fault(found)), {
+    answer = {
         "instance": found.instance,
         **found.options,
         "method": found.method,
@@ -209,6 +227,29 @@ def run_bound(options: argparse.Namespace) -> Answer:
         "status": found.status,
         "reason": found.reason,
         **measured(found),
+    }
+    holds = found.lower_bound is not None and found.status != "contradiction"
+    if options.output and holds:
+        write_document(options.output, {**answer, **certificate(instance, found, options)}, "the bound")
+    return exit_status(holds, at_fault(found)), answer
+
+
+def certificate(instance: Any, found: RunResult, options: argparse.Namespace) -> dict[str, Any]:
+    """Return what a reader of a bound needs to repeat it: content of the instance, effort, version, all bounds."""
+    from harness.campaign import host
+    from shardmark.problems import problem_of
+
+    with problem_of(instance) as problem:
+        content = problem.content_hash
+        timeout = options.timeout or problem.timeout_s or DEFAULT_TIMEOUT_S
+    return {
+        "instance_sha256": content,
+        "seed": options.seed,
+        "timeout_s": timeout,
+        "memory_mib": options.memory,
+        "cores": options.cores,
+        "version": f"shardmark {host.version()}",
+        "bounds": [{"time_s": bound.time_s, "value": bound.value} for bound in found.bounds],
     }
 
 
@@ -243,10 +284,17 @@ def tell_of(run: RunResult) -> None:
 
     if run.log:
         print(printable(run.log, keep="\n\t"), end="" if run.log.endswith("\n") else "\n", file=sys.stderr)
+    if run.status in ("contradiction", "misclaim"):
+        print(printable(f"shardmark: {run.method} {run.reason}"), file=sys.stderr)
     if run.status in FAULTS:
         words = {"crash": "crashed", "lost": "was lost"}.get(run.status, "failed")
         counts = "; what it reported before counts" if run.cost is not None or run.bounds else ""
         print(printable(f"shardmark: {run.method} {words}: {run.reason}{counts}"), file=sys.stderr)
+
+
+def exit_status(found: bool, fault: bool) -> int:
+    """Return the exit status of a run: 1 if it found nothing, 3 if it did but ended by a fault, else 0."""
+    return (FAULTY if fault else 0) if found else 1
 
 
 def at_fault(run: RunResult) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from instances import InputError
 from instances.files.jsonfile import read_bytes, write_json
+from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import Answer, Command
 from shardmark.cli.output import say
@@ -27,6 +28,7 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("folders", nargs="*", type=values.path, metavar="DIR", help="after `verify`: folders of plans")
     where = sub.add_argument_group("devices, one of")
     where.add_argument(
+        "-n",
         "--devices",
         metavar="N",
         help="a pipeline of N equal devices; or accelerators and CPUs, such as h100:6,cpu:2",
@@ -53,20 +55,17 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
     )
     costs.add_argument("--fuse", action="store_true", help="join chains of cheap operators first")
     search = sub.add_argument_group("search")
-    search.add_argument(
-        "--timeout",
-        type=values.seconds,
-        default=30.0,
-        metavar="S",
-        help="seconds to solve and bound, for each number of --sweep anew (default: 30)",
-    )
-    search.add_argument("--cores", type=values.positive_int, default=1, metavar="N", help="default: 1")
-    search.add_argument("--seed", type=values.natural, default=0, metavar="N", help="default: 0")
+    words = "seconds to solve and bound, for each number of --sweep anew (default: %(default)g)"
+    shared.add_timeout(search, words, 30.0)
+    shared.add_cores(search)
+    shared.add_seed(search)
     search.add_argument(
         "--sweep", type=values.from_one, metavar="LIST", help="other numbers of devices to compare, such as 2,8"
     )
     files = sub.add_argument_group("files")
-    files.add_argument("--output", type=Path, metavar="DIR", help="folder for plan.json, plan.html and instance.json")
+    files.add_argument(
+        "-o", "--output", type=values.folder, metavar="DIR", help="folder for plan.json, plan.html and instance.json"
+    )
     files.add_argument(
         "--export",
         choices=("stages", "annotated", "specs"),

@@ -7,21 +7,31 @@ import sys
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from instances import catalog
+from instances import InputError, catalog, tracks
 from shardmark import api
 from shardmark.cli import options as shared
 from shardmark.cli import values
-from shardmark.cli.options import Answer, Command
-from shardmark.cli.output import say
+from shardmark.cli.options import FAULTY, Answer, Command
+from shardmark.cli.output import say, write_content
 from shardmark.cli.terminal import report, unmarked
+from shardmark.cli.values import STDOUT
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def results_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `results`."""
     shared.add_results(sub)
-    sub.add_argument("--parquet", type=Path, metavar="FILE")
-    sub.add_argument("--csv", type=Path, metavar="FILE")
+    rows = sub.add_argument_group("rows, by names; each may be repeated")
+    rows.add_argument("--track", action="append", choices=tracks(), help="only this track")
+    rows.add_argument("-s", "--solver", action="append", metavar="NAME", help="only this solver or bound")
+    rows.add_argument("-i", "--instance", action="append", metavar="INSTANCE", help="only this instance")
+    files = sub.add_argument_group("files, instead of a table on the terminal; - for standard output")
+    files.add_argument("--parquet", type=Path, metavar="FILE")
+    files.add_argument("--csv", type=Path, metavar="FILE")
     tables = ("runs", "solvers", "incumbents", "bounds", "published", "campaigns", "hosts")
     sub.add_argument(
         "--table", choices=tables, default="runs", help="default: runs, with scores; solvers: the rankings"
@@ -29,23 +39,49 @@ def results_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_results(options: argparse.Namespace) -> Answer:
-    """Show the runs with their scores, or another table; also write it as Parquet or CSV."""
+    """Show the runs with their scores, or another table; or write it as Parquet or CSV.
+
+    In JSON, costs and bounds are numbers: exact integers of any length for `intraop`, floats for other tracks. In files
+    they are decimal texts, as no column of integers holds them all.
+    """
     from harness.results import export
 
-    shared.require_outputs(options.parquet, options.csv)
-    frame = export.export_table(api.results(options.results), options.table)
-    if options.parquet:
-        export.write_parquet(frame, options.parquet)
-    if options.csv:
-        export.write_csv(frame, options.csv)
-    shown = frame if options.json else export.shown_table(frame, options.table)
-    return 0, shown.to_dicts()
+    files = {options.parquet: export.parquet, options.csv: export.csv}
+    shared.require_outputs(*files)
+    frame = chosen(export.export_table(api.results(options.results), options.table), options)
+    for path, encode in files.items():
+        if path is not None:
+            write_content(path, encode(frame), f"{frame.height:,} row{'s' * (frame.height != 1)}")
+    if STDOUT in files or (not options.json and any(files)):
+        return 0, None
+    return 0, export.as_values(frame if options.json else export.shown_table(frame, options.table))
+
+
+def chosen(frame: pl.DataFrame, options: argparse.Namespace) -> pl.DataFrame:
+    """Return the rows that the command line names; InputError for a name that the table does not have."""
+    for key in ("track", "solver", "instance"):
+        names = getattr(options, key)
+        if names is None:
+            continue
+        if key not in frame.columns:
+            raise InputError("results", f"--{key}", f"expected none, as the table {options.table} has no such column")
+        known = frame[key].drop_nulls().unique()
+        for name in names:
+            if name not in known:
+                near = catalog.near_miss(name, known)
+                raise InputError(
+                    "results",
+                    f"--{key} {name!r}",
+                    f"expected the name of a run's {key}{near}",
+                )
+        frame = frame.filter(frame[key].is_in(names))
+    return frame
 
 
 def leaderboard_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `leaderboard`."""
     shared.add_results(sub)
-    sub.add_argument("--output", type=Path, default=Path("site"), metavar="DIR", help="default: site")
+    shared.add_site(sub)
     sub.add_argument("--suite", metavar="NAME", help="only the instances of a suite (default: all that were run)")
 
 
@@ -83,28 +119,18 @@ def reproduce_arguments(sub: argparse.ArgumentParser) -> None:
                 metavar=None if option.choices else placeholder,
                 help=f"{option.meaning} (default: {shown})",
             )
-        member.add_argument(
-            "--cores", type=values.positive_int, default=1, metavar="N", help="CPUs per run (default: 1)"
-        )
-        member.add_argument(
-            "--jobs", type=values.positive_int, metavar="N", help="runs at once (default: as many as fit)"
-        )
-        shared.add_memory(member, "MiB per run")
-        member.add_argument(
-            "--results",
-            type=values.path,
-            default=Path("results/reproduce"),
-            metavar="DIR",
-            help="folder for its runs; graphs go to DIR-graphs",
-        )
-        member.add_argument(
-            "--output", type=values.path, default=Path("site"), metavar="DIR", help="folder of the site (default: site)"
-        )
-        member.add_argument("--quiet", action="store_true", help="print no progress")
-        member.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for machines")
-        member.add_argument("--retry-failed", action="store_true", help="repeat runs whose status is not ok")
+        shared.add_json(member, default=argparse.SUPPRESS)
+        shared.add_quiet(member)
+        runs = member.add_argument_group("runs")
+        shared.add_cores(runs)
+        shared.add_memory(runs, "MiB per run")
+        shared.add_jobs(runs, "as many as fit")
+        shared.add_backend(runs)
+        shared.add_retry(runs)
         member.set_defaults(executor="local")
-        shared.add_backend(member)
+        files = member.add_argument_group("files")
+        shared.add_results(files, "results/reproduce", "folder for its runs; graphs go to DIR-graphs")
+        shared.add_site(files)
 
 
 def run_reproduce(options: argparse.Namespace) -> Answer:
@@ -137,9 +163,9 @@ def run_reproduce(options: argparse.Namespace) -> Answer:
         words = f"{faults} of {len(answer)} runs ended by a fault; --retry-failed repeats them"
         print(f"warning: {words}", file=sys.stderr)
     if options.json:
-        return int(faults > 0), {**asdict(found), "page": str(page)}
+        return FAULTY if faults else 0, {**asdict(found), "page": str(page)}
     say(f"{report(found)}\n\npage: {page}\n")
-    return int(faults > 0), None
+    return FAULTY if faults else 0, None
 
 
 COMMANDS = (

@@ -239,7 +239,7 @@ def test_lists(tmp_path):
     for what in ("instances", "solvers", "bounds"):
         assert {row["track"] for row in answer("list", what, "--track", "placement")} == {"placement"}
     suites = answer("list", "suites", "--track", "placement")
-    assert {row["tracks"] for row in suites} == {"placement"}
+    assert all(row["tracks"] == ["placement"] for row in suites)
     (quick,) = (row for row in suites if row["suite"] == "quick")
     assert 0 < quick["instances"] < next(r["instances"] for r in answer("list", "suites") if r["suite"] == "quick")
 
@@ -326,8 +326,8 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
     assert done.stderr.endswith("warning: this machine: It was hot.\n")
     [run] = answer("results", "--results", results)
     assert (run["verified"], run["stop"], run["co_runners"], run["host"]) == ("feasible", "exit", 0, "")
-    assert json.loads(run["claimed"])["end"] == "done"
-    assert json.loads(run["enforced"])["wall"] == "hard"
+    assert run["claimed"]["end"] == "done"
+    assert run["enforced"]["wall"] == "hard"
     [incumbent] = answer("results", "--results", results, "--table", "incumbents")
     assert (incumbent["run"], incumbent["cost"]) == (run["id"], run["cost"])
     assert answer("results", "--results", results, "--table", "bounds") == []
@@ -336,7 +336,7 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
     assert (campaign["executor"], campaign["jobs"], campaign["runs"]) == ("local", 1, 1)
     assert campaign["ended"] >= campaign["started"]
     [host] = answer("results", "--results", results, "--table", "hosts", "--csv", tmp_path / "hosts.csv")
-    assert json.loads(host["disturbances"]) == ["It was hot."]
+    assert host["disturbances"] == ["It was hot."]
     assert "It was hot." in (tmp_path / "hosts.csv").read_text()
 
 
@@ -411,7 +411,7 @@ def test_a_mistake_is_one_sentence_and_exit_2(arguments, sentence, graph, exampl
 def test_a_value_that_is_wrong_is_told_without_usage(graph, value):
     result = shardmark("solve", graph, "--solver", "random-1", *value)
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
-    assert result.stderr.startswith(f"shardmark solve: argument {value[0]}: expected ")
+    assert re.match(rf"shardmark solve: argument (-\w/)?{value[0]}: expected ", result.stderr)
     assert result.stderr.endswith(f"found {value[1]!r}\n")
 
 
@@ -444,7 +444,7 @@ def test_no_option_can_be_abbreviated():
     parsers = list(parsers_of(parser()))
     assert len(parsers) > 40
     assert [one.prog for one in parsers if one.allow_abbrev] == []
-    for command in (["bound", "chain", "--method", "simple"], ["check", "chain", "x.json"], ["run"]):
+    for command in (["check", "chain", "x.json"], ["run"]):
         result = shardmark(*command, "--output", "5")
         assert result.returncode == 2
         assert result.stderr.endswith("error: unrecognized arguments: --output 5\n")
@@ -539,20 +539,20 @@ def crashes(instance, run, *, how: str = "exit", before: bool = True):
 @pytest.mark.parametrize(
     ("how", "before", "status", "exit_status", "said"),
     [
-        ("exit", True, "crash", 1, "crashed: ended with exit status 3; what it reported before counts"),
+        ("exit", True, "crash", 3, "crashed: ended with exit status 3; what it reported before counts"),
         ("exit", False, "crash", 1, "crashed: ended with exit status 3"),
         (
             "raise",
             True,
             "error",
-            1,
+            3,
             "failed: RuntimeError: no idea (crashes.py:12); what it reported before counts",
         ),
-        ("claim", True, "contradiction", 1, ""),
+        ("claim", True, "contradiction", 3, "claims the lower bound 7.0, but has a solution of cost 6.0"),
         ("end", True, "ok", 0, ""),
     ],
 )
-def test_a_solver_that_crashes_ends_with_1_whatever_it_reported(
+def test_a_solver_that_crashes_ends_with_3_if_it_found_something_before(
     how, before, status, exit_status, said, graph, tmp_path
 ):
     file, output = tmp_path / "crashes.py", tmp_path / "best.json"
@@ -579,18 +579,20 @@ def test_a_solver_that_a_limit_ends_after_a_report_ends_with_0(graph, tmp_path):
     assert (result.returncode, json.loads(result.stdout)["status"]) == (0, "timeout")
 
 
-def test_a_bound_that_crashes_after_a_report_ends_with_1(graph, tmp_path):
+def test_a_bound_that_crashes_after_a_report_ends_with_3(graph, tmp_path):
     file = tmp_path / "crashes.py"
     file.write_text(CRASHES)
     result = shardmark("bound", graph, "--method", "crashes", "--solver-path", file, "--json")
     found = json.loads(result.stdout)
-    assert (result.returncode, found["status"], found["lower_bound"]) == (1, "crash", 1.0)
+    assert (result.returncode, found["status"], found["lower_bound"]) == (3, "crash", 1.0)
     assert "shardmark: crashes crashed: ended with exit status 3" in result.stderr
 
 
-def test_help_says_when_solve_exits_with_1():
+def test_help_says_when_solve_exits_with_1_and_3():
     helped = " ".join(shardmark("solve", "--help").stdout.split())
-    assert "It is 1 if it found none, or if it crashed, failed or made a claim that was refuted" in helped
+    assert "1 if it found none; 3 if it found one but crashed, failed or made a claim that was refuted" in helped
+    top = shardmark("--help").stdout
+    assert "  3        an answer from a run that crashed, failed or made a claim that was refuted\n" in top
 
 
 def test_a_new_solver_makes_its_folder(tmp_path):
@@ -682,7 +684,7 @@ def ours(instance, run):
     for blocks, cost in (([0, 0, 1, 1], 6.0), ([0, 0, 0, 0], 10.0), ([0, 0, 1, 1], 6.0)):
         ours.write_text(code.format(blocks))
         done = answer(*run)
-        assert [row["cost"] for row in answer("results", "--results", results)] == [repr(cost)]
+        assert [row["cost"] for row in answer("results", "--results", results)] == [cost]
     assert done["started"] == 0  # the first version again: its run was there already
     answer(*run, "--timeout", 5)
     assert answer(*run)["started"] == 0
@@ -710,8 +712,11 @@ def test_a_leaderboard_of_one_suite_leaves_other_instances_out(graph, tmp_path):
 def test_a_gap_beyond_float64_is_shown_as_such(instance, options, example, tmp_path):
     results, site, csv, parquet = (tmp_path / name for name in ("results", "site", "runs.csv", "runs.parquet"))
     answer("run", "--instance", example if instance == "example" else instance, *options, "--results", results)
-    shown = shardmark("results", "--results", results, "--csv", csv, "--parquet", parquet)
-    assert (shown.returncode, shown.stderr) == (0, "")
+    written = shardmark("results", "--results", results, "--csv", csv, "--parquet", parquet)
+    said = "".join(f"wrote 2 rows to {path}\n" for path in (parquet, csv))
+    assert (written.returncode, written.stdout) == (0, "")
+    assert written.stderr == (said if instance != "example" else said.replace("2 rows", "1 row"))
+    shown = shardmark("results", "--results", results)
     [header, *rows] = [line.split() for line in shown.stdout.splitlines()]
     assert {row[header.index("gap")] for row in rows} <= {">1e308", "-"}
     assert any(">1e308" in row for row in rows)
@@ -763,7 +768,7 @@ def ours(instance, run):
     run.report([0, 0, 1, 1] if list(Path({str(results)!r}).iterdir()) else [0, 0, 0, 0])
 """)
     answer("run", "--instance", graph, "--solver", "ours", "--solver-path", ours, "--results", results)
-    assert [row["cost"] for row in answer("results", "--results", results)] == ["10.0"]
+    assert [row["cost"] for row in answer("results", "--results", results)] == [10.0]
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
