@@ -72,13 +72,12 @@ format: $(VENV)/extra-lint ## fix what `make lint` finds, as far as possible
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/clang-format -i $(C_CORE) $(wildcard tests/c_src/*.[ch])
 
-# Times and gaps of the last COMMITS commits, published beside the site.
+# Times and gaps of the last COMMITS commits, drawn as a page of the site that opens from disk.
 asv: $(VENV)/extra-asv ## times and gaps of the last commits (COMMITS=3)
 	@$(BIN)/asv machine --yes >/dev/null
-	@$(BIN)/asv run --skip-existing-successful HEAD~$(COMMITS)..HEAD || test $$? -eq 2 # 2: a benchmark failed, the pages say so
-	@$(BIN)/asv publish --html-dir $(SITE)/asv
-	@test ! -f $(RESULTS)/results.sqlite || $(MAKE) --no-print-directory leaderboard # now with a link to them
-	@echo "open $(SITE)/asv/index.html (its pages need a server: $(BIN)/asv preview --html-dir $(SITE)/asv)"
+	@$(BIN)/asv run --skip-existing-successful HEAD~$(COMMITS)..HEAD || test $$? -eq 2 # 2: a benchmark failed: its history has a gap
+	@$(BIN)/python -m leaderboard.regressions .asv/results '$(SITE)'
+	@test ! -f '$(RESULTS)/results.sqlite' || $(MAKE) --no-print-directory leaderboard # now with a link to it
 
 # The embedded instances again from their seeds and models; `git diff` stays empty.
 instances: $(VENV)/extra-stablehlo ## the embedded instances again from their seeds and models

@@ -30,7 +30,8 @@ MARKER = ".shardmark-site"  # marks a folder as a site; a writer locks it
 LISTED = ".shardmark-files"  # our files, one path per line: no other file is ever removed
 STAGE = ".shardmark-new"  # staging folder for files before they are moved into place
 ABOUT = f"Made by shardmark: it replaces and removes the files that {LISTED} lists, and leaves all others alone.\n"
-ASV = "asv"  # a folder of the site that asv writes; pages link to it
+REGRESSIONS = "regressions"  # a folder of the site that `leaderboard.regressions` writes, which builds keep
+HISTORY = f"{REGRESSIONS}/history.csv"  # its data
 REPRODUCE = (
     "reproduce"  # a folder of the site with the pages of `leaderboard.reproduction_page`, which builds keep and list
 )
@@ -58,13 +59,13 @@ def build(tables: Tables, output: Path, pictures: Mapping[str, Split | Schedule 
 
     ``pictures`` has a drawing of a solution, or the reason why there is none, by checksum of the instance.
 
-    Obsolete pages of the last build are removed; reproductions get the new menu; files that are not ours
+    Obsolete pages of the last build are removed; pages of other commands get the new menu; files that are not ours
     stay. Nothing changes before all files are written, so a build that fails leaves the old site.
     Raises InputError for a folder that holds anything but a site, or cannot be written.
     """
     output = Path(output).resolve()
     with held(output):
-        site = Site(tables, reproductions(output), pictures, asv=has_asv(output))
+        site = Site(tables, reproductions(output), pictures, regressions=has_regressions(output))
         publish(output, _files(site, output))
     return output / INDEX
 
@@ -110,7 +111,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def _ours(folder: Path) -> bool:
-    return folder.is_dir() and ((folder / MARKER).is_file() or {p.name for p in folder.iterdir()} <= {ASV})
+    return folder.is_dir() and ((folder / MARKER).is_file() or not any(folder.iterdir()))
 
 
 def reproductions(folder: Path) -> dict[str, str]:
@@ -119,9 +120,9 @@ def reproductions(folder: Path) -> dict[str, str]:
     return {page.stem: _title(page.read_text(encoding="utf-8")) for page in pages if page.name != INDEX}
 
 
-def has_asv(folder: Path) -> bool:
-    """Return True if a site has pages of asv."""
-    return (folder / ASV / INDEX).is_file()
+def has_regressions(folder: Path) -> bool:
+    """Return True if a site has the page of the project's own times."""
+    return all((folder / path).is_file() for path in (f"{REGRESSIONS}/{INDEX}", HISTORY))
 
 
 def menu(folder: Path) -> dict[str, str]:
@@ -144,15 +145,18 @@ def static() -> Iterator[File]:
 
 
 def _files(site: Site, folder: Path) -> Iterator[File]:
-    """Every file of the site: pages, static files, and the folder's reproductions with the new menu."""
+    """Every file of the site: pages, static files, and the pages that builds keep, with the new menu."""
     yield from static()
     header = ""
     for path, page in chain.from_iterable(pages(site) for pages in WRITERS):
         if path == f"{REPRODUCE}/{INDEX}" and (found := HEADER.search(page)):
             header = found[0]
         yield path, page
-    for name in reproductions(folder):
-        path = f"{REPRODUCE}/{name}.html"
+    kept = [f"{REPRODUCE}/{name}.html" for name in reproductions(folder)]
+    if has_regressions(folder):
+        kept.append(f"{REGRESSIONS}/{INDEX}")
+        yield HISTORY, (folder / HISTORY).read_bytes()
+    for path in kept:
         page = (folder / path).read_text(encoding="utf-8")
         if HEADER.search(page):  # otherwise the page is not ours
             yield path, HEADER.sub(lambda _: header, page, count=1)

@@ -20,8 +20,9 @@ Page = tuple[str, str]  # path from the root of the site, and content
 class Site:
     """The score tables as rows, the tracks, and the templates.
 
-    ``reproductions`` has the names and titles of those with pages in the site; ``asv`` is True if the site has pages of
-    asv; ``pictures`` has a drawing of a solution, or the reason why there is none, by checksum of the instance.
+    ``reproductions`` has the names and titles of those with pages in the site; ``regressions`` is True if the site has
+    a page of them; ``pictures`` has a drawing of a solution, or the reason why there is none, by checksum of the
+    instance.
     """
 
     def __init__(
@@ -29,7 +30,7 @@ class Site:
         tables: Tables,
         reproductions: Mapping[str, str] | None = None,
         pictures: Mapping[str, Split | Schedule | str] | None = None,
-        asv: bool = False,
+        regressions: bool = False,
     ) -> None:
         self.tables, self.pictures = tables, pictures or {}
         self.reproductions = reproductions or {}
@@ -44,7 +45,7 @@ class Site:
         self.templates.globals.update(
             tracks=self.tracks,
             menu={track.name: page_of("tracks", track.name) for track in self.tracks},
-            asv=asv,
+            regressions=regressions,
             made_from=_made_from(tables.runs),
             solver_count=sum(len(track.solvers) for track in self.tracks),
         )

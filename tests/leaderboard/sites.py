@@ -51,6 +51,18 @@ def sections(page: ET.Element, heading: str) -> list[ET.Element]:
     return [element for element in page.iter("section") if element.get("aria-labelledby") == heading]
 
 
+def broken_links(site: Path) -> list[str]:
+    """Links and sources of a site's pages that lead nowhere."""
+    broken = []
+    for path in site.rglob("*.html"):
+        for element in tree(path).iter():
+            for target in filter(None, (element.get("href"), element.get("src"))):
+                parts = urlsplit(target)
+                if parts.path and not parts.scheme and not (path.parent / unquote(parts.path)).is_file():
+                    broken.append(f"{path.relative_to(site)}: {target}")
+    return broken
+
+
 def add_foreign(site: Path) -> None:
     """Put the files of somebody else there."""
     for path, content in FOREIGN.items():

@@ -7,7 +7,6 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -15,6 +14,7 @@ from harness.results.ranking import Tables
 from instances import InputError
 from leaderboard import charts
 from leaderboard.build import HEADER, build
+from leaderboard.regressions.page import write as write_regressions
 from leaderboard.report import (
     HERE,
     PAPER,
@@ -32,7 +32,7 @@ from leaderboard.report import (
     Table,
 )
 from leaderboard.reproduction_page import grid, write
-from tests.leaderboard.sites import of_class, tree, words
+from tests.leaderboard.sites import broken_links, of_class, tree, words
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 STAGES = Axis("stages", logarithmic=True, at=(2, 8, 64))
@@ -94,18 +94,6 @@ REPORT = Report(
 def page(tmp_path: Path) -> ET.Element:
     """The page of the made-up report, without a leaderboard."""
     return tree(write(REPORT, tmp_path / "site"))
-
-
-def broken_links(site: Path) -> list[str]:
-    """Links and sources of a site's pages that lead nowhere."""
-    broken = []
-    for path in site.rglob("*.html"):
-        for element in tree(path).iter():
-            for target in filter(None, (element.get("href"), element.get("src"))):
-                parts = urlsplit(target)
-                if parts.path and not parts.scheme and not (path.parent / unquote(parts.path)).is_file():
-                    broken.append(f"{path.relative_to(site)}: {target}")
-    return broken
 
 
 def test_the_page_states_all_and_shows_figures_side_by_side(page: ET.Element) -> None:
@@ -277,18 +265,24 @@ def test_a_leaderboard_keeps_and_links_reproductions(scored: Tables, tmp_path: P
 def test_all_pages_of_a_site_have_the_same_menu(scored: Tables, tmp_path: Path) -> None:
     site = tmp_path / "site"
     write(REPORT, site)
-    (site / "asv").mkdir()
-    (site / "asv" / "index.html").write_text("speed")
+    write_regressions([], site)
     build(scored, site)
     write(replace(REPORT, name="another"), site)
-    pages = [tree(site / x) for x in ("scores.html", *(f"reproduce/{x}.html" for x in ("index", "another", "made-up")))]
+    pages = [
+        tree(site / x)
+        for x in (
+            "scores.html",
+            "regressions/index.html",
+            *(f"reproduce/{x}.html" for x in ("index", "another", "made-up")),
+        )
+    ]
     menus = [
         [((a.text or ""), (a.get("href") or "").removeprefix("../")) for a in page.iterfind("body/header//a")]
         for page in pages
     ]
     assert all(found == menus[0] for found in menus)
     assert ("placement", "tracks/placement.html") in menus[0]
-    assert ("Speed over time", "asv/index.html") in menus[0]
+    assert ("Regressions", "regressions/index.html") in menus[0]
 
 
 def test_a_leaderboard_without_reproductions_says_how_to_make_them(scored: Tables, tmp_path: Path) -> None:
