@@ -19,11 +19,11 @@ from pathlib import Path
 
 from harness.results.ranking import Tables
 from instances import InputError
+from leaderboard.drawings.pictures import Pictures
 from leaderboard.explore import indexes
 from leaderboard.pages import failures, instance, overview, scores, solver, track
 from leaderboard.pages import reproductions as list_of_reproductions
 from leaderboard.pages.site import Page, Site
-from leaderboard.report import Schedule, Split
 
 STATIC = Path(__file__).resolve().parent / "static"
 MARKER = ".shardmark-site"  # marks a folder as a site; a writer locks it
@@ -54,10 +54,10 @@ WRITERS: tuple[Callable[[Site], Iterator[Page]], ...] = (
 File = tuple[str, str | bytes]  # path from the root of the site, and content
 
 
-def build(tables: Tables, output: Path, pictures: Mapping[str, Split | Schedule | str] | None = None) -> Path:
+def build(tables: Tables, output: Path, pictures: Mapping[str, Pictures | str] | None = None) -> Path:
     """Write the site into the folder ``output`` and return the path of its first page.
 
-    ``pictures`` has a drawing of a solution, or the reason why there is none, by checksum of the instance.
+    ``pictures`` has drawings of a solution, or the reason why there are none, by checksum of the instance.
 
     Obsolete pages of the last build are removed; pages of other commands get the new menu; files that are not ours
     stay. Nothing changes before all files are written, so a build that fails leaves the old site.

@@ -150,10 +150,8 @@ class Device:
     speed: str = ""
 
 
-#: Larger graphs are not drawn: pages would be slow to open and drawings illegible.
-MAX_NODES = 2500
-#: Schedules of more vertices are not simulated again for a drawing.
-MAX_VERTICES = 100_000
+#: Larger graphs are not drawn: laying out more nodes takes seconds.
+MAX_NODES = 100_000
 
 
 @dataclass(frozen=True)
@@ -164,6 +162,93 @@ class Split:
     edges: Sequence[tuple[int, int]]
     device: Sequence[int]
     devices: Sequence[Device]
+    title: str = ""
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Load:
+    """The load of a stage or device.
+
+    ``times`` has sequences of times by kind, as `harness.verify.Parts` has; the longest is the ``load``, or the sum of
+    those of all passes. ``nodes`` counts its nodes, ``filled`` is the share of its memory that it uses, if that is
+    limited.
+    """
+
+    name: str
+    load: float
+    times: Sequence[Mapping[str, float]]
+    nodes: int
+    filled: float | None = None
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """Tensors from one row of `Loads` to another: their number, and the time or size in ``words``.
+
+    ``amount`` sets the width of their line.
+    """
+
+    source: int
+    target: int
+    number: int
+    amount: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Loads:
+    """The loads of stages or devices, stacked by kind of time, and the tensors between them.
+
+    ``cost`` is the bottleneck and ``bound`` a lower bound on it, None if they cannot be compared with a single load;
+    ``passes`` names those whose largest loads are summed to the cost.
+    """
+
+    rows: Sequence[Load]
+    tensors: Sequence[Tensors]
+    axis: str
+    cost: float | None = None
+    bound: float | None = None
+    passes: Sequence[str] = ()
+    title: str = ""
+    caption: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Memory in use over time steps: in ``begin[i]`` to ``until[i]`` nodes of kind j use ``used[j][i]``.
+
+    ``least`` is the least that any choice of strategies uses there. All arrays have one shape.
+    """
+
+    begin: Sequence[int]
+    until: Sequence[int]
+    used: Sequence[tuple[str, Sequence[float]]]
+    least: Sequence[float]
+    limit: int | None
+    title: str = ""
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part of a whole, from ``start`` on; ``words`` say more, ``style`` is a class of the style sheet."""
+
+    name: str
+    start: float
+    length: float
+    shown: str
+    words: str
+    style: str
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Parts of a whole, one per row, and marks (value, label, style) across the rows."""
+
+    rows: Sequence[Share]
+    axis: str
+    marks: Sequence[tuple[float, str, str]] = ()
     title: str = ""
     caption: str = ""
 
@@ -201,7 +286,7 @@ class Schedule:
 
 
 #: Pictures that a page can draw.
-Picture = Plot | Ladder | Strips | Bars | Split | Schedule
+Picture = Plot | Ladder | Strips | Bars | Split | Schedule | Loads | Memory | Shares
 
 
 @dataclass(frozen=True)

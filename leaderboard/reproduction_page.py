@@ -23,8 +23,8 @@ from leaderboard.build import (
     static,
 )
 from leaderboard.charts import Bar, Curve, Rule, Scale, Strip
+from leaderboard.drawings import pictures
 from leaderboard.pages.environment import environment
-from leaderboard.pages.instance import solution
 from leaderboard.report import PAPER, Axis, Bars, Ladder, Line, Picture, Plot, Report, Strips, Table
 from leaderboard.text import BEYOND, short
 
@@ -124,7 +124,7 @@ def figures(pictures: Sequence[Picture]) -> list[tuple[Picture, Markup]]:
 
 def _drawing(picture: Picture, wide: int) -> Markup:
     drawn: dict[type, Callable[[Any, int], Markup]] = {Plot: plot, Ladder: ladder, Bars: bars, Strips: strips}
-    return drawn.get(type(picture), solution)(picture, wide)
+    return drawn.get(type(picture), pictures.draw)(picture, wide)
 
 
 def strips(picture: Strips, wide: int) -> Markup:

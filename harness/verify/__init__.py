@@ -1,7 +1,8 @@
 """Verdicts on solutions, from the definitions, in NumPy; imports nothing from solvers.
 
 Each track has one module with ``verify(instance, solution) -> Verdict``. If solutions split the nodes, it can also have
-``parts(instance, solution) -> Parts | None``; if they are schedules, ``times(instance, solution) -> Times | None``.
+``parts(instance, solution) -> Parts | None``; if they are schedules, ``times(instance, solution) -> Times | None``; if
+they choose a strategy per node, ``choices(instance, solution) -> Choices | None``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from instances.files.columns import describe
+from instances.files.columns import Ints, describe
 from instances.files.jsonfile import plain_json
 
 #: Limit on the bytes of a solution as JSON: a constant and a number per node.
@@ -38,13 +39,46 @@ class Verdict:
 class Parts:
     """A split of the nodes: the part of each node, 0, 1, ...; the name of each part, and whether it is on CPUs.
 
-    ``loads`` has the load of each part, if parts have one.
+    ``loads``       the load of each part, in time per sample, if parts have one
+    ``times``       what the load of each part consists of: sequences of times by kind (`KINDS`); those of a sequence
+                    follow one another, the sequences run at the same time, and the longest is the load
+    ``transfers``   the tensors that go from one part to another
+    ``filled``      the share of its memory that each part uses; None without a limit
+    ``passes``      names of the passes that ``times`` are of, one after another, if the largest loads of several are
+                    summed; a load is then the sum of those of the passes
     """
 
     of: Sequence[int]
     names: Sequence[str]
     on_cpus: Sequence[bool]
     loads: Sequence[float] = ()
+    times: Sequence[Sequence[Mapping[str, float]]] = ()
+    transfers: Sequence[Transfer] = ()
+    filled: Sequence[float | None] = ()
+    passes: Sequence[str] = ()
+
+
+#: Kinds of time in a load: running nodes, receiving and sending tensors, streaming what exceeds the memory, and
+#: synchronising the parameters of replicas.
+KINDS = ("in", "work", "out", "overflow", "sync")
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Tensors that go from one part to another, each counted once; and the time that they take in all."""
+
+    source: int
+    target: int
+    tensors: int
+    time: float
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The strategies of a solution: ``row`` of each node's costs and usages, ``cell`` of each edge's table."""
+
+    row: Ints
+    cell: Ints
 
 
 @dataclass(frozen=True)
@@ -112,6 +146,16 @@ def has_times(track: str) -> bool:
 def times(instance: Any, solution: Any) -> Times | None:
     """Return the times of a solution, for a track that `has_times`; None if it breaks a rule."""
     return _module(instance.track).times(instance, solution)
+
+
+def has_choices(track: str) -> bool:
+    """Return whether solutions of a track choose a strategy per node."""
+    return hasattr(_module(track), "choices")
+
+
+def choices(instance: Any, solution: Any) -> Choices | None:
+    """Return the strategies of a solution, for a track that `has_choices`; None if it is malformed."""
+    return _module(instance.track).choices(instance, solution)
 
 
 def _module(track: str) -> ModuleType:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.verify import Verdict, malformed, misplaced
+from harness.verify import Choices, Verdict, malformed, misplaced
 from instances.files.columns import Ints
 from instances.intraop import Instance
 
@@ -26,11 +26,21 @@ def verify(instance: Instance, solution: Any) -> Verdict:
     reason = misplaced(solution, instance.strategies.tolist(), "a strategy index")
     if reason:
         return malformed(reason)
-    strategy = np.array(solution, dtype=np.int64)
-    row = instance.strategy_start[:-1] + strategy
-    cost = exact_sum(instance.node_cost[row]) + exact_sum(instance.table[_table_cells(instance, strategy)])
-    violations = _exceeded(instance, instance.usage[row])
+    chosen = _choices(instance, solution)
+    cost = exact_sum(instance.node_cost[chosen.row]) + exact_sum(instance.table[chosen.cell])
+    violations = _exceeded(instance, instance.usage[chosen.row])
     return Verdict(not violations, cost, violations)
+
+
+def choices(instance: Instance, solution: Any) -> Choices | None:
+    """Return the strategies of a solution; None if it is malformed."""
+    malformed_ = misplaced(solution, instance.strategies.tolist(), "a strategy index")
+    return None if malformed_ else _choices(instance, solution)
+
+
+def _choices(instance: Instance, solution: list[int]) -> Choices:
+    strategy = np.array(solution, dtype=np.int64)
+    return Choices(instance.strategy_start[:-1] + strategy, _table_cells(instance, strategy))
 
 
 def exact_sum(values: Ints) -> int:

@@ -5,6 +5,7 @@ Definition: "Practical Performance Guarantees for Pipelined DNN Inference", Sect
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.verify import Verdict, malformed, misplaced
+from harness.verify import Parts, Transfer, Verdict, malformed, misplaced
 from instances.files.columns import Floats, Ints
 from instances.graph import Graph, find_cycle
 from instances.pipeline import Instance
@@ -28,13 +29,10 @@ def verify(instance: Instance, solution: Any) -> Verdict:
     The cost is computed in exact arithmetic and rounded to float64 once. It is None if a block number or the order is
     invalid; a partition whose quotient graph has a cycle still has a cost.
     """
-    if isinstance(solution, dict):
-        if not {"block"} <= solution.keys() <= {"block", "order"}:
-            found = ", ".join(map(repr, solution)) or "none"
-            return malformed(f"solution: expected the keys block and order, found {found}")
-        block, order = solution["block"], solution.get("order")
-    else:
-        block, order = solution, None
+    if isinstance(solution, dict) and not {"block"} <= solution.keys() <= {"block", "order"}:
+        found = ", ".join(map(repr, solution)) or "none"
+        return malformed(f"solution: expected the keys block and order, found {found}")
+    block, order = _forms(solution)
     n = instance.nodes
     reason = misplaced(block, [instance.stages] * n, "a block number", "solution" if block is solution else "block")
     if reason:
@@ -45,17 +43,48 @@ def verify(instance: Instance, solution: Any) -> Verdict:
         reason = misplaced(order, [n] * n, "a node index", "order") or partition.disorder(order)
         if reason:
             return malformed(*violations, reason)
-    costs, unit = _block_costs(instance, partition, order) if n else ([0], 1)
-    return Verdict(not violations, float(max(costs) / unit), violations)
+    cost = _block_times(instance, partition, order).bottleneck if n else 0.0
+    return Verdict(not violations, cost, violations)
+
+
+def _forms(solution: Any) -> tuple[Any, Any]:
+    """Return the block of each node and the order of execution, None by default."""
+    return (solution["block"], solution.get("order")) if isinstance(solution, dict) else (solution, None)
 
 
 def block_costs(instance: Instance, solution: Any) -> dict[int, float]:
     """Return the cost of every block of a feasible solution, Equation (3), by its number; the greatest is its cost."""
-    block, order = (solution["block"], solution.get("order")) if isinstance(solution, dict) else (solution, None)
+    block, order = _forms(solution)
     if not instance.nodes:
         return {}
-    costs, unit = _block_costs(instance, Partition(instance.graph, np.array(block, dtype=np.int64)), order)
-    return {number: float(cost / unit) for number, cost in zip(sorted(set(block)), costs, strict=True)}
+    times = _block_times(instance, Partition(instance.graph, np.array(block, dtype=np.int64)), order)
+    return dict(zip(sorted(set(block)), times.costs, strict=True))
+
+
+def parts(instance: Instance, solution: Any) -> Parts | None:
+    """Return the blocks of a solution that hold nodes, as stages; None if it is malformed."""
+    if verify(instance, solution).cost is None:
+        return None
+    block, order = _forms(solution)
+    if not instance.nodes:
+        return Parts([], [], [])
+    partition = Partition(instance.graph, np.array(block, dtype=np.int64))
+    times = _block_times(instance, partition, order)
+    names = [f"stage {number}" for number in sorted(set(block))]
+    kinds = [[row] for row in times.kinds]
+    return Parts(
+        partition.block.tolist(), names, [False] * len(names), times.costs, kinds, _transfers(instance, partition)
+    )
+
+
+def _transfers(instance: Instance, partition: Partition) -> list[Transfer]:
+    """Return the tensors between blocks: one counts once for each block that receives it."""
+    tail, head = (ends[partition.crossing] for ends in (instance.graph.tail, instance.graph.head))
+    tensors = np.unique(np.column_stack([tail, partition.block[head]]), axis=0)
+    found: dict[tuple[int, int], list[float]] = {}
+    for node, target in tensors.tolist():
+        found.setdefault((int(partition.block[node]), target), []).append(float(instance.output_size[node]))
+    return [Transfer(*ends, len(sizes), math.fsum(sizes) / instance.bandwidth) for ends, sizes in sorted(found.items())]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,23 +130,58 @@ class Partition:
         return ""
 
 
-def _block_costs(instance: Instance, partition: Partition, order: list[int] | None) -> tuple[Any, Any]:
-    """Equation (3): the exact cost of every block, and the unit that divides it."""
+@dataclass(frozen=True, eq=False)
+class BlockTimes:
+    """Terms of the cost of every block, Equation (3), each of shape (blocks,), exact, in 1 / ``unit``."""
+
+    work: Exact
+    received: Exact
+    sent: Exact
+    overflow: Exact
+    bandwidth: Fraction
+    unit: int
+
+    @property
+    def costs(self) -> list[float]:
+        """The cost of every block."""
+        return [float(cost / self.unit) for cost in self._exact_costs]
+
+    @property
+    def bottleneck(self) -> float:
+        """The greatest cost."""
+        return float(max(self._exact_costs) / self.unit)
+
+    @property
+    def kinds(self) -> list[dict[str, float]]:
+        """The terms of every block as times, by kind."""
+        moving = (self.received / self.bandwidth, self.sent / self.bandwidth, self.overflow / self.bandwidth)
+        columns = {"in": moving[0], "work": self.work, "out": moving[1], "overflow": moving[2]}
+        rows = zip(*columns.values(), strict=True)
+        return [{kind: float(Fraction(t) / self.unit) for kind, t in zip(columns, row, strict=True)} for row in rows]
+
+    @property
+    def _exact_costs(self) -> Exact:
+        exact: Exact = self.work + (self.received + self.sent + self.overflow) / self.bandwidth
+        return exact
+
+
+def _block_times(instance: Instance, partition: Partition, order: list[int] | None) -> BlockTimes:
+    """Return the terms of the cost of every block."""
     graph, block, crossing = instance.graph, partition.block, partition.crossing
     work, size, params, unit = _exact(instance.work, instance.output_size, instance.param_size)
     computing, streaming = _totals(block, work), _totals(block, params)
 
     # Equation (1): a tensor counts once for each block that receives it, and once for the block that sends it.
-    received = np.unique(block[graph.head[crossing]] * graph.nodes + graph.tail[crossing])
-    sent = np.unique(graph.tail[crossing])
-    moving = np.zeros_like(computing)
-    np.add.at(moving, received // graph.nodes, size[received % graph.nodes])
-    np.add.at(moving, block[sent], size[sent])
+    pairs = np.unique(block[graph.head[crossing]] * graph.nodes + graph.tail[crossing])
+    producers = np.unique(graph.tail[crossing])
+    received, sent, overflow = (np.zeros_like(computing) for _ in range(3))
+    np.add.at(received, pairs // graph.nodes, size[pairs % graph.nodes])
+    np.add.at(sent, block[producers], size[producers])
 
     if instance.memory is not None:  # Equation (2)
         excess = streaming + _peaks(partition, size, order) - Fraction(instance.memory) * unit
-        moving = moving + np.maximum(excess, 0)
-    return computing + moving / Fraction(instance.bandwidth), unit
+        overflow = np.maximum(excess, 0)
+    return BlockTimes(computing, received, sent, overflow, Fraction(instance.bandwidth), unit)
 
 
 def _exact(*columns: Floats) -> tuple[Any, ...]:

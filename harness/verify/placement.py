@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.verify import Parts, Verdict, malformed, misplaced
+from harness.verify import Parts, Transfer, Verdict, malformed, misplaced
 from instances.files.columns import Floats, Ints, describe
 from instances.graph import Graph, find_cycle
 from instances.placement import Instance
 
 AT_ONCE = 1024  # groups whose contiguity is tested in one pass over the graph
+PASSES = ("forward", "backward")  # of training, if their loads count separately
 MOST_NAMED = 10  # most groups named in a sentence, and most sentences of one kind
 
 
@@ -51,11 +52,35 @@ def parts(instance: Instance, solution: Any) -> Parts | None:
     groups = _groups(instance, solution)
     if isinstance(groups, str):
         return None
-    loads = []
+    loads: list[float] = []
+    times: list[list[dict[str, float]]] = []
     if instance.objective == "throughput":
-        passes = (_loads(instance, groups, nodes) for nodes in _passes(instance))
-        loads = [math.fsum(both) for both in zip(*passes, strict=True)]
-    return Parts(groups.of.tolist(), groups.names, (~groups.accelerator).tolist(), loads)
+        passes = _passes(instance)
+        loads = [math.fsum(both) for both in zip(*(_loads(instance, groups, nodes) for nodes in passes), strict=True)]
+        of_passes = (_times(instance, groups, nodes) for nodes in passes)
+        times = [[sequence for one in both for sequence in one] for both in zip(*of_passes, strict=True)]
+    return Parts(
+        groups.of.tolist(),
+        groups.names,
+        (~groups.accelerator).tolist(),
+        loads,
+        times,
+        _transfers(instance, groups),
+        [
+            total / instance.memory if on and 0 < instance.memory < math.inf else None
+            for total, on in zip(groups.sums(groups.of, instance.size), groups.accelerator.tolist(), strict=True)
+        ],
+        PASSES if instance.schedule == "gpipe" else (),
+    )
+
+
+def _transfers(instance: Instance, groups: Groups) -> list[Transfer]:
+    """Return the tensors between groups: one counts once for each group that reads it."""
+    receiver, received, _ = _tensors(instance, groups.of)
+    found: dict[tuple[int, int], list[float]] = {}
+    for target, node in zip(receiver.tolist(), received.tolist(), strict=True):
+        found.setdefault((int(groups.of[node]), target), []).append(float(instance.transfer[node]))
+    return [Transfer(*ends, len(times), math.fsum(times)) for ends, times in sorted(found.items())]
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,6 +302,31 @@ def _passes(instance: Instance) -> list[NDArray[np.bool_]]:
 
 def _loads(instance: Instance, groups: Groups, nodes: NDArray[np.bool_]) -> list[float]:
     """Time per sample of each group for these nodes, and for sending and receiving what they produce."""
+    loads = [_longest(sequences) for sequences in _of_one_device(instance, groups, nodes)]
+    stages = zip(loads, groups.sums(groups.of, instance.size), groups.replicas.tolist(), strict=True)
+    return [_replicated(instance, *stage) for stage in stages]
+
+
+def _times(instance: Instance, groups: Groups, nodes: NDArray[np.bool_]) -> list[list[dict[str, float]]]:
+    """Return what the load of each group consists of: its longest sequence takes as long as its load."""
+    stages = zip(
+        _of_one_device(instance, groups, nodes),
+        groups.sums(groups.of, instance.size),
+        groups.replicas.tolist(),
+        strict=True,
+    )
+    found = []
+    for sequences, size, count in stages:
+        shares = [{kind: time / count for kind, time in sequence.items()} for sequence in sequences]
+        if count > 1:
+            synchronising = {"sync": _synchronising(instance, size, count)}
+            shares = [shares[0] | synchronising] if instance.overlap == "none" else [*shares, synchronising]
+        found.append(shares)
+    return found
+
+
+def _of_one_device(instance: Instance, groups: Groups, nodes: NDArray[np.bool_]) -> list[list[dict[str, float]]]:
+    """Return the times of each group, if it is one device: sequences that run at the same time."""
     time = np.where(groups.accelerator[groups.of], instance.accelerator_time, instance.cpu_time)
     computing = groups.sums(groups.of[nodes], time[nodes])
     receiver, received, sent = _tensors(instance, groups.of, nodes)
@@ -286,10 +336,7 @@ def _loads(instance: Instance, groups: Groups, nodes: NDArray[np.bool_]) -> list
     leaving = np.where(np.isin(sent, received[abroad]), instance.slowdown, 1.0) * instance.transfer[sent]
     incoming = _on_accelerators(groups, groups.sums(receiver, arriving))
     outgoing = _on_accelerators(groups, groups.sums(groups.of[sent], leaving))
-    sizes = groups.sums(groups.of, instance.size)
-    loads = [_overlapped(instance.overlap, *times) for times in zip(incoming, computing, outgoing, strict=True)]
-    stages = zip(loads, sizes, groups.replicas.tolist(), strict=True)
-    return [_replicated(instance, *stage) for stage in stages]
+    return [_overlapped(instance.overlap, *times) for times in zip(incoming, computing, outgoing, strict=True)]
 
 
 def _tensors(instance: Instance, of: Ints, nodes: NDArray[np.bool_] | None = None) -> tuple[Ints, Ints, Ints]:
@@ -310,20 +357,31 @@ def _on_accelerators(groups: Groups, sums: Iterable[float]) -> list[float]:
     return [value if on else 0.0 for value, on in zip(sums, groups.accelerator.tolist(), strict=True)]
 
 
-def _overlapped(overlap: str, incoming: float, computing: float, outgoing: float) -> float:
-    """Appendix H.1."""
+def _overlapped(overlap: str, incoming: float, computing: float, outgoing: float) -> list[dict[str, float]]:
+    """Appendix H.1: the sequences of times that run at the same time."""
     if overlap == "none":
-        return math.fsum((incoming, computing, outgoing))
-    return max(computing, incoming + outgoing) if overlap == "half" else max(incoming, computing, outgoing)
+        return [{"in": incoming, "work": computing, "out": outgoing}]
+    if overlap == "half":
+        return [{"work": computing}, {"in": incoming, "out": outgoing}]
+    return [{"in": incoming}, {"work": computing}, {"out": outgoing}]
+
+
+def _longest(sequences: list[dict[str, float]]) -> float:
+    return max(math.fsum(sequence.values()) for sequence in sequences)
 
 
 def _replicated(instance: Instance, load: float, size: float, count: int) -> float:
     """Appendix H.2: the devices of a stage share its samples and synchronise its parameters."""
     if count == 1:
         return load
-    assert instance.allreduce is not None
-    share, synchronising = load / count, (count - 1) * size / (count * instance.allreduce)
+    share, synchronising = load / count, _synchronising(instance, size, count)
     return share + synchronising if instance.overlap == "none" else max(share, synchronising)
+
+
+def _synchronising(instance: Instance, size: float, count: int) -> float:
+    """Time in which the devices of a stage synchronise its parameters."""
+    assert instance.allreduce is not None
+    return (count - 1) * size / (count * instance.allreduce)
 
 
 def _latency(instance: Instance, devices: Groups, slot: Ints) -> Verdict:

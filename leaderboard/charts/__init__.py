@@ -6,7 +6,19 @@ of the two. Lengths are SVG user units, which the page shows as CSS pixels or le
 
 from leaderboard.charts.curves import MAX_POINTS, Curve, Rule, curves, figure, legend, spread, thin
 from leaderboard.charts.elements import COLOURS, HALF, NARROW, WIDE, responsive, svg, tag, text, tooltip
-from leaderboard.charts.rows import Bar, Mark, Strip, beside, key, lowest, ranking, row_name, ruled, strips
+from leaderboard.charts.rows import (
+    Bar,
+    Mark,
+    Strip,
+    beside,
+    key,
+    lowest,
+    ranking,
+    row_name,
+    ruled,
+    strips,
+    without_overlaps,
+)
 from leaderboard.charts.scales import Scale, amounts, gaps, linear, logarithmic, round_values
 
 __all__ = [
@@ -43,4 +55,5 @@ __all__ = [
     "text",
     "thin",
     "tooltip",
+    "without_overlaps",
 ]

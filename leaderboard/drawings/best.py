@@ -1,4 +1,4 @@
-"""Drawings of the best solution found on each instance: splits and schedules."""
+"""Pictures of the best solution found on each instance."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from harness.campaign.problems import Problem
 from harness.results.database import Store
 from harness.results.ranking import Tables
 from instances import InputError, catalog, track_module
-from leaderboard.drawings import schedule_layout, split_layout
-from leaderboard.report import MAX_NODES, MAX_VERTICES, Schedule, Split
+from leaderboard.drawings import choices_layout, loads_layout, schedule_layout, split_layout
+from leaderboard.drawings.pictures import Pictures
+from leaderboard.report import MAX_NODES
+from leaderboard.text import exact
 
 #: Reasons for not drawing a solution.
 MISSING = "The best solution found here is not drawn: the instance's file is missing or has changed."
 UNFIT = "The best solution found here is not drawn: it is not stored, or does not pass verification again."
 
 
-def best(store: Store, scored: Tables) -> dict[str, Split | Schedule | str]:
-    """The drawing of the least cost of each instance of a track with drawings, or the reason for none, by checksum.
+def best(store: Store, scored: Tables) -> dict[str, Pictures | str]:
+    """Pictures of the solution of the least cost of each instance, or the reason for none, by checksum.
 
     There is none if the graph is too large, or if its file (of a catalog entry, or named by a stored command, from the
     current folder) is missing; nor if no solution is stored, or it does not pass verification again.
@@ -36,10 +38,10 @@ def best(store: Store, scored: Tables) -> dict[str, Split | Schedule | str]:
     runs = least.unique("checksum", keep="first", maintain_order=True).rows_by_key("checksum", named=True, unique=True)
     entries = {(entry.track, entry.id): entry for entry in catalog.entries()}
     files = _named(scored)
-    found: dict[str, Split | Schedule | str] = {}
+    found: dict[str, Pictures | str] = {}
     for row in scored.instances.iter_rows(named=True):
         run = runs.get(row["checksum"])
-        if run and _max_nodes(row["track"]):
+        if run:
             entry = entries.get((row["track"], row["id"]))
             problems = [Problem(row["id"], path, row["track"]) for path in files if path.name == row["id"]]
             with suppress(InputError):  # the file has changed
@@ -59,29 +61,33 @@ def _named(scored: Tables) -> list[Path]:
     return [Path(name) for name in dict.fromkeys(named) if os.path.isfile(name)]
 
 
-def _max_nodes(track: str) -> int:
-    """The greatest number of nodes that is drawn in a track, 0 for a track without drawings."""
-    return MAX_NODES if verify.has_parts(track) else MAX_VERTICES if verify.has_times(track) else 0
-
-
-def _best(
-    store: Store, run: Mapping[str, Any], row: Mapping[str, Any], problems: Sequence[Problem]
-) -> Split | Schedule | str:
+def _best(store: Store, run: Mapping[str, Any], row: Mapping[str, Any], problems: Sequence[Problem]) -> Pictures | str:
     summary = json.loads(row["summary"])
-    nodes, track = summary.get("nodes"), row["track"]
-    if not isinstance(nodes, int) or nodes > _max_nodes(track):
-        return f"The best solution found here is not drawn: graphs are drawn up to {_max_nodes(track):,} nodes."
+    nodes = summary.get("nodes")
+    if not isinstance(nodes, int) or nodes > MAX_NODES:
+        return f"The best solution found here is not drawn: graphs are drawn up to {MAX_NODES:,} nodes."
     with suppress(InputError):  # the file or the solution has changed
         instance = _instance(problems, row["checksum"], summary)
         if instance is None:
             return MISSING
         solution = store.solution(run["id"])
         if solution is not None and verify.verify(instance, solution).feasible:
-            words = f"Found by {run['solver']}, cost {run['cost_float']:,.6g}."
-            if verify.has_parts(track):
-                return split_layout.drawing(instance, solution, caption=words) or UNFIT
-            return schedule_layout.drawing(instance, solution, bound=row["lower_bound_float"], caption=words) or UNFIT
+            words = f"Found by {run['solver']}, cost {exact(run['cost'])}."
+            return pictures_of(instance, solution, bound=row["lower_bound_float"], caption=words) or UNFIT
     return UNFIT
+
+
+def pictures_of(instance: Any, solution: Any, *, bound: float | None, caption: str = "") -> Pictures:
+    """The pictures of a verified solution, the first with a caption; none if there is nothing to draw."""
+    track = instance.track
+    if verify.has_times(track):
+        schedule = schedule_layout.drawing(instance, solution, bound=bound, caption=caption)
+        return () if schedule is None else (schedule,)
+    if verify.has_choices(track):
+        return choices_layout.drawings(instance, solution, bound=bound, caption=caption) or ()
+    loads = loads_layout.drawing(instance, solution, bound=bound, title="Loads", caption=caption)
+    split = split_layout.drawing(instance, solution, title="Nodes", caption="" if loads else caption)
+    return tuple(picture for picture in (loads, split) if picture is not None)
 
 
 def _instance(problems: Sequence[Problem], checksum: str, summary: Mapping[str, Any]) -> Any:

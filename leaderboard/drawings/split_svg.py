@@ -10,20 +10,18 @@ from markupsafe import Markup, escape
 
 from leaderboard import charts
 from leaderboard.charts import COLOURS, NARROW, WIDE, spread, tag, tooltip
-from leaderboard.report import MAX_NODES, Device, Split
+from leaderboard.drawings.layers import Edges, Lists, layers, neighbours
+from leaderboard.report import Device, Split
 from leaderboard.text import count, printable
 
-#: Nodes have tooltips of their own up to this many.
-MAX_NAMED = 1000
+#: Most nodes with a mark each; graphs of more are drawn as lanes.
+MAX_MARKS = 200
 MARGIN = 10  # around the nodes
 KEY = (
     "A colour is a device; squares are on CPUs. Edges lead to the right (downwards on narrow screens); edges within a "
     "device have its colour."
 )
 SWEEPS = 8  # over the layers, to bring nodes close to their neighbours
-
-Edges = Sequence[tuple[int, int]]
-Lists = list[list[int]]
 
 
 @dataclass(frozen=True)
@@ -66,46 +64,16 @@ def _style(device: Device, number: int) -> str:
     return "series s0" if device.cpu else f"series {ring}s{number % COLOURS + 1}"
 
 
+def is_large(split: Split) -> bool:
+    """Return True if a graph has too many nodes for a mark each."""
+    return len(split.nodes) > MAX_MARKS
+
+
 def draw(split: Split, wide: int = WIDE) -> Markup:
     """The split for wide and for narrow screens, with a legend of the devices that hold nodes."""
     devices = held(split)
-    if len(split.nodes) > MAX_NODES:
-        words = f"{count(len(split.nodes), 'node')} are too many to draw. Contents of the devices:"
-        return tag("p", escape(words), class_="key") + legend(devices)
     places = placed(len(split.nodes), split.edges)
     return charts.responsive(lambda width: _drawing(split, devices, places, width), wide) + legend(devices)
-
-
-def layers(nodes: int, edges: Edges) -> list[int]:
-    """The layer of each node, 0, 1, ...: every edge leads to a greater one.
-
-    Nodes without successors are as early as possible; all others are as late as possible, so that a node without
-    predecessors, such as a weight, is next to its reader.
-    """
-    after, before = neighbours(nodes, edges)
-    waiting = [len(found) for found in before]
-    order = [v for v in range(nodes) if not waiting[v]]
-    layer = [0] * nodes
-    for v in order:  # grows in the loop
-        for w in after[v]:
-            layer[w] = max(layer[w], layer[v] + 1)
-            waiting[w] -= 1
-            if not waiting[w]:
-                order.append(w)
-    for v in reversed(order):
-        if after[v]:
-            layer[v] = min(layer[w] for w in after[v]) - 1
-    return layer
-
-
-def neighbours(nodes: int, edges: Edges) -> tuple[Lists, Lists]:
-    """The successors and the predecessors of each node."""
-    after: Lists = [[] for _ in range(nodes)]
-    before: Lists = [[] for _ in range(nodes)]
-    for tail, head in edges:
-        after[tail].append(head)
-        before[head].append(tail)
-    return after, before
 
 
 def placed(nodes: int, edges: Edges) -> list[tuple[int, float]]:
@@ -170,10 +138,8 @@ def _edges(edges: Edges, at: Sequence[tuple[float, float]], style: str) -> Marku
 
 def _device(names: Sequence[str], device: Held, at: Sequence[tuple[float, float]], radius: float) -> Markup:
     """The nodes of a device over its edges; pointing at one fades the other devices out."""
-    named, on = len(names) <= MAX_NAMED, device.name
     marks = [
-        _node(*at[v], radius, device.cpu, [tooltip(f"{printable(names[v])} on {on}")] if named else [])
-        for v in device.nodes
+        _node(*at[v], radius, device.cpu, [tooltip(f"{printable(names[v])} on {device.name}")]) for v in device.nodes
     ]
     return tag("g", tooltip(device.title), _edges(device.edges, at, "within"), *marks, class_=device.style)
 

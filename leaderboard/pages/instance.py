@@ -6,14 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from markupsafe import Markup
-
-from leaderboard import charts
-from leaderboard.drawings import schedule_svg, split_svg
+from leaderboard.drawings import pictures as drawn_as
 from leaderboard.pages.convergence import convergence
 from leaderboard.pages.site import Page, Site
 from leaderboard.pages.tracks import Division, Row, Track, grouped
-from leaderboard.report import Schedule, Split
 from leaderboard.text import page_of
 
 
@@ -37,13 +33,11 @@ def _division(site: Site, track: Track, division: Division) -> Iterator[Page]:
 def _instance(site: Site, division: Division, instance: Row, runs: Sequence[Row]) -> Row:
     published = json.loads(instance["published"])
     drawn = site.pictures.get(instance["checksum"])
-    picture, undrawn = (None, drawn) if isinstance(drawn, str) else (drawn, None)
+    pictures, undrawn = ((), drawn) if isinstance(drawn, str) else (drawn or (), None)
     return {
         "undrawn": undrawn,
         "division": division,
-        "picture": picture,
-        "drawing": None if picture is None else solution(picture),
-        "key": schedule_svg.KEY if isinstance(picture, Schedule) else split_svg.KEY,
+        "drawings": [(picture, drawn_as.draw(picture), drawn_as.key(picture)) for picture in pictures],
         "instance": instance,
         "summary": {k: v for k, v in json.loads(instance["summary"]).items() if k not in ("track", "name")},
         "published": {k: v for k, v in published.items() if v not in (None, "")},
@@ -52,11 +46,6 @@ def _instance(site: Site, division: Division, instance: Row, runs: Sequence[Row]
         "silent": [r for r in runs if r["kind"] == "bound" and r["lower_bound"] is None],
         "chart": convergence(site, division, instance, published, runs),
     }
-
-
-def solution(picture: Split | Schedule, wide: int = charts.WIDE) -> Markup:
-    """A drawing of a solution."""
-    return split_svg.draw(picture, wide) if isinstance(picture, Split) else schedule_svg.draw(picture, wide)
 
 
 def _greatest_bound_first(run: Row) -> tuple[bool, Fraction]:

@@ -9,9 +9,9 @@ import polars as pl
 
 from harness.results.ranking import Tables
 from leaderboard import text
+from leaderboard.drawings.pictures import Pictures
 from leaderboard.pages.environment import environment
 from leaderboard.pages.tracks import tracks_of
-from leaderboard.report import Schedule, Split
 from leaderboard.text import page_of
 
 Page = tuple[str, str]  # path from the root of the site, and content
@@ -21,7 +21,7 @@ class Site:
     """The score tables as rows, the tracks, and the templates.
 
     ``reproductions`` has the names and titles of those with pages in the site; ``regressions`` is True if the site has
-    a page of them; ``pictures`` has a drawing of a solution, or the reason why there is none, by checksum of the
+    a page of them; ``pictures`` has drawings of a solution, or the reason why there are none, by checksum of the
     instance.
     """
 
@@ -29,7 +29,7 @@ class Site:
         self,
         tables: Tables,
         reproductions: Mapping[str, str] | None = None,
-        pictures: Mapping[str, Split | Schedule | str] | None = None,
+        pictures: Mapping[str, Pictures | str] | None = None,
         regressions: bool = False,
     ) -> None:
         self.tables, self.pictures = tables, pictures or {}

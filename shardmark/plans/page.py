@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from harness import verify
 from leaderboard import plan_page
-from leaderboard.drawings import split_svg
-from leaderboard.report import Bars, Device, Length, Report, Section, Split, Table
+from leaderboard.drawings import choices_layout, loads_layout, pictures, schedule_layout
+from leaderboard.report import Device, Loads, Picture, Report, Schedule, Section, Split, Table
 from shardmark.notebook import in_notebook
 
 if TYPE_CHECKING:
@@ -122,15 +123,27 @@ def report(plan: Plan) -> Report:
 
 def _of_parts(plan: Plan) -> Section:
     name = f"{plan.target.kind.capitalize()}s"
-    loads = [Length(part.name, part.load_us, 0.0, i + 1) for i, part in enumerate(plan.stages)]
-    bars = Bars(
-        "Loads",
-        plan.target.about_loads,
-        "µs",
-        loads,
-        plan.bound,
-    )
-    return Section(name, tables=[Table(name, rows(plan), digits=2)], pictures=[bars])
+    return Section(name, tables=[Table(name, rows(plan), digits=2)], pictures=[_loads(plan) or _schedule(plan)])
+
+
+def _loads(plan: Plan) -> Loads | None:
+    """The loads of the parts in the plan's order, in microseconds; None for a schedule."""
+    if not verify.has_parts(plan.target.track):
+        return None
+    solution, names = plan.solution, [part.name for part in plan.stages]
+    if plan.target.kind == "stage":
+        stage = dict(zip(solution, plan.division.part_of, strict=False))  # nodes beyond the operators are helpers
+        solution = [stage[block] for block in solution]
+    words = {"title": "Loads", "axis": "µs per run of the model", "caption": plan.target.about_loads}
+    return loads_layout.drawing(plan.instance, solution, bound=plan.bound, order=names, **words)
+
+
+def _schedule(plan: Plan) -> Schedule:
+    """The schedule of one run."""
+    drawn = schedule_layout.drawing(plan.instance, plan.solution, bound=plan.bound, title="Schedule")
+    if drawn is None:
+        raise AssertionError("expected a schedule that was verified")
+    return drawn
 
 
 def _of_strategies(plan: Plan) -> Section:
@@ -140,7 +153,10 @@ def _of_strategies(plan: Plan) -> Section:
         "sum. "
         "An axis with - splits none: its devices repeat the operator. Undivided is the time on one device."
     )
-    return Section("Strategies", tables=[Table("Kinds of operators", strategies(plan), note=words)])
+    bound = plan.bound / plan.target.unit_us
+    found = choices_layout.drawings(plan.instance, plan.solution, bound=bound)
+    drawn: list[Picture] = [] if found is None else [found.memory, found.costs]
+    return Section("Strategies", tables=[Table("Kinds of operators", strategies(plan), note=words)], pictures=drawn)
 
 
 def _of_graph(plan: Plan) -> Section:
@@ -154,7 +170,7 @@ def page(plan: Plan) -> str:
 
 def picture(plan: Plan) -> Markup:
     """The graph, every operator in the colour of its part."""
-    return split_svg.draw(split(plan))
+    return pictures.draw(split(plan))
 
 
 def notebook(plan: Plan) -> str:

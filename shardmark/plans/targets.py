@@ -63,9 +63,7 @@ class Target(ABC):
     what: ClassVar[str]
     unit_us: ClassVar[float] = 1.0
     kind: ClassVar[str]
-    about_loads: ClassVar[str] = (
-        "Microseconds per run of the model, transfers included; the line is the proven lower bound."
-    )
+    about_loads: ClassVar[str] = "Transfers included; no split has a bottleneck below the dashed line."
     steps: ClassVar[tuple[Step, ...]]
 
     @property
@@ -232,9 +230,6 @@ class Machine(Target):
     track = "scheduling"
     what = "makespan"
     kind = "device"
-    about_loads = (
-        "Microseconds of work per run; the line is the proven lower bound on the makespan, transfers included."
-    )
     steps = (Step("search", "solver", 0.6), Step("energetic", "bound", 0.5), Step("cp-sat", "solver", 1.0))
 
     @property

@@ -413,7 +413,7 @@ def test_a_drawing_stands_on_the_page_of_its_instance(scored: Tables, tmp_path: 
     checksum = "placement-bert-free"
     devices = [Device("accelerator 0", "load 12.5"), Device("CPU 2", "load 7", cpu=True)]
     picture = Split(["a", "b", "c"], [(0, 1), (1, 2)], [0, 0, 1], devices, caption="Found by search, cost 12.5.")
-    folder = build(scored, tmp_path / "site", {checksum: picture}).parent / "instances" / "placement"
+    folder = build(scored, tmp_path / "site", {checksum: (picture,)}).parent / "instances" / "placement"
     page = tree(folder / "bert-free.html")
     [section] = sections(page, "solution")
     assert len(list(section.iter("svg"))) == 4  # wide, narrow, and the legend's
@@ -427,7 +427,8 @@ def test_a_schedule_is_drawn_as_one(scored: Tables, tmp_path: Path) -> None:
     devices = [Device("fast", speed="speed 2"), Device("slow", speed="speed 1")]
     picture = Schedule(["a", "b"], [0, 1], [0, 3], [2, 4], devices, [Link(0, "start"), Link(1, "transfer")], 3.0)
     page = (
-        build(scored, tmp_path / "site", {"placement-bert-free": picture}).parent / "instances/placement/bert-free.html"
+        build(scored, tmp_path / "site", {"placement-bert-free": (picture,)}).parent
+        / "instances/placement/bert-free.html"
     )
     [section] = sections(tree(page), "solution")
     assert "a: 0 to 2 on fast (speed 2), waited for nothing" in words(section)

@@ -16,11 +16,12 @@ from harness.campaign.problems import Problem
 from harness.results.database import Store
 from harness.results.ranking import tables
 from harness.results.records import Incumbent, Record
-from harness.verify import has_parts, verify
+from harness.verify import verify
 from instances import catalog
 from leaderboard.drawings.best import MISSING, best
+from leaderboard.drawings.pictures import Pictures
 from leaderboard.drawings.split_layout import drawing
-from leaderboard.report import MAX_NODES, MAX_VERTICES, Device, Schedule, Split
+from leaderboard.report import MAX_NODES, Device, Loads, Schedule, Split
 
 CROSSING, FORK = (Problem.of(catalog.find(x), catalog.locate(catalog.find(x))) for x in ("crossing", "fork-join"))
 
@@ -53,10 +54,6 @@ def test_what_is_no_solution_has_no_drawing() -> None:
     assert drawing(CROSSING.instance, {"slot": []}) is None
 
 
-def test_only_tracks_with_parts_are_drawn() -> None:
-    assert [has_parts(track) for track in ("intraop", "pipeline", "placement")] == [False, False, True]
-
-
 class Shelf:
     """A results database with runs on one instance."""
 
@@ -84,7 +81,7 @@ class Shelf:
         )
         self.store.add_run(self.campaign, replace(run, solution=solution, incumbents=[Incumbent(0.5, True, cost)]))
 
-    def drawn(self) -> dict[str, Split | Schedule]:
+    def drawn(self) -> dict[str, Pictures]:
         """The drawings; what has none has words for why."""
         found = best(self.store, tables(self.store))
         assert all(
@@ -112,8 +109,12 @@ def test_the_least_cost_is_drawn(shelf: Shelf) -> None:
     shelf.run("better", 12.0, ALONE)
     [(checksum, picture)] = shelf.drawn().items()
     assert checksum == CROSSING.checksum
-    assert picture.devices == [Device("accelerator 0", "load 12")]
-    assert picture.caption == "Found by better, cost 12."
+    loads, split = picture
+    assert isinstance(loads, Loads)
+    assert isinstance(split, Split)
+    assert [(row.name, row.load) for row in loads.rows] == [("accelerator 0", 12.0)]
+    assert split.devices == [Device("accelerator 0", "load 12")]
+    assert (loads.caption, split.caption) == ("Found by better, cost 12.", "")
 
 
 def test_a_schedule_is_drawn_with_the_bound_that_is_known(shelf: Shelf) -> None:
@@ -121,7 +122,7 @@ def test_a_schedule_is_drawn_with_the_bound_that_is_known(shelf: Shelf) -> None:
     cost = verify(FORK.instance, solution).cost
     assert cost is not None
     shelf.run("search", cost, solution, FORK, published={"lower_bound": "10"})
-    [picture] = shelf.drawn().values()
+    [(picture,)] = shelf.drawn().values()
     assert isinstance(picture, Schedule)
     assert (max(picture.finish), picture.bound) == (cost, 10.0)
     assert picture.caption.startswith(
@@ -175,11 +176,11 @@ def test_a_file_that_a_command_names_is_drawn_while_it_holds_what_it_did(shelf: 
     assert shelf.words() == [MISSING]
 
 
-@pytest.mark.parametrize("nodes", [MAX_VERTICES + 1, MAX_VERTICES])
-def test_a_schedule_of_too_many_vertices_is_not_drawn(shelf: Shelf, nodes: int) -> None:
+@pytest.mark.parametrize("nodes", [MAX_NODES + 1, MAX_NODES])
+def test_a_graph_of_too_many_nodes_is_not_drawn(shelf: Shelf, nodes: int) -> None:
     solution = {"device": [1] * FORK.instance.nodes, "priority": [0] * FORK.instance.nodes}
     shelf.run("search", 16.0, solution, FORK, summary={**FORK.summary, "nodes": nodes})
-    assert len(shelf.drawn()) == (nodes == MAX_VERTICES)
+    assert len(shelf.drawn()) == (nodes == MAX_NODES)
 
 
 def test_what_the_disk_garbled_is_left_out(shelf: Shelf) -> None:

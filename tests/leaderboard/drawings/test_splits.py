@@ -7,10 +7,10 @@ import xml.etree.ElementTree as ET
 from itertools import pairwise
 
 import pytest
-from markupsafe import Markup
 
-from leaderboard.drawings.split_svg import draw, held, layers, placed
-from leaderboard.report import MAX_NODES, Device, Split
+from leaderboard.drawings.layers import layers
+from leaderboard.drawings.split_svg import draw, held, placed
+from leaderboard.report import Device, Split
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 ACCELERATORS = [Device(f"accelerator {i}", f"load {i}.5") for i in range(8)]
@@ -84,15 +84,6 @@ def test_devices_have_their_nodes_and_the_edges_within_them() -> None:
         ("accelerator 0", [2, 3, 4], [(2, 3), (3, 4)], "series s1"),
         ("accelerator 2", [0, 1], [(0, 1)], "series s3"),
     ]
-
-
-def test_what_is_too_large_to_draw_has_its_legend_only() -> None:
-    size = MAX_NODES + 1
-    found = draw(Split(["v"] * size, [(v, v + 1) for v in range(size - 1)], [0] * size, ACCELERATORS))
-    assert isinstance(found, Markup)
-    assert "2,501 nodes are too many to draw" in found
-    assert "accelerator 0: 2,501 nodes, load 0.5" in found
-    assert 'role="img"' not in found
 
 
 def test_one_node_and_none_are_drawn() -> None:
