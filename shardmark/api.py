@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from harness.results.ranking import Tables
+    from shardmark.live import Show
     from shardmark.outcomes import CheckResult, RunResult
 
 #: A solver or bound: its name, or the function that a file declares.
@@ -37,6 +38,8 @@ class RunOptions(TypedDict, total=False):
     ``seed``       seed of its random numbers; default: 0
     ``limits``     backend that enforces the limits: "auto" (the default), "benchexec" or "posix"
     ``isolation``  "auto" (the default), or "none" for a run that can access whatever you can
+    ``progress``   called about ten times a second with a `shardmark.live.Progress`; a sentence that it returns ends
+                   the run, which keeps what it has found
     """
 
     timeout: float | None
@@ -48,6 +51,7 @@ class RunOptions(TypedDict, total=False):
     seed: int
     limits: str
     isolation: str
+    progress: Show | None
 
 
 def load(instance: str | os.PathLike[str], *, track: str | None = None, **options: Any) -> Any:
@@ -83,7 +87,8 @@ def solve(
     ``solver_path``  files and folders with more solvers
     ``options``      limits and seed, see `RunOptions`
 
-    A run that fails is a result, and its ``status`` says how. Raises InputError for bad input.
+    The run ends early once a lower bound, its own or one known before, proves its cost optimal. A run that fails is a
+    result, and its ``status`` says how. Raises InputError for bad input.
 
     >>> solve("chain", "random-1", timeout=30).status
     'ok'
@@ -101,7 +106,8 @@ def solve(
             method = from_command(command, track)
         else:
             method = runs.method_of(solver, track, "solver", solver_path)
-        row = runs.run(problem, runs.with_params(method, params), **options)
+        known, _ = greatest_bound(problem)
+        row = runs.run(problem, runs.with_params(method, params), known=known, **options)
         found = runs.result_of(problem, row)
         lower_bound, bound_from = greatest_bound(problem, found)
         return replace(found, lower_bound=lower_bound, bound_from=bound_from)

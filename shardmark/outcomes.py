@@ -19,7 +19,7 @@ class RunResult:
     ``instance``, ``track``, ``options``  the problem; only options that differ from their defaults
     ``method``       name of the solver or bound
     ``status``       "ok", or how the run failed: "timeout", "memory", "crash", "infeasible", "declined", ...
-    ``reason``       one sentence about a status other than "ok", else empty
+    ``reason``       one sentence about a status other than "ok", or about an early end; else empty
     ``feasible``     True if a feasible solution was reported; None if no solution was reported
     ``cost``         least verified cost; None without a feasible solution. An exact int for `intraop`, else a float
     ``lower_bound``  after `solve` the greatest lower bound known, after `bound` the one that the method proved, if any

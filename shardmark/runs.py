@@ -22,6 +22,7 @@ from harness.results.records import Record
 from harness.sandbox.backends.choice import choose, described
 from harness.sandbox.contract import DEFAULT_MEMORY_MIB, DEFAULT_TIMEOUT_S, ISOLATION, LIMITS, Limits
 from instances import InputError, catalog
+from shardmark.live import Live, Show
 from shardmark.outcomes import Cost, RunResult
 from shardmark.problems import nondefault_options
 from solvers.registry import declared_by
@@ -97,8 +98,13 @@ def run(
     seed: int = 0,
     limits: str = "auto",
     isolation: str = "auto",
+    progress: Show | None = None,
+    known: Cost | None = None,
 ) -> Record:
-    """One run of a method; `shardmark.api.RunOptions` documents the keywords."""
+    """One run of a method; `shardmark.api.RunOptions` documents the keywords.
+
+    The run ends early once a bound proves its cost optimal: its own bound, or one ``known`` before.
+    """
     held = Limits(
         timeout_s=positive("timeout", timeout if timeout is not None else problem.timeout_s or DEFAULT_TIMEOUT_S),
         memory_mib=positive("memory", memory),
@@ -109,10 +115,11 @@ def run(
     )
     job = Job(method, problem, whole("seed", seed, least=0), held)
     (cpus,) = core_sets(1, held.cores)
+    live = Live(problem.instance, held.timeout_s, known, progress)
     with backend(
         one_of("limits", limits, LIMITS), one_of("isolation", isolation, ISOLATION)
     ).supervisor() as supervisor:
-        return perform(job, supervisor, cpus)
+        return perform(job, supervisor, cpus, watch=live)
 
 
 def positive(name: str, value: Any) -> float:

@@ -17,6 +17,7 @@ from harness.campaign.problems import Problem
 from harness.results.judgement import Reports, merge
 from harness.results.records import Record
 from harness.sandbox.contract import Limits, Order, Outcome
+from harness.sandbox.link import Watch
 from harness.sandbox.supervisor import Supervisor
 
 
@@ -60,11 +61,15 @@ class Job:
 
 
 def perform(
-    job: Job, supervisor: Supervisor, cpus: Sequence[int] = (), cancel: threading.Event | None = None
+    job: Job,
+    supervisor: Supervisor,
+    cpus: Sequence[int] = (),
+    cancel: threading.Event | None = None,
+    watch: Watch | None = None,
 ) -> Record:
     """Carry out one run and judge it; raise Cancelled, or InputError if the instance cannot be read."""
     instance, started = job.problem.instance, utc_now("milliseconds")
-    return judge(job, instance, started, not_importable(job) or supervisor.run(job.order(cpus), cancel))
+    return judge(job, instance, started, not_importable(job) or supervisor.run(job.order(cpus), cancel, watch))
 
 
 def judge(job: Job, instance: Any, started: str, outcome: Outcome, co_runners: int = 0) -> Record:

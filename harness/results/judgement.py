@@ -49,7 +49,7 @@ class Reports:
         self.refused: list[str] = []
         self.word: Message | None = None
         for arrival, payload in outcome.messages:
-            self._read(arrival, payload)
+            self.take(arrival, payload)
         self.fault = self.fault or outcome.fault or ""
 
     @property
@@ -86,7 +86,8 @@ class Reports:
             return "done" if outcome.stop == "exit" else "nothing"
         return self.word.kind if self.word is not None else "nothing"
 
-    def _read(self, arrival: float, payload: bytes) -> None:
+    def take(self, arrival: float, payload: bytes) -> None:
+        """Decode one message, and verify the solution that it may hold."""
         for count, most, words in (
             (len(payload), self.longest, "bytes"),
             (lists_in(payload), self.most_lists, "lists"),
@@ -174,6 +175,8 @@ def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: 
         return stop, "contradiction", f"claims the lower bound {bound!r}, but has a solution of cost {cost!r}"
     if sent.misclaim:
         return stop, "misclaim", sent.misclaim
+    if stop == "halted" and (cost is not None or (kind == "bound" and bound is not None)):
+        return stop, "ok", sentence(reason)
     if stop != "exit":
         return stop, stop, sentence(reason) or "gave no reason"
     if sent.fault:

@@ -98,10 +98,10 @@ class Order:
 class Outcome:
     """The end of a run and what it sent.
 
-    ``stop`` is "exit", "timeout", "cpu", "memory", "processes", "output", "crash", "import", "lost" or "error";
-    ``reason`` is a sentence unless it is "exit". ``messages`` holds (seconds since the start, payload) per message
-    that arrived within the time limit. ``enforced`` maps each of `MEASURES` to "hard" (the system enforces it),
-    "polled" (the monitor does) or "none".
+    ``stop`` is "exit", "timeout", "cpu", "memory", "processes", "output", "crash", "import", "lost", "error" or
+    "halted" (at the client's request); ``reason`` is a sentence unless it is "exit". ``messages`` holds (seconds since
+    the start, payload) per message that arrived within the time limit. ``enforced`` maps each of `MEASURES` to "hard"
+    (the system enforces it), "polled" (the monitor does) or "none".
     """
 
     stop: str = "exit"

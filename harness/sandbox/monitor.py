@@ -19,6 +19,7 @@ from typing import Protocol
 
 from harness.sandbox.contract import Cancelled, Limits, Outcome, Usage
 from harness.sandbox.external_output import OutputParser
+from harness.sandbox.link import Relay
 from harness.sandbox.protocol import FrameDecoder
 
 LOG_BYTES = 16 * 1024  # bytes of the log that are kept, those at its end
@@ -83,10 +84,15 @@ class Pipes:
 
 
 class Monitor:
-    """Monitors one run; ``control`` is a file descriptor that becomes readable when the run is cancelled."""
+    """Monitors one run; ``control`` is a file descriptor that becomes readable when the run is cancelled.
 
-    def __init__(self, pipes: Pipes, limits: Limits, start: float, control: int, *, external: bool) -> None:
-        self.start, self.limits, self.pipes, self.control = start, limits, pipes, control
+    With a ``relay``, ``control`` is its socket: the client gets news of the run on it, and may ask to end the run.
+    """
+
+    def __init__(
+        self, pipes: Pipes, limits: Limits, start: float, control: int, *, external: bool, relay: Relay | None = None
+    ) -> None:
+        self.start, self.limits, self.pipes, self.control, self.relay = start, limits, pipes, control, relay
         self.outcome = Outcome()
         self.frames = FrameDecoder()
         self.log = bytearray()
@@ -127,6 +133,8 @@ class Monitor:
         self._read(0.0, math.inf)  # no process is left to write more
         self.frames.close()
         self._account(used)
+        if self.relay is not None:
+            self.relay.finish()
         return self._complete()
 
     def _kill_late(self, run: RunHandle) -> None:
@@ -152,6 +160,8 @@ class Monitor:
                 if next_usage + GROWTH_RATIO * (time.monotonic() - now) > end:
                     next_usage = math.inf  # no measurement may delay reading, and so stamping, the last messages
             self._wait_until(run, min(next_usage, end))
+            if self.outcome.stop == "halted":
+                return time.monotonic()
         ended = min(run.exited_at or time.monotonic(), self.killed_at)
         self._account(run.usage())
         if self.outcome.stop == "exit" and ended > end:
@@ -213,9 +223,10 @@ class Monitor:
 
     def _read(self, timeout: float, longest: float) -> None:
         """Wait for data for at most ``timeout`` seconds, then read each pipe for at most ``longest`` seconds."""
-        for key, _ in self.selector.select(timeout):
+        for key, events in self.selector.select(timeout):
             if key.fd == self.control:
-                raise Cancelled
+                self._heed_client(events)
+                continue
             if key.fd == self.exit_fd:
                 self.selector.unregister(key.fd)
                 self.waits_for_exit_fd = False
@@ -232,6 +243,22 @@ class Monitor:
                 self.received += len(data)
                 key.data(data, min(time.monotonic() - self.start, self.last_stamp))
 
+    def _heed_client(self, events: int) -> None:
+        """Take a request of the client and send it news; raise Cancelled if it has gone."""
+        if self.relay is None:
+            raise Cancelled
+        under_way = self.outcome.stop == "exit" and self.last_stamp == math.inf
+        if events & selectors.EVENT_READ and (reason := self.relay.request()) and under_way:
+            self._stop("halted", reason)
+        self._send_news()
+
+    def _send_news(self) -> None:
+        """Send what the client waits for, and watch for room in its socket if there is none."""
+        if self.relay is not None:
+            self.relay.flush()
+            write = selectors.EVENT_WRITE if self.relay.waiting else 0
+            self.selector.modify(self.control, selectors.EVENT_READ | write)
+
     def _take_message(self, data: bytes, arrival: float) -> None:
         for payload in self.frames.feed(data):
             self._keep_message(arrival, payload)
@@ -239,6 +266,9 @@ class Monitor:
     def _keep_message(self, arrival: float, payload: bytes) -> None:
         if arrival > self.limits.timeout_s:
             return
+        if self.relay is not None:
+            self.relay.offer(arrival, payload)
+            self._send_news()
         if len(self.outcome.messages) < KEPT_MESSAGES:
             self.outcome.messages.append((arrival, payload))
         else:

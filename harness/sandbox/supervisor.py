@@ -2,27 +2,24 @@
 
 The referee verifies in its own process; the supervisor keeps the time of a run and does nothing else, so that reading
 a large instance in the referee never delays the time stamp of a message.
-``python -m harness.sandbox.supervisor BACKEND ISOLATION SOCKET`` serves orders on a socket until it closes. A
-message is the length of a JSON header (unsigned 32-bit, big-endian), the header, and the payloads whose sizes it lists.
+``python -m harness.sandbox.supervisor BACKEND ISOLATION SOCKET`` serves orders on a socket until it closes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import os
 import re
 import select
 import shutil
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -32,11 +29,11 @@ import psutil
 
 from harness.sandbox.backends import control_groups
 from harness.sandbox.contract import SUPERVISOR_VARIABLE, THREAD_VARIABLES, BackendError, Cancelled, Order, Outcome
+from harness.sandbox.link import Relay, Watch, receive, send
 from harness.sandbox.memory import resident_bytes
 from instances.catalog import CACHE_VARIABLE, cache_folder
 from instances.errors import InputError
 
-LENGTH = struct.Struct(">I")
 #: Seconds beyond a run's time limit within which a supervisor must reply: BenchExec may take 20 s to clear up.
 GRACE_S = 30.0
 #: Bytes that a supervisor may grow before it is replaced: its forks start with its memory, which counts as theirs.
@@ -71,14 +68,14 @@ class Supervisor:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, order: Order, cancel: threading.Event | None = None) -> Outcome:
-        """Carry out one run; raise Cancelled once ``cancel`` is set."""
+    def run(self, order: Order, cancel: threading.Event | None = None, watch: Watch | None = None) -> Outcome:
+        """Carry out one run; raise Cancelled once ``cancel`` is set. A ``watch`` gets news of it, and may end it."""
         failed = "no supervisor could be started"
         try:
             link = self._connect(order.limits.cores, cancel)
             failed = "its supervisor ended"
-            send(link, asdict(order))
-            reply, payloads = self._receive(link, order.limits.timeout_s, cancel)
+            send(link, asdict(order) | {"watched": watch is not None})
+            reply, payloads = self._receive(link, order.limits.timeout_s, cancel, watch)
             with reply_checked():
                 retire, arrivals = reply.pop("retire"), reply.pop("arrivals")
                 outcome = Outcome(**reply, messages=list(zip(arrivals, payloads, strict=True)))
@@ -163,17 +160,33 @@ class Supervisor:
 
     @staticmethod
     def _receive(
-        link: socket.socket, seconds: float, cancel: threading.Event | None
+        link: socket.socket, seconds: float, cancel: threading.Event | None, watch: Watch | None = None
     ) -> tuple[dict[str, Any], list[bytes]]:
         """Return a reply due within ``seconds``; raise Cancelled once ``cancel`` is set, or one of `REPLY_ERRORS`."""
         end = time.monotonic() + seconds + GRACE_S
-        while not select.select([link], [], [], 0.1)[0]:
-            if cancel is not None and cancel.is_set():
-                raise Cancelled
-            if time.monotonic() > end:
-                raise TimeoutError("no reply")
-        with reply_checked():
-            return receive(link)
+        asked = halted = False
+        while True:
+            if watch is not None and not halted:
+                wanted, halt = watch.tick()
+                if halt or (wanted and not asked):
+                    asked, halted = True, bool(halt)
+                    with contextlib.suppress(OSError):  # a supervisor that has ended: the reply says so, or its lack
+                        send(link, {"halt": halt} if halt else {"news": True})
+            while not select.select([link], [], [], 0.1)[0]:
+                if cancel is not None and cancel.is_set():
+                    raise Cancelled
+                if time.monotonic() > end:
+                    raise TimeoutError("no reply")
+                if watch is not None:
+                    break
+            else:
+                with reply_checked():
+                    header, payloads = receive(link)
+                    if watch is None or not asked or "news" not in header:
+                        return header, payloads
+                    news = list(zip(map(float, header["news"]), payloads, strict=True))
+                watch.take(news)
+                asked = False
 
 
 @contextlib.contextmanager
@@ -213,30 +226,6 @@ def environment(cores: int) -> dict[str, str]:
     return passed | dict.fromkeys(THREAD_VARIABLES, str(cores)) | {"PYTHONHASHSEED": "0"}
 
 
-def send(link: socket.socket, header: Mapping[str, Any], payloads: tuple[bytes, ...] = ()) -> None:
-    """Write one message."""
-    text = json.dumps({**header, "sizes": [len(payload) for payload in payloads]}).encode()
-    link.sendall(LENGTH.pack(len(text)) + text)
-    for payload in payloads:
-        link.sendall(payload)
-
-
-def receive(link: socket.socket) -> tuple[dict[str, Any], list[bytes]]:
-    """Read one message: its header and payloads; EOFError if the other side has closed the socket."""
-    header = json.loads(_exactly(link, LENGTH.unpack(_exactly(link, LENGTH.size))[0]))
-    return header, [_exactly(link, size) for size in header.pop("sizes")]
-
-
-def _exactly(link: socket.socket, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        part = link.recv(min(size - len(data), 1 << 20))
-        if not part:
-            raise EOFError("connection closed")
-        data += part
-    return bytes(data)
-
-
 # ---------------------------------------------------------------- in the supervisor process
 
 
@@ -269,8 +258,11 @@ def serve(link: socket.socket, backend: Any, folder: Path) -> NoReturn:
     send(link, {"error": ""})
     while True:
         header, _ = receive(link)
+        if "track" not in header:  # a request about a run that has ended meanwhile
+            continue
+        relay = Relay(link) if header.pop("watched") else None
         try:
-            outcome = carry_out(Order.from_json(header), backend, folder, link.fileno())
+            outcome = carry_out(Order.from_json(header), backend, folder, link.fileno(), relay)
         except BackendError as error:
             outcome = Outcome("error", str(error), backend=backend.name)
         reply = {key: value for key, value in vars(outcome).items() if key != "messages"}
@@ -290,8 +282,12 @@ def backend_of(name: str, isolation: str) -> Any:
     return ForkBackend(isolation)
 
 
-def carry_out(order: Order, backend: Any, folder: Path, control: int) -> Outcome:
-    """Carry out one run; ``folder`` is the supervisor's, ``control`` a file that becomes readable to cancel the run."""
+def carry_out(order: Order, backend: Any, folder: Path, control: int, relay: Relay | None = None) -> Outcome:
+    """Carry out one run; ``folder`` is the supervisor's.
+
+    ``control`` is a file that becomes readable to cancel the run; with a ``relay``, which is on the same socket, when
+    the client has a request, or has gone.
+    """
     from harness.sandbox.monitor import Monitor, Pipes
 
     external = bool(order.command)
@@ -302,7 +298,7 @@ def carry_out(order: Order, backend: Any, folder: Path, control: int) -> Outcome
             return Outcome("error", str(error), backend=backend.name)
         pipes = Pipes(external=external)
         start = time.monotonic()
-        with Monitor(pipes, order.limits, start, control, external=external) as monitor:
+        with Monitor(pipes, order.limits, start, control, external=external, relay=relay) as monitor:
             try:
                 deadline = start + order.limits.timeout_s - order.limits.margin_s()
                 run = backend.start(order, deadline, command, scratch, pipes)

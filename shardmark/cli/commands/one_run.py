@@ -15,6 +15,7 @@ from shardmark.cli import options as shared
 from shardmark.cli.options import FAULTY, Answer, Command
 from shardmark.cli.output import write_document
 from shardmark.cli.terminal import printable, unmarked
+from shardmark.cli.watching import Watching, watching
 
 if TYPE_CHECKING:
     from shardmark.outcomes import RunResult
@@ -87,6 +88,7 @@ def solve_arguments(sub: argparse.ArgumentParser) -> None:
     who.add_argument("--command", dest="command_line", metavar="CMD", help="a program, started as `CMD FILE SECONDS`")
     shared.add_settings(method)
     shared.add_output(sub, "file for the best solution")
+    shared.add_quiet(sub)
     shared.add_instance(sub)
     shared.add_limits(sub, DEFAULT_TIMEOUT_S)
 
@@ -98,6 +100,8 @@ def run_solve(options: argparse.Namespace) -> Answer:
     which `info` shows, a published one, or the solver's. ``gap`` is cost / bound - 1, a fraction: at 0.5 the cost may
     be 1.5 times the optimum; at 0 it is proven optimal.
 
+    The run ends early once the bound proves its cost optimal, or at Ctrl-C, and what it has found counts.
+
     The exit status is 0 if the solver found a feasible solution, even if a limit ended it later; 1 if it found none; 3
     if it found one but crashed, failed or made a claim that was refuted: the solution is still shown and written, and
     standard error says what happened.
@@ -106,18 +110,20 @@ def run_solve(options: argparse.Namespace) -> Answer:
 
     shared.check_settings(options)
     shared.require_outputs(options.output)
-    found = api.solve(
-        load_named(options),
-        options.solver,
-        command=options.command_line,
-        params=by_name(options.set),
-        solver_path=options.solver_path,
-        **limits_of(options),
-    )
+    instance = load_named(options)
+    with watching(quiet=options.quiet) as watch:
+        found = api.solve(
+            instance,
+            options.solver,
+            command=options.command_line,
+            params=by_name(options.set),
+            solver_path=options.solver_path,
+            **limits_of(options, watch),
+        )
     tell_of(found)
     if options.output and found.solution is not None:
         write_document(options.output, found.solution, "the solution")
-    return exit_status(found.cost is not None, at_fault(found)), {
+    return watch.status(exit_status(found.cost is not None, at_fault(found))), {
         "instance": found.instance,
         **found.options,
         "solver": found.method,
@@ -135,6 +141,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
 
 def check_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `check`."""
+    shared.add_quiet(sub)
     shared.add_instance(sub)
     sub.add_argument("solution", metavar="SOLUTION", help="a JSON file; - for standard input")
     method = sub.add_argument_group("the method")
@@ -156,17 +163,13 @@ def run_check(options: argparse.Namespace) -> Answer:
     """
     if options.timeout and not options.method:
         raise InputError("check", "--timeout", "expected only with --method, whose run it limits")
-    held: RunOptions = limits_of(options) if options.method else {}
-    found = api.check(
-        load_named(options),
-        solution_path(options.solution),
-        method=options.method,
-        solver_path=options.solver_path,
-        **held,
-    )
+    given = load_named(options), solution_path(options.solution)
+    with watching(quiet=options.quiet) as watch:
+        held: RunOptions = limits_of(options, watch) if options.method else {}
+        found = api.check(*given, method=options.method, solver_path=options.solver_path, **held)
     if found.run is not None:
         tell_of(found.run)
-    return int(not found.feasible), {
+    return watch.status(int(not found.feasible)), {
         "instance": found.instance,
         **found.options,
         "feasible": found.feasible,
@@ -199,6 +202,7 @@ def bound_arguments(sub: argparse.ArgumentParser) -> None:
     method.add_argument("-m", "--method", required=True, metavar="NAME", help=words)
     shared.add_solver_path(method)
     shared.add_output(sub, "JSON file for the bound, its method and what the run took")
+    shared.add_quiet(sub)
     shared.add_instance(sub)
     shared.add_limits(sub, DEFAULT_TIMEOUT_S)
 
@@ -214,7 +218,8 @@ def run_bound(options: argparse.Namespace) -> Answer:
     """
     shared.require_outputs(options.output)
     instance = load_named(options)
-    found = api.bound(instance, options.method, solver_path=options.solver_path, **limits_of(options))
+    with watching(quiet=options.quiet) as watch:
+        found = api.bound(instance, options.method, solver_path=options.solver_path, **limits_of(options, watch))
     tell_of(found)
     answer = {
         "instance": found.instance,
@@ -231,7 +236,7 @@ def run_bound(options: argparse.Namespace) -> Answer:
     holds = found.lower_bound is not None and found.status != "contradiction"
     if options.output and holds:
         write_document(options.output, {**answer, **certificate(instance, found, options)}, "the bound")
-    return exit_status(holds, at_fault(found)), answer
+    return watch.status(exit_status(holds, at_fault(found))), answer
 
 
 def certificate(instance: Any, found: RunResult, options: argparse.Namespace) -> dict[str, Any]:
@@ -263,9 +268,10 @@ def load_named(options: argparse.Namespace) -> Any:
     return api.load(options.instance, track=options.track, **shared.given_options(options))
 
 
-def limits_of(options: argparse.Namespace) -> RunOptions:
-    """Return the limits of one run that the command line sets."""
+def limits_of(options: argparse.Namespace, watch: Watching) -> RunOptions:
+    """Return the limits of one run that the command line sets, and what watches it."""
     return {
+        "progress": watch,
         "timeout": options.timeout,
         "memory": options.memory,
         "cores": options.cores,

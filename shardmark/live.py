@@ -1,0 +1,77 @@
+"""A run that is under way: what it has found so far, verified, and its end once a bound proves a cost optimal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.results.claims import gap, optimal
+from harness.results.judgement import Reports
+from harness.sandbox.contract import Outcome
+from shardmark.outcomes import Cost
+
+PAUSE_S = 0.2  # least time in seconds between two looks at a run
+COST_RATIO = 4.0  # pause after a look in units of its duration: verifying takes at most a fifth of a core
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A run that is under way.
+
+    ``elapsed_s``, ``timeout_s``  seconds since it began, and its limit
+    ``cost``         least verified cost so far, and ``found_s``, the second at which it was reported; None before
+    ``lower_bound``  greatest lower bound known so far, the run's own or one known before; None without one
+    """
+
+    elapsed_s: float
+    timeout_s: float
+    cost: Cost | None
+    found_s: float | None
+    lower_bound: Cost | None
+
+    @property
+    def gap(self) -> float | None:
+        """See `shardmark.RunResult.gap`."""
+        return gap(self.cost, self.lower_bound)
+
+
+#: Called about ten times a second; a sentence that it returns ends the run, and is its reason.
+Show = Callable[[Progress], str | None]
+
+
+class Live:
+    """Verifies what a run reports, shows it, and ends the run once a bound proves its cost optimal.
+
+    ``known`` is a lower bound known before, None without one. Implements `harness.sandbox.link.Watch`.
+    """
+
+    def __init__(self, instance: Any, timeout_s: float, known: Cost | None, show: Show | None) -> None:
+        self.timeout_s, self.known, self.show = timeout_s, known, show
+        self.reports = Reports(instance, Outcome())
+        self.found_s: float | None = None
+        self.start: float | None = None  # the first tick
+        self.next_look = 0.0
+
+    def take(self, news: Sequence[tuple[float, bytes]]) -> None:
+        """Verify the newest solution, and take the newest bound."""
+        began, before = time.monotonic(), self.reports.cost
+        for arrival, payload in news:
+            self.reports.take(arrival, payload)
+            if self.reports.cost != before:
+                self.found_s, before = arrival, self.reports.cost
+        now = time.monotonic()
+        self.next_look = now + max(PAUSE_S, COST_RATIO * (now - began))
+
+    def tick(self) -> tuple[bool, str]:
+        """Show the progress; return True if it is time for news, and a sentence to end the run with, or ""."""
+        now, cost = time.monotonic(), self.reports.cost
+        self.start = now if self.start is None else self.start
+        bound = max((b for b in (self.known, self.reports.lower_bound) if b is not None), default=None)
+        words = None
+        if self.show is not None:
+            words = self.show(Progress(now - self.start, self.timeout_s, cost, self.found_s, bound))
+        if optimal(cost, bound):
+            words = f"ended early: the lower bound {bound!r} proves the cost {cost!r} optimal"
+        return now >= self.next_look, words or ""
