@@ -19,6 +19,7 @@ from pathlib import Path
 
 from harness.results.ranking import Tables
 from instances import InputError
+from leaderboard import records_page
 from leaderboard.drawings.pictures import Pictures
 from leaderboard.explore import indexes
 from leaderboard.pages import failures, instance, overview, scores, solver, track
@@ -49,6 +50,7 @@ WRITERS: tuple[Callable[[Site], Iterator[Page]], ...] = (
     solver.pages,
     instance.pages,
     indexes.pages,
+    records_page.pages,
 )
 
 File = tuple[str, str | bytes]  # path from the root of the site, and content
@@ -147,6 +149,7 @@ def static() -> Iterator[File]:
 def _files(site: Site, folder: Path) -> Iterator[File]:
     """Every file of the site: pages, static files, and the pages that builds keep, with the new menu."""
     yield from static()
+    yield from records_page.solution_files(site)
     header = ""
     for path, page in chain.from_iterable(pages(site) for pages in WRITERS):
         if path == f"{REPRODUCE}/{INDEX}" and (found := HEADER.search(page)):

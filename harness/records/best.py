@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -63,11 +64,17 @@ class BestKnown:
 
     @property
     def over_published(self) -> float | None:
-        """cost / best published cost - 1, negative if ours is better; None if one is missing or the latter is 0."""
-        published = self.entry.published.get("best_cost")
-        if self.cost is None or published is None or Fraction(published) == 0:
+        """cost / best published cost - 1, negative if ours is better; None if one is missing or the latter is 0.
+
+        0 if the difference can be rounding: a published cost with decimals was rounded up by half a printed unit.
+        """
+        text = self.entry.published.get("best_cost")
+        if self.cost is None or text is None or Fraction(text) == 0:
             return None
-        return claims.quotient(Fraction(self.cost.value) - Fraction(published), Fraction(published))
+        over = Fraction(self.cost.value) - Fraction(text)
+        exponent = int(Decimal(text).as_tuple().exponent)
+        rounding = Fraction(10) ** (exponent + 1) if exponent < 0 else 0
+        return 0.0 if -rounding <= over <= 0 else claims.quotient(over, Fraction(text))
 
 
 def best_known(folder: Path = FOLDER) -> list[BestKnown]:

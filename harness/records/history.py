@@ -22,7 +22,7 @@ import fcntl
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import date
@@ -123,17 +123,18 @@ def read(folder: Path) -> dict[str, list[Improvement]]:
     found: dict[str, list[Improvement]] = defaultdict(list)
     if not path.exists() and folder.is_dir():
         return found
+    ids = {entry.id for entry in catalog.entries()}
     for count, line in enumerate(decode(read_bytes(path, LARGEST), path).splitlines(), start=1):
-        improvement = _parse(line, path, f"line {count}")
-        known = found[improvement.instance]
-        if known and known[0].checksum != improvement.checksum:
-            expected = f"expected {known[0].checksum} as in an earlier line on {improvement.instance}"
+        improvement = _parse(line, path, f"line {count}", ids)
+        earlier = found[improvement.instance]
+        if earlier and earlier[0].checksum != improvement.checksum:
+            expected = f"expected {earlier[0].checksum} as in an earlier line on {improvement.instance}"
             raise InputError(path, f"line {count} checksum", expected)
-        known.append(improvement)
+        earlier.append(improvement)
     return found
 
 
-def _parse(line: str, path: Path, place: str) -> Improvement:
+def _parse(line: str, path: Path, place: str, known: Collection[str]) -> Improvement:
     names = tuple(field.name for field in fields(Improvement))
     try:
         read = parse_json(line, path)
@@ -145,7 +146,7 @@ def _parse(line: str, path: Path, place: str) -> Improvement:
             raise InputError(path, f"{place} {name}", f"expected {kind.expected}, found {shown(document[name])}")
     if (document["kind"] == "cost") != bool(document["solution"]):
         raise InputError(path, f"{place} solution", "expected one of a cost, and none of a bound")
-    if not any(entry.id == document["instance"] for entry in catalog.entries()):
+    if document["instance"] not in known:
         found = f"expected the id of an instance in the catalog, found {shown(document['instance'])}"
         raise InputError(path, f"{place} instance", found)
     return Improvement(**document)

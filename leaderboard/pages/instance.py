@@ -43,6 +43,7 @@ def _instance(site: Site, division: Division, instance: Row, runs: Sequence[Row]
         "published": {k: v for k, v in published.items() if v not in (None, "")},
         "solvers": [run for run in runs if run["kind"] == "solver"],
         "bounds": sorted((run for run in runs if run["lower_bound"] is not None), key=_greatest_bound_first),
+        "record": next((r for r in site.records if r.checksum == instance["checksum"]), None),
         "silent": [r for r in runs if r["kind"] == "bound" and r["lower_bound"] is None],
         "chart": convergence(site, division, instance, published, runs),
     }

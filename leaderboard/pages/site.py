@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from harness.records.best import best_known
 from harness.results.ranking import Tables
 from leaderboard import text
 from leaderboard.drawings.pictures import Pictures
@@ -34,6 +35,7 @@ class Site:
     ) -> None:
         self.tables, self.pictures = tables, pictures or {}
         self.reproductions = reproductions or {}
+        self.records = best_known()
         self.templates = environment()
         best_first = [-pl.col(column).fill_null(-1.0) for column in ("score", "bound_score")]
         self.runs = tables.runs.sort(

@@ -1,0 +1,94 @@
+"""The page of records: best known costs and bounds of the catalog's instances, and files to take them away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from harness.records import export, solutions
+from harness.records.best import BestKnown
+from harness.records.history import FOLDER, Improvement
+from instances import tracks
+from leaderboard.pages.site import Page, Site
+from leaderboard.pages.tracks import Row
+from leaderboard.text import page_of, percent
+
+PAGE = "records.html"
+DATA = "records"  # folder of the exports in the site
+
+
+def pages(site: Site) -> Iterator[Page]:
+    """Yield the page of records and its exports."""
+    held = [record for record in site.records if record.history]
+    shown = {row["checksum"] for track in site.tracks for row in track.instances}
+    yield site.page(
+        PAGE,
+        "records.html",
+        groups={track: [_row(r, shown) for r in held if r.entry.track == track] for track in tracks()},
+        totals=[_total(track, [r for r in site.records if r.entry.track == track]) for track in tracks()],
+        missing=[record.entry for record in site.records if not record.history],
+        later=_later(held),
+        exports={ending: f"{DATA}/records.{ending}" for ending in export.FORMATS},
+    )
+    for ending, write in export.FORMATS.items():
+        yield f"{DATA}/records.{ending}", write(site.records)
+
+
+def solution_files(site: Site) -> Iterator[tuple[str, bytes]]:
+    """Yield the solutions of the records, as files of the site."""
+    for record in site.records:
+        if record.cost:
+            name = solutions.name_of(record.cost)
+            yield f"{DATA}/{name}", (FOLDER / name).read_bytes()
+
+
+def _row(record: BestKnown, shown: set[str]) -> Row:
+    published = record.entry.published
+    return {
+        "record": record,
+        "page": page_of("instances", record.entry.track, record.entry.id) if record.checksum in shown else None,
+        "solution": f"{DATA}/{solutions.name_of(record.cost)}" if record.cost else None,
+        "published": published.get("best_cost"),
+        "published_source": published.get("best_cost_source"),
+        "beside": beside(record.over_published),
+    }
+
+
+def beside(over: float | None) -> str:
+    """Return in words how far a cost lies above the best published one."""
+    if over is None:
+        return "–"
+    if over == 0:
+        return "the same"
+    return f"{percent(abs(over))} {'more' if over > 0 else 'less'}"
+
+
+def _total(track: str, records: Sequence[BestKnown]) -> Row:
+    """Count the records of a track, by status and beside the published costs."""
+    over = [record.over_published for record in records if record.over_published is not None]
+    return {
+        "track": track,
+        "instances": len(records),
+        "held": sum(record.cost is not None for record in records),
+        "optimal": sum(record.status == "optimal" for record in records),
+        "less": sum(value < 0 for value in over),
+        "same": sum(value == 0 for value in over),
+        "more": sum(value > 0 for value in over),
+    }
+
+
+def _later(records: Sequence[BestKnown]) -> list[tuple[BestKnown, Improvement, Improvement]]:
+    """Return the improvements of earlier values: the record, the line, and the best line before it; latest first."""
+    found = []
+    for record in records:
+        best: dict[str, Improvement] = {}
+        for line in record.history:
+            if line.kind in best:
+                found.append((record, line, best[line.kind]))
+            best[line.kind] = max(best.get(line.kind, line), line, key=_worth)
+    return sorted(found, key=lambda change: change[1].date, reverse=True)
+
+
+def _worth(line: Improvement) -> Fraction:
+    """Sort key of lines of one kind: the better, the greater."""
+    return Fraction(line.value) * (-1 if line.kind == "cost" else 1)

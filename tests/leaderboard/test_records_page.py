@@ -1,0 +1,84 @@
+"""The page of records: what it says of each instance, its downloads, and what replaced what."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import pytest
+
+from harness.records.best import BestKnown
+from harness.records.history import Improvement
+from harness.results.ranking import Tables
+from instances import catalog
+from leaderboard.pages.site import Site
+from leaderboard.records_page import PAGE, beside, pages, solution_files
+from tests.leaderboard.sites import of_class, sections, words
+
+COST = Improvement(
+    instance="contest-A",
+    checksum="a" * 64,
+    kind="cost",
+    value="6548641532",
+    solution="b" * 64,
+    method="a-method",
+    version="0123456789ab",
+    seed=7,
+    timeout_s=2.0,
+    memory_mib=1024.0,
+    cores=1,
+    wall_s=1.23,
+    machine="Example 3000, 4 CPUs, 8 GiB",
+    date="2025-01-02",
+    by="Ada <b>",
+)
+BOUND = replace(COST, kind="bound", value="6548553650", solution="", by="Ben")
+
+
+def page_of(scored: Tables, *history: Improvement) -> tuple[ET.Element, dict[str, str]]:
+    """The page of one record and an instance without one, and the other files."""
+    site = Site(scored)
+    site.records = [BestKnown(catalog.find("contest-A"), history), BestKnown(catalog.find("chain"), ())]
+    files = dict(pages(site))
+    return ET.fromstring(files.pop(PAGE).partition("\n")[2]), files
+
+
+def cells(page: ET.Element, heading: str) -> list[list[str]]:
+    (section,) = sections(page, heading)
+    return [[words(cell) for cell in row] for body in section.iter("tbody") for row in body]
+
+
+def test_an_improvement_is_shown_with_what_it_replaced(scored: Tables) -> None:
+    better = replace(COST, value="6548553650", date="2025-03-04", method="another", by="Cy")
+    page, files = page_of(scored, COST, BOUND, better)
+    (row,) = cells(page, "intraop")
+    values = ["contest-A", "6,548,553,650", "6,548,553,650", "closed", "optimal", "6,548,641,531", "<0.01 % less"]
+    assert row == [*values, "another, 2025-03-04, Cy", "a-method, 2025-01-02, Ben"]
+    (change,) = cells(page, "improvements")
+    assert change == ["2025-03-04", "contest-A", "cost", "6,548,641,532", "6,548,553,650", "another", "Cy"]
+    assert cells(page, "totals")[0] == ["intraop", "1", "1", "1", "1", "0", "0"]
+    assert "yet: chain." in words(page)
+    assert files["records/records.solu"] == "=opt= contest-A 6548553650\n=unkn= chain\n"
+    assert not of_class(page, "alarm")
+
+
+def test_an_open_record_is_above_its_bound_and_markup_is_text(scored: Tables) -> None:
+    page, _ = page_of(scored, COST, BOUND)
+    (row,) = cells(page, "intraop")
+    assert row[3:8] == ["<0.01 %", "open", "6,548,641,531", "<0.01 % more", "a-method, 2025-01-02, Ada <b>"]
+    assert sections(page, "improvements") == []
+
+
+def test_every_solution_that_the_page_links_is_a_file_of_the_site(scored: Tables) -> None:
+    site = Site(scored)
+    page = ET.fromstring(dict(pages(site))[PAGE].partition("\n")[2])
+    linked = {link.get("href") for link in page.iter("a") if link.get("href", "").startswith("records/")}
+    files = {path for path, _ in solution_files(site)} | {f"records/records.{end}" for end in ("csv", "json", "solu")}
+    assert linked == files
+
+
+@pytest.mark.parametrize(
+    ("over", "said"), [(None, "–"), (0.0, "the same"), (-0.00154, "0.15 % less"), (0.5, "50 % more")]
+)
+def test_beside_the_published_cost(over, said):
+    assert beside(over) == said
