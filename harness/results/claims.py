@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 Number = int | float | Fraction
 
@@ -14,32 +15,45 @@ TOLERANCE = Fraction(1, 10**9)
 PROVEN = Fraction(1, 10**5)
 
 
+def _exact(value: Number) -> Any:
+    """Return the exact value of a number; an integer stays one, as its arithmetic is many times as fast."""
+    return Fraction(value) if isinstance(value, float) else value
+
+
+def _within(excess: Any, share: Fraction, whole: Any) -> bool:
+    """Return True if ``excess`` is at most a share of the absolute value of a number."""
+    return bool(excess * share.denominator <= abs(whole) * share.numerator)
+
+
 def contradicts(bound: Number, cost: Number, integral: bool) -> bool:
     """Return True if a lower bound lies above a verified cost."""
-    slack = Fraction(0) if integral else TOLERANCE * abs(Fraction(cost))
-    return Fraction(bound) > Fraction(cost) + slack
+    bound, cost = _exact(bound), _exact(cost)
+    return bool(bound > cost) if integral else not _within(bound - cost, TOLERANCE, cost)
 
 
-def proves(bound: Number, cost: Number, integral: bool) -> bool:
-    """Return True if a bound proves a cost optimal: less than 1 below it for integers, a relative 1e-5 for floats."""
-    room = Fraction(cost) - Fraction(bound)
-    return room < 1 if integral else room <= PROVEN * abs(Fraction(cost))
+def proves(bound: Number, cost: Number, integral: bool, unit: int = 1) -> bool:
+    """Return True if a bound proves a cost optimal: less than 1 below it for integers, a relative 1e-5 for floats.
+
+    ``unit`` is the value that counts as 1, of numbers that were multiplied by it.
+    """
+    bound, cost = _exact(bound), _exact(cost)
+    return bool(cost - bound < unit) if integral else _within(cost - bound, PROVEN, cost)
 
 
 def quotient(part: Number, whole: Number) -> float:
     """Return ``part / whole``, rounded once, infinite beyond float64; ZeroDivisionError if ``whole`` is 0."""
-    exact = Fraction(part) / Fraction(whole)
+    part, whole = _exact(part), _exact(whole)
     try:
-        return float(exact)
+        return float(part / whole)  # division of integers rounds once too
     except OverflowError:
-        return math.inf if exact > 0 else -math.inf
+        return math.inf if (part > 0) == (whole > 0) else -math.inf
 
 
 def relative_gap(cost: Number, bound: Number) -> float | None:
     """Return cost / bound - 1, 0 if the bound reaches the cost, infinite beyond float64; None for a bound up to 0."""
     if cost <= bound:
         return 0.0
-    return quotient(Fraction(cost) - Fraction(bound), bound) if bound > 0 else None
+    return quotient(_exact(cost) - _exact(bound), bound) if bound > 0 else None
 
 
 def gap(cost: int | float | None, bound: int | float | None) -> float | None:

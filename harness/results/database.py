@@ -11,8 +11,9 @@ import sqlite3
 import textwrap
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,6 +26,7 @@ from instances import InputError
 FILE_NAME = "results.sqlite"
 LOCK_NAME = ".lock"
 LOCK_S = 1.0  # seconds to wait for the lock of a results folder
+BATCH = 20_000  # rows that are read at once
 MOST_SHOWN = 200  # characters of SQLite's messages that are passed on
 BUSY_S = 30.0  # seconds that a statement waits for another process that holds the database, before the user is told
 PATIENCE_S = 3600.0  # seconds of all attempts together
@@ -207,19 +209,39 @@ class Store:
         except (zlib.error, ValueError, TypeError, RecursionError):
             raise InputError(self.path, f"runs id {run!r} solution", "expected zlib of JSON") from None
 
+    def log(self, run: str) -> str:
+        """Return the log of a run."""
+        [(log,)] = self._read("runs", ("log",), "WHERE id = ?", run)
+        return str(log)
+
+    def logs(self) -> Iterator[Row]:
+        """Yield the id and the log of every run that has a log."""
+        for batch in self._batches("runs", ("id", "log"), "WHERE log != ''"):
+            yield from batch
+
     def rows(self, table: str) -> tuple[list[str], Sequence[Row]]:
         """Return the columns of a table without solutions, and all rows; InputError for an invalid value."""
         names = list(COLUMNS[table])
         return names, self._read(table, names)
 
+    def batches(self, table: str, without: Collection[str] = ()) -> tuple[list[str], Iterator[Sequence[Row]]]:
+        """Return the columns of a table, less some, and its rows in batches; InputError for an invalid value."""
+        names = [name for name in COLUMNS[table] if name not in without]
+        return names, self._batches(table, names)
+
     def _read(self, table: str, names: Sequence[str], where: str = "", *values: Any) -> Sequence[Row]:
         """Return some columns of the rows of a table, checked."""
+        return list(chain.from_iterable(self._batches(table, names, where, *values)))
+
+    def _batches(self, table: str, names: Sequence[str], where: str = "", *values: Any) -> Iterator[Sequence[Row]]:
+        """Yield some columns of the rows of a table, checked, in batches."""
         try:
-            rows = self.connection.execute(f"SELECT {', '.join(names)} FROM {table} {where}", values).fetchall()
+            cursor = self.connection.execute(f"SELECT {', '.join(names)} FROM {table} {where}", values)
+            while rows := cursor.fetchmany(BATCH):
+                yield checked(self.path, table, names, rows)
         except UNREADABLE as error:
             columns = f"expected a table with the columns {', '.join(names)} that can be read ({_why(error)})"
             raise InputError(self.path, table, columns) from None
-        return checked(self.path, table, names, rows)
 
 
 def _why(message: object) -> str:

@@ -32,7 +32,7 @@ def instances() -> Iterator[tuple[str, float, float]]:
 
 
 @pytest.fixture(scope="module")
-def extreme(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+def extreme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
     """An instance for every cost and bound: a solver found the cost, another one the greatest, a method the bound."""
     store = Store.open(tmp_path_factory.mktemp("results"), create=True)
     number = store.add_campaign("2025-11-21T06:00:00+00:00", ["shardmark", "run"], "0.1.0", HOST)
@@ -50,9 +50,8 @@ def extreme(tmp_path_factory: pytest.TempPathFactory) -> Tables:
                 steps = [Incumbent(0.1, True, worst), Incumbent(0.2, True, found)]
                 fillers[track].add(solver, "solver", 0, name, "ok", "", found, steps, [])
             fillers[track].add("lower", "bound", 0, name, "ok", "", None, [], [Bound(0.1, -MOST), Bound(0.2, bound)])
-    scored = tables(store)
+    yield tables(store)
     store.close()
-    return scored
 
 
 def test_every_score_is_a_number_from_0_to_1(extreme: Tables) -> None:

@@ -25,7 +25,7 @@ import polars as pl
 from harness.results.database import Store
 from harness.results.ranking.cases import cases_of, contradictions_of, published_results
 from harness.results.ranking.curves import anytime_of, improvements, profiles_of
-from harness.results.ranking.frames import ENTRY, load
+from harness.results.ranking.frames import ENTRY, beside, load
 from harness.results.ranking.methods import (
     bound_totals,
     declined_divisions,
@@ -53,13 +53,14 @@ from harness.results.ranking.selection import (
 class Tables:
     """All tables that pages show. Costs and bounds are decimal text, ``..._float`` is their float; times in seconds.
 
+    ``store``           the database they were read from, for logs and solutions
     ``tracks``          track -> a sentence about it; the tracks that have runs, in the order of the project
     ``divisions``       track -> the names of its divisions that have runs, in the order of their modes; one without a
                         name, "", if the track has no modes. All tables of instances, runs and methods have the
                         column ``division``
-    ``runs``            one row per current run: the columns of the store, ``checksum`` and ``instance`` (unique in its
-                        track), ``division``, and ``score certified gap best proven time_to_best_s bound_trusted
-                        bound_score bound_best bound_proves time_to_bound_s``
+    ``runs``            one row per current run: the columns of the store less its log, ``checksum`` and ``instance``
+                        (unique in its track), ``division``, and ``score certified gap best proven time_to_best_s
+                        bound_trusted bound_score bound_best bound_proves time_to_bound_s``
     ``instances``       one row per instance: ``track division instance checksum summary published`` (both JSON),
                         ``about`` (its note in the catalog, or ""), ``best_cost best_cost_float
                         best_by lower_bound lower_bound_float bound_by`` (lists of names, including "published" and
@@ -93,6 +94,7 @@ class Tables:
     ``notes``           ``track instance note``: caveats for comparisons; ``instance`` may be null
     """
 
+    store: Store
     tracks: Mapping[str, str]
     divisions: Mapping[str, Sequence[str]]
     runs: pl.DataFrame
@@ -126,14 +128,18 @@ class Tables:
 
 def tables(store: Store, only: Collection[str] | None = None) -> Tables:
     """Score a results database, or its instances whose ids are in ``only``: one pass over the runs, then columns."""
-    everything = load(store, "runs").filter(pl.lit(only is None) | pl.col("instance").is_in(list(only or [])))
+    everything = load(store, "runs", without=("log",)).filter(
+        pl.lit(only is None) | pl.col("instance").is_in(list(only or []))
+    )
     everything = everything.drop("instance")
     instances, facts, campaigns = referred_rows(store, everything)
     runs = current_runs(everything, load(store, "matrix"))
+    dropped = everything.select("id", "track").join(runs, on="id", how="anti")
+    del everything  # as large as all that follows
     instances = with_unique_names(instances.join(runs, on="checksum", how="semi"))
     instances, divisions = with_divisions(with_notes(instances))
     named = instances.select("checksum", "instance", "division")
-    runs = runs.join(named, on="checksum", how="left", maintain_order="left")
+    runs = beside(runs, named, ["checksum"])
     incumbents = reports_of(store, "incumbents", runs)
     reported = reports_of(store, "bounds", runs)
     cases = cases_of(instances, runs)
@@ -147,6 +153,7 @@ def tables(store: Store, only: Collection[str] | None = None) -> Tables:
     expected = expected_runs(runs, instances).join(declined, on=ENTRY, how="anti")
     contradictions = contradictions_of(instances, cases)
     return Tables(
+        store=store,
         tracks=track_titles(runs),
         divisions=divisions,
         runs=runs,
@@ -163,5 +170,5 @@ def tables(store: Store, only: Collection[str] | None = None) -> Tables:
         contradictions=contradictions,
         campaigns=with_run_counts(campaigns, runs, {"campaign": "id"}),
         hosts=hosts,
-        notes=notes_on(everything, runs, instances, hosts, expected),
+        notes=notes_on(dropped, runs, instances, hosts, expected),
     )

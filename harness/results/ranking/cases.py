@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from fractions import Fraction
 from typing import Any
@@ -12,38 +12,43 @@ from typing import Any
 import polars as pl
 
 from harness.results import published
-from harness.results.claims import TOLERANCE, contradicts, proves, quotient, relative_gap
+from harness.results.claims import contradicts, proves, quotient, relative_gap
 from harness.results.ranking.frames import DIVISION, frame
 
 #: Author of a value of the catalog that was not published, and how the source of such a value begins.
 KNOWN, UNPUBLISHED = "known beforehand", ("enumeration", "ours")
+ALMOST_ONE = math.nextafter(1.0, 0.0)
+
+_Stated = tuple[str, str, str | None, int | None]  # the text, author, run and seed of a claim
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Claim:
-    """A stated cost or lower bound: its exact value, its text, and its author.
+    """A stated cost or lower bound: its exact value in units of its case, its text, and its author.
 
     ``run`` and ``seed`` are None for a published value.
     """
 
-    value: Fraction
+    value: int
     text: str
     by: str
-    run: str | None = None
-    seed: int | None = None
+    run: str | None
+    seed: int | None
 
 
 class Case:
     """All claims about one instance, and those that stand; every comparison is exact.
 
+    ``values``    the exact value of each decimal text, in units of 1 / ``unit``: as integers, whose arithmetic is fast
     ``best``      claim of the least known cost, None without one
     ``bound``     claim of the greatest trusted lower bound, None without one
     ``integral``  True if costs are integers, which have no tolerance; else it is a relative 1e-9
     """
 
-    def __init__(self, costs: Sequence[_Claim], bounds: Sequence[_Claim], integral: bool) -> None:
+    def __init__(self, stated_costs: Sequence[_Stated], stated_bounds: Sequence[_Stated], integral: bool) -> None:
         self.integral = integral
-        self.slack = Fraction(0) if integral else TOLERANCE
+        self.values, self.unit = _in_units(text for text, *_ in (*stated_costs, *stated_bounds))
+        costs, bounds = ([_Claim(self.values[x[0]], *x) for x in stated] for stated in (stated_costs, stated_bounds))
         self.costs, self.bounds = costs, bounds
         self.best = min(costs, key=lambda claim: claim.value, default=None)
         self.trusted = [claim for claim in bounds if not self.contradicts(claim.value)]
@@ -55,58 +60,75 @@ class Case:
         """Least cost of the runs, and the greatest of their bounds that no cost of theirs contradicts."""
         cost = min((claim.value for claim in self.costs if claim.run), default=None)
         bounds = [claim.value for claim in self.bounds if claim.run]
-        trusted = [b for b in bounds if cost is None or not contradicts(b, cost, self.integral)]
-        return cost, max(trusted, default=None)
+        bound = max((b for b in bounds if cost is None or not contradicts(b, cost, self.integral)), default=None)
+        return tuple(None if value is None else Fraction(value, self.unit) for value in (cost, bound))  # type: ignore[return-value]
 
-    def contradicts(self, bound: Fraction) -> bool:
+    def contradicts(self, bound: int) -> bool:
         return self.best is not None and contradicts(bound, self.best.value, self.integral)
 
-    def is_best(self, cost: Fraction) -> bool:
-        return self.best is not None and cost <= self.best.value + abs(self.best.value) * self.slack
+    def is_best(self, cost: int) -> bool:
+        return self.best is not None and not contradicts(cost, self.best.value, self.integral)
 
-    def is_best_bound(self, bound: Fraction) -> bool:
-        return self.bound is not None and bound >= self.bound.value - abs(self.bound.value) * self.slack
+    def is_best_bound(self, bound: int) -> bool:
+        return self.bound is not None and not contradicts(-bound, -self.bound.value, self.integral)
 
-    def of_cost(self, cost: Fraction) -> tuple[float, float | None, float | None, bool, bool]:
+    def of_cost(self, text: str) -> tuple[float, float | None, float | None, bool, bool]:
         """``score, certified, gap, best, proven`` of a verified cost; see `relative_gap`."""
+        cost = self.values[text]
         best = self.is_best(cost)
         score = 1.0 if best else _ratio(self.best.value, cost) if self.best else 0.0
         if self.bound is None:
             return score, None, None, best, False
         bound = self.bound.value
-        if proves(bound, cost, self.integral):
+        if proves(bound, cost, self.integral, self.unit):
             return 1.0, 1.0, relative_gap(cost, bound), best, True
         return score, _ratio(bound, cost), relative_gap(cost, bound), best, False
 
-    def of_bound(self, bound: Fraction) -> tuple[bool, float | None, bool, bool]:
+    def of_bound(self, text: str) -> tuple[bool, float | None, bool, bool]:
         """``trusted, score, best, proves`` of a lower bound; its score is bound / known cost, 1 if that is proven."""
+        bound = self.values[text]
         if self.contradicts(bound):
             return False, None, False, False
         if self.best is None:
             return True, None, self.is_best_bound(bound), False
         cost = self.best.value
-        proven = proves(bound, cost, self.integral)
+        proven = proves(bound, cost, self.integral, self.unit)
         return True, 1.0 if proven else _ratio(bound, cost), self.is_best_bound(bound), proven
 
 
-def _ratio(part: Fraction, whole: Fraction) -> float:
+def _in_units(texts: Iterable[str]) -> tuple[dict[str, int], int]:
+    """Return the exact value of each decimal text as a multiple of 1 / unit, and the unit: a power of ten."""
+    parts = {text: _digits(text) for text in texts}
+    places = max((places for _, places in parts.values()), default=0)
+    factors = {fewer: 10 ** (places - fewer) for _, fewer in parts.values()}
+    return {text: number * factors[fewer] for text, (number, fewer) in parts.items()}, 10**places
+
+
+def _digits(text: str) -> tuple[int, int]:
+    """Return a decimal text as an integer and the number of its decimal places, at least 0."""
+    mantissa, _, exponent = text.partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    number, places = int(whole + fraction), len(fraction) - int(exponent or 0)
+    return (number, places) if places >= 0 else (number * 10**-places, 0)
+
+
+def _ratio(part: int, whole: int) -> float:
     """Return ``part / whole`` within [0, 1]; 1 only if the part reaches the whole, 0 for a part of 0 or less."""
     if part >= whole:
         return 1.0
-    return min(float(part / whole), math.nextafter(1.0, 0.0)) if part > 0 else 0.0
+    return min(part / whole, ALMOST_ONE) if part > 0 else 0.0
 
 
 def cases_of(instances: pl.DataFrame, runs: pl.DataFrame) -> dict[str, Case]:
     """Return one case per instance, by checksum. Costs of a track are integers if all verified ones are written so."""
     integer = pl.col("cost").str.contains(r"^-?\d+$")
     integral = dict(runs.group_by("track").agg(integer.any() & integer.all()).iter_rows())
-    costs: dict[str, list[_Claim]] = {checksum: [] for checksum in instances["checksum"]}
-    bounds: dict[str, list[_Claim]] = {checksum: [] for checksum in instances["checksum"]}
-    claimed = runs.select("checksum", "solver", "id", "seed", "cost", "lower_bound")
-    for checksum, *whose, cost, bound in claimed.iter_rows():
-        for text, claims in ((cost, costs), (bound, bounds)):
-            if text is not None:
-                claims[checksum].append(_Claim(Fraction(text), text, *whose))
+    costs: dict[str, list[_Stated]] = {checksum: [] for checksum in instances["checksum"]}
+    bounds: dict[str, list[_Stated]] = {checksum: [] for checksum in instances["checksum"]}
+    for column, stated_by in (("cost", costs), ("lower_bound", bounds)):
+        claimed = runs.select("checksum", column, "solver", "id", "seed").filter(pl.col(column).is_not_null())
+        for checksum, *claim in claimed.iter_rows():
+            stated_by[checksum].append(tuple(claim))
     cases = {}
     for checksum, track, facts in instances.select("checksum", "track", "published").iter_rows():
         stated = json.loads(facts)
@@ -116,13 +138,13 @@ def cases_of(instances: pl.DataFrame, runs: pl.DataFrame) -> dict[str, Case]:
     return cases
 
 
-def _published(stated: Mapping[str, Any], key: str) -> list[_Claim]:
+def _published(stated: Mapping[str, Any], key: str) -> list[_Stated]:
     """Return the claim of a value that was published, or known before any run, if there is one."""
     value = stated.get(key)
     if value is None:
         return []
     whose = KNOWN if str(stated.get(f"{key}_source")).startswith(UNPUBLISHED) else "published"
-    return [_Claim(Fraction(str(value)), str(value), whose)]
+    return [(str(value), whose, None, None)]
 
 
 def contradictions_of(instances: pl.DataFrame, cases: Mapping[str, Case]) -> pl.DataFrame:

@@ -9,6 +9,8 @@ import polars as pl
 
 from harness.results.ranking.frames import CELL, DIVISION, ENTRY
 
+AT_ONCE = 20  # solvers whose incumbents are in memory several times
+
 
 def _weighted(runs: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:
     """Solver runs with the weight of each in its division: equal for instances, and for seeds of one instance."""
@@ -31,6 +33,14 @@ def profiles_of(runs: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:
 def anytime_of(runs: pl.DataFrame, instances: pl.DataFrame, incumbents: pl.DataFrame) -> pl.DataFrame:
     weighted = _weighted(runs, instances).select(*ENTRY, "checksum", "weight", run="id")
     known = instances.select("checksum", "best_cost_float")
+    solvers = weighted["solver"].unique(maintain_order=True)
+    some = (solvers[start : start + AT_ONCE] for start in range(0, max(len(solvers), 1), AT_ONCE))
+    parts = [_anytime(incumbents, weighted.filter(pl.col("solver").is_in(names.implode())), known) for names in some]
+    return pl.concat(parts).sort(*ENTRY, "time_s")
+
+
+def _anytime(incumbents: pl.DataFrame, weighted: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """Return the curves of some solvers."""
     cost, best = pl.col("cost_float"), pl.col("best_cost_float")
     score = pl.when(cost <= best).then(1.0).otherwise(best / cost).clip(0.0, 1.0)
     reached = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import polars as pl
@@ -34,6 +34,13 @@ def frame(columns: Sequence[str], rows: Sequence[Sequence[Any]], **types: Any) -
     return pl.DataFrame(rows, schema={name: known.get(name, pl.String) for name in columns}, orient="row")
 
 
-def load(store: Store, table: str, **types: Any) -> pl.DataFrame:
-    """Return a table of the store; InputError for the first value that its column cannot hold."""
-    return frame(*store.rows(table), **types)
+def beside(rows: pl.DataFrame, others: pl.DataFrame, on: Sequence[str]) -> pl.DataFrame:
+    """Add the columns of other rows, at most one per key: a left join that copies no column of ``rows``."""
+    found = rows.select(on).join(others, on=list(on), how="left", maintain_order="left")
+    return rows.hstack(found.drop(on))
+
+
+def load(store: Store, table: str, without: Collection[str] = (), **types: Any) -> pl.DataFrame:
+    """Return a table of the store, less some columns; InputError for the first value that its column cannot hold."""
+    names, batches = store.batches(table, without)
+    return pl.concat([frame(names, (), **types), *(frame(names, batch, **types) for batch in batches)])

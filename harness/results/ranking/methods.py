@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from harness.results.ranking.frames import DIVISION, ENTRY, METHOD, frame
+from harness.results.ranking.frames import DIVISION, ENTRY, METHOD, beside, frame
 
 #: Bootstrap samples: times that the instances are drawn with replacement to estimate how firm a ranking is.
 RESAMPLES = 2000
@@ -28,7 +28,7 @@ def without_declined_scores(runs: pl.DataFrame, declined: pl.DataFrame) -> pl.Da
     """Remove the scores of methods that declined a whole division."""
     kept = declined.select(*ENTRY, pl.lit(False).alias("scored"))
     score = pl.when(pl.col("scored").fill_null(True)).then(pl.col("score", "certified"))
-    return runs.join(kept, on=ENTRY, how="left", maintain_order="left").with_columns(score).drop("scored")
+    return beside(runs, kept, ENTRY).with_columns(score).drop("scored")
 
 
 def expected_runs(runs: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:

@@ -14,7 +14,7 @@ _Note = tuple[str, str | None, str]
 
 
 def notes_on(
-    everything: pl.DataFrame, runs: pl.DataFrame, instances: pl.DataFrame, hosts: pl.DataFrame, expected: pl.DataFrame
+    dropped: pl.DataFrame, runs: pl.DataFrame, instances: pl.DataFrame, hosts: pl.DataFrame, expected: pl.DataFrame
 ) -> pl.DataFrame:
     notes = [
         *_limit_notes(runs),
@@ -22,7 +22,7 @@ def notes_on(
         *_host_notes(runs, hosts),
         *_disturbance_notes(runs, hosts),
         *_missing_notes(expected),
-        *_dropped_notes(everything, runs),
+        *_dropped_notes(dropped),
         *_name_notes(instances),
     ]
     return frame(("track", "instance", "note"), notes).sort("track", "instance", "note", nulls_last=False)
@@ -98,8 +98,8 @@ def _missing_notes(expected: pl.DataFrame) -> list[_Note]:
     ]
 
 
-def _dropped_notes(everything: pl.DataFrame, runs: pl.DataFrame) -> list[_Note]:
-    left_out = everything.join(runs, on="id", how="anti").group_by("track").len()
+def _dropped_notes(dropped: pl.DataFrame) -> list[_Note]:
+    left_out = dropped.group_by("track").len()
     return [
         (track, None, f"{count} runs of older solver versions, or repeated since, are not counted.")
         for track, count in left_out.iter_rows()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 import polars as pl
 
 from harness.results.ranking.cases import Case
-from harness.results.ranking.frames import CELL, frame
+from harness.results.ranking.frames import CELL, beside, frame
 
 
 def scored_runs(
@@ -18,28 +17,31 @@ def scored_runs(
     """Add the scores of runs, and the times at which their final cost and bound came."""
     of_cost = ("cost_float", "score", "certified", "gap", "best", "proven")
     of_bound = ("lower_bound_float", "bound_trusted", "bound_score", "bound_best", "bound_proves")
-    claims = runs.select("checksum", "kind", "cost", "lower_bound").iter_rows()
-    worth = [_score_run(cases[checksum], *claim) for checksum, *claim in claims]
-    scored = runs.hstack(frame((*of_cost, *of_bound), worth))
+    claims = runs.select("checksum", "kind", "cost", "lower_bound").iter_slices()
+    worth = [
+        frame((*of_cost, *of_bound), [_score_run(cases[checksum], *claim) for checksum, *claim in part.iter_rows()])
+        for part in claims
+    ]
+    scored = runs.hstack(pl.concat([frame((*of_cost, *of_bound), ()), *worth]))
     found = incumbents.filter(pl.col("feasible") == 1).select("cost", id="run", time_to_best_s="time_s")
     proved = reported.select(id="run", lower_bound="value", time_to_bound_s="time_s")
     for arrivals, value in ((found, "cost"), (proved, "lower_bound")):
         first = arrivals.unique(["id", value], keep="first", maintain_order=True)
-        scored = scored.join(first, on=["id", value], how="left", maintain_order="left")
+        scored = beside(scored, first, ["id", value])
     return scored
 
 
 def _score_run(case: Case, kind: str, cost: str | None, bound: str | None) -> tuple[Any, ...]:
     """Return the scores of a run: those of its cost, then those of its bound. A bound method needs no cost."""
     if cost is not None:
-        of_cost: tuple[Any, ...] = (float(Fraction(cost)), *case.of_cost(Fraction(cost)))
+        of_cost: tuple[Any, ...] = (float(cost), *case.of_cost(cost))
     elif kind == "bound":
         of_cost = (None, None, None, None, False, False)
     else:
         of_cost = (None, 0.0, None if case.bound is None else 0.0, None, False, False)
     if bound is None:
         return *of_cost, None, None, None, False, False
-    return *of_cost, float(Fraction(bound)), *case.of_bound(Fraction(bound))
+    return *of_cost, float(bound), *case.of_bound(bound)
 
 
 def scored_instances(instances: pl.DataFrame, runs: pl.DataFrame, cases: Mapping[str, Case]) -> pl.DataFrame:
@@ -53,11 +55,11 @@ def scored_instances(instances: pl.DataFrame, runs: pl.DataFrame, cases: Mapping
 
 def _known(case: Case) -> tuple[Any, ...]:
     best, bound = case.best, case.bound
-    gap, proven = case.of_cost(best.value)[2::2] if best else (None, False)
+    gap, proven = case.of_cost(best.text)[2::2] if best else (None, False)
     return (
-        *((best.text, float(best.value)) if best else (None, None)),
+        *((best.text, float(best.text)) if best else (None, None)),
         list(dict.fromkeys(claim.by for claim in case.costs if case.is_best(claim.value))),
-        *((bound.text, float(bound.value)) if bound else (None, None)),
+        *((bound.text, float(bound.text)) if bound else (None, None)),
         list(dict.fromkeys(claim.by for claim in case.trusted if case.is_best_bound(claim.value))),
         *(gap, proven),
     )

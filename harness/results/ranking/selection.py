@@ -42,9 +42,11 @@ def reports_of(store: Store, table: str, runs: pl.DataFrame) -> pl.DataFrame:
 def current_runs(runs: pl.DataFrame, matrix: pl.DataFrame) -> pl.DataFrame:
     """Keep the runs that the newest campaigns asked for: each solver's newest version, one per content and seed."""
     asked = matrix.group_by(id="run").agg(asked=pl.col("campaign").max())
-    ordered = runs.join(asked, on="id", how="left").sort(pl.coalesce("asked", "campaign"), "started", "id")
+    keys = runs.select(*CELL, "seed", "solver_hash", "campaign", "started", "id").with_row_index("place")
+    ordered = keys.join(asked, on="id", how="left").sort(pl.coalesce("asked", "campaign"), "started", "id")
     newest_version = pl.col("solver_hash") == pl.col("solver_hash").last().over(METHOD)
-    return ordered.drop("asked").filter(newest_version).unique([*CELL, "seed"], keep="last", maintain_order=True)
+    kept = ordered.filter(newest_version).unique([*CELL, "seed"], keep="last", maintain_order=True)
+    return runs[kept["place"]]
 
 
 def with_unique_names(instances: pl.DataFrame) -> pl.DataFrame:

@@ -96,7 +96,7 @@ def run_leaderboard(options: argparse.Namespace) -> Answer:
     with closing(Store.open(options.results)) as store:
         tables = ranking.tables(store, only)
         pictures = best.best(store, tables)
-    return 0, {"index": str(build(tables, options.output, pictures))}
+        return 0, {"index": str(build(tables, options.output, pictures))}
 
 
 def reproduce_arguments(sub: argparse.ArgumentParser) -> None:

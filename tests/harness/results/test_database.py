@@ -289,3 +289,15 @@ def test_a_comment_in_the_schema_may_end_in_a_semicolon():
     script = "CREATE TABLE a ( -- one;\n  b TEXT -- ;\n);\nCREATE INDEX i ON a (b);\n"
     assert "".join(statements(script)) == script
     assert len(list(statements(script))) == 2
+
+
+def test_a_log_that_is_no_text_is_reported(tmp_path: Path) -> None:
+    with closing(Store.open(tmp_path, create=True)) as store:
+        campaign = store.add_campaign(NOON, ["run"], "0.1.0", {})
+        store.add_instance("c", "i", "intraop", {}, {})
+        store.add_run(campaign, a_run())
+        assert (store.log("r1"), list(store.logs())) == ("l", [("r1", "l")])
+        store.connection.execute("UPDATE runs SET log = ?", (b"\xff",))
+        for read in (lambda: store.log("r1"), lambda: list(store.logs())):
+            with pytest.raises(InputError, match="runs .*log: expected a text"):
+                read()

@@ -670,7 +670,6 @@ CLAIM = "JSON, an object with end, cost, lower_bound, solutions and bounds"
         ("runs", "seed", "{broken", "an integer"),
         ("runs", "wall_s", "{broken", "a finite number"),
         ("runs", "wall_s", math.inf, "a finite number"),
-        ("runs", "log", b"\xff", "a text"),
         ("incumbents", "cost", "nan", f"{DECIMAL}, or NULL"),
         ("incumbents", "cost_float", math.inf, "a finite number, or NULL"),
         ("incumbents", "time_s", -math.inf, "a finite number"),
