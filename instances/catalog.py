@@ -34,6 +34,7 @@ class Entry:
     time_limit_s: float
     suites: tuple[str, ...]
     note: str = ""
+    trap: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     published: Mapping[str, str] = field(default_factory=dict)
     repository: str = ""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from harness.results.records import Record, as_float, decimal
@@ -75,6 +75,20 @@ def _locked(lock: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+class Ending(NamedTuple):
+    """How a run ended; ``answered`` is True if it has a feasible solution or a bound."""
+
+    answered: bool
+    track: str
+    instance: str
+    solver: str
+    seed: int
+    status: str
+    reason: str
+    wall_s: float
+    timeout_s: float
 
 
 class Store:
@@ -194,6 +208,11 @@ class Store:
     def finished(self) -> dict[str, str]:
         """Return the status of every recorded run by its id."""
         return dict(self._read("runs", ("id", "status")))
+
+    def endings(self) -> dict[str, Ending]:
+        """Return how every recorded run ended, by its id."""
+        rows = self._read("runs", ("id", "cost", "lower_bound", *Ending._fields[1:]))
+        return {name: Ending(cost is not None or bound is not None, *row) for name, cost, bound, *row in rows}
 
     def disturbances(self, campaign: int) -> list[tuple[str, str]]:
         """Return the disturbances of a campaign as (name of the machine, sentence)."""

@@ -34,6 +34,11 @@ class BackendError(Exception):
     """A backend cannot carry out a run on this machine; the text gives the reason."""
 
 
+def margin_s(timeout_s: float) -> float:
+    """Return the seconds between a solver's own deadline and the limit, so that its last report arrives in time."""
+    return min(0.5, max(0.2, 0.05 * timeout_s), 0.2 * timeout_s)
+
+
 @dataclass(frozen=True)
 class Limits:
     """Limits on the whole process tree of a run.
@@ -57,7 +62,7 @@ class Limits:
 
     def margin_s(self) -> float:
         """Return the seconds between a solver's own deadline and the limit, so that its last report arrives in time."""
-        return min(0.5, max(0.2, 0.05 * self.timeout_s), 0.2 * self.timeout_s)
+        return margin_s(self.timeout_s)
 
     def memory_reason(self, peak_mib: float) -> str:
         used, limit = (f"{mib:.0f}" if mib >= 10 else f"{mib:.2g}" for mib in (peak_mib, self.memory_mib))

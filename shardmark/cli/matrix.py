@@ -21,6 +21,7 @@ from harness.results.database import Store, exclusive
 from harness.sandbox.backends.choice import Backend, choose
 from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, Limits
 from instances import InputError, catalog
+from shardmark.cli import summary
 from shardmark.cli.options import Answer, check_settings, given_options
 from shardmark.cli.terminal import Progress, printable
 from shardmark.problems import find_problem
@@ -97,7 +98,7 @@ def locked_store(folder: Path) -> Iterator[Store]:
 
 
 def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answer:
-    """Run the missing jobs, and count the statuses of all."""
+    """Run the missing jobs, and count the kinds of ends of all."""
     finished = store.finished()
     todo = [
         job for job in jobs if (status := finished.get(job.id)) is None or (options.retry_failed and status != "ok")
@@ -107,19 +108,17 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
     with closing(executor_of(options, todo, progress.line)) as executor:
         number = store.add_campaign(*about, executor=executor.name, jobs=executor.capacity)
         signal_number = campaign(store, number, todo, executor, progress)
-    done = store.finished()
-    statuses = [done[job.id] for job in jobs if job.id in done]
+    endings = store.endings()
+    done = [endings[job.id] for job in jobs if job.id in endings]
     if signal_number:
-        progress.line(f"interrupted with {len(statuses)} of {len(jobs)} runs done; the same command resumes")
+        progress.line(f"interrupted with {len(done)} of {len(jobs)} runs done; the same command resumes")
     for name, disturbance in store.disturbances(number):
         print(printable(f"warning: {name or 'this machine'}: {disturbance}"), file=sys.stderr)
     return (128 + signal_number if signal_number else 0), {
         "results": str(options.results),
         "runs": len(jobs),
         "started": len(todo),
-        "ok": statuses.count("ok"),
-        "declined": statuses.count("declined"),
-        "failed": sum(status not in ("ok", "declined") for status in statuses),
+        **summary.counts(done),
     }
 
 

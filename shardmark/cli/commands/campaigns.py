@@ -11,6 +11,7 @@ from instances import InputError
 from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import Answer, Command
+from shardmark.cli.output import say
 from shardmark.cli.terminal import Progress
 
 
@@ -44,12 +45,18 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
 
 def run_run(options: argparse.Namespace) -> Answer:
     """Run the matrix of solvers, instances and seeds; resume where it stopped."""
+    from shardmark.cli import summary
     from shardmark.cli.matrix import locked_store, matrix, run_jobs
 
     check_executor(options)
     jobs = matrix(options)
     with locked_store(options.results) as store:
-        return run_jobs(options, jobs, store)
+        status, found = run_jobs(options, jobs, store)
+    status = status or (shared.FAULTY if found[summary.FAILED] else 0)
+    if options.json:
+        return status, found
+    say(f"{summary.words(found)}\n")
+    return status, None
 
 
 def check_executor(options: argparse.Namespace) -> None:

@@ -199,7 +199,7 @@ def test_greedy_finds_feasible_placements(seed: int) -> None:
     assert found > 5
 
 
-@pytest.mark.parametrize("name", [entry.id for entry in catalog.suite("quick") if entry.track == "placement"])
+@pytest.mark.parametrize("name", [entry.id for entry in catalog.suite("standard") if entry.track == "placement"])
 def test_greedy_solves_the_embedded_instances(name: str) -> None:
     (solution,) = solved(greedy, instance := embedded(name))
     assert verify(instance, solution).feasible

@@ -1,0 +1,66 @@
+"""The summary of a campaign: which runs ended as expected, and which did not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+from harness.results.database import Ending
+from harness.sandbox.contract import margin_s
+from instances import catalog
+from shardmark.cli.terminal import MAX_LINES, printable
+
+#: Kinds of ends that are expected, with their meaning.
+EXPECTED = {
+    "ok": "ended by themselves with a verified answer",
+    "stopped": "reached their time limit with an answer, as methods that search until then do",
+    "late": "reached their time limit without an answer; more time may help",
+    "declined": "were declined: the method does not take the instance",
+    "trapped": "found nothing feasible on an instance that is made for that",
+}
+FAILED = "failed"
+FULL = 0.9  # share of its time after which a run that ends by itself has used it up
+
+
+def kind(run: Ending) -> str:
+    """The kind of a run's end: a key of `EXPECTED`, or `FAILED`."""
+    if run.status in ("ok", "declined"):
+        return run.status
+    if run.status in ("timeout", "cpu"):
+        return "stopped" if run.answered else "late"
+    if run.status in ("infeasible", "none"):
+        if run.instance in _traps():
+            return "trapped"
+        if run.wall_s >= FULL * (run.timeout_s - margin_s(run.timeout_s)):
+            return "late"
+    return FAILED
+
+
+def _traps() -> Collection[str]:
+    return {entry.id for entry in catalog.entries() if entry.trap}
+
+
+def counts(runs: Collection[Ending]) -> dict[str, Any]:
+    """The number of runs of every kind, and a sentence for every run that failed."""
+    kinds = Counter(map(kind, runs))
+    failed = [
+        f"{run.solver} on {run.instance}{f' seed {run.seed}' if run.seed else ''} ({run.track}): "
+        f"{run.status}{f', {run.reason}' if run.reason else ''}"
+        for run in runs
+        if kind(run) == FAILED
+    ]
+    return {**{name: kinds[name] for name in (*EXPECTED, FAILED)}, "failures": failed}
+
+
+def words(found: dict[str, Any]) -> str:
+    """The same for people."""
+    lines = [f"{found['runs']} runs, {found['started']} of them started now; results are in {found['results']}"]
+    lines += [f"{found[name]:>6} {meaning}" for name, meaning in EXPECTED.items() if found[name]]
+    if not found[FAILED]:
+        return "\n".join([*lines, "All runs ended as expected."])
+    lines += [f"{found[FAILED]:>6} FAILED, which is not expected:"]
+    lines += [f"       {printable(sentence)}" for sentence in found["failures"][:MAX_LINES]]
+    if found[FAILED] > MAX_LINES:
+        lines += [f"       and {found[FAILED] - MAX_LINES:,} more"]
+    return "\n".join([*lines, "`shardmark results` shows every run; --retry-failed repeats those that failed."])

@@ -1,0 +1,75 @@
+"""Tests for the summary of a campaign."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from referee import shardmark
+
+from harness.results.database import Ending
+from shardmark.cli.summary import EXPECTED, counts, kind, words
+
+
+def ending(status: str, **changes: Any) -> Ending:
+    run = Ending(False, "pipeline", "chain", "mine", 0, status, "it said so", 0.5, 2.0)
+    return run._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        (ending("ok", answered=True), "ok"),
+        (ending("declined"), "declined"),
+        (ending("timeout", answered=True), "stopped"),
+        (ending("cpu", answered=True), "stopped"),
+        (ending("timeout"), "late"),
+        (ending("none", wall_s=1.7), "late"),
+        (ending("infeasible", wall_s=1.7), "late"),
+        (ending("none"), "failed"),
+        (ending("infeasible"), "failed"),
+        (ending("infeasible", instance="waiting-room"), "trapped"),
+        (ending("crash", instance="waiting-room"), "failed"),
+        *((ending(status, answered=True, wall_s=2.0), "failed") for status in ("crash", "error", "memory", "lost")),
+        *((ending(status, answered=True), "failed") for status in ("misclaim", "contradiction", "import")),
+    ],
+)
+def test_every_end_is_expected_or_not(run, expected):
+    assert kind(run) == expected
+
+
+def test_failures_are_listed_by_name():
+    runs = [ending("ok", answered=True), ending("declined"), *(ending("crash", seed=seed) for seed in range(30))]
+    found = {"results": "results", "runs": 32, "started": 2, **counts(runs)}
+    assert (found["ok"], found["declined"], found["failed"]) == (1, 1, 30)
+    assert found["failures"][:2] == [
+        "mine on chain (pipeline): crash, it said so",
+        "mine on chain seed 1 (pipeline): crash, it said so",
+    ]
+    text = words(found)
+    assert "    30 FAILED, which is not expected:\n       mine on chain (pipeline): crash" in text
+    assert "and 10 more" in text
+    assert EXPECTED["late"] not in text
+
+
+def test_a_campaign_without_failures_says_so():
+    found = {"results": "results", "runs": 2, "started": 0, **counts([ending("ok"), ending("declined")])}
+    assert words(found).endswith("All runs ended as expected.")
+
+
+BAD = """
+from shardmark import solver
+
+@solver(track="pipeline")
+def bad(instance, run):
+    raise ValueError("no")
+"""
+
+
+def test_a_campaign_says_what_failed(tmp_path):
+    (tmp_path / "bad.py").write_text(BAD)
+    arguments = ["run", "--instance", "chain", "--solver", "random-1", "--solver", "bad", "--timeout", "60", "--quiet"]
+    done = shardmark(*arguments, "--results", tmp_path / "results", "--solver-path", tmp_path / "bad.py")
+    assert done.returncode == 3
+    assert "2 runs, 2 of them started now" in done.stdout
+    assert "bad on chain (pipeline): error, " in done.stdout
