@@ -24,6 +24,8 @@ GROUPS = (
     benchmarks.Verification,
     benchmarks.Overhead,
     benchmarks.Gaps,
+    benchmarks.Heft,
+    benchmarks.Costs,
 )
 
 

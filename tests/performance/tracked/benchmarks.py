@@ -7,6 +7,7 @@ tree, the same for every commit. Raise a group's ``version`` when its data chang
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -216,3 +217,61 @@ class Gaps:
         return verdict.cost / instance.work_bound() - 1
 
     track_brkga_100.unit = track_random_100.unit = track_annealing.unit = "cost / bound - 1"  # type: ignore[attr-defined]
+
+
+class Heft:
+    """Devices for a data flow graph with 20,000 vertices on 50 devices, each where it finishes earliest."""
+
+    version = "1"
+
+    def setup(self) -> None:
+        """Draw the graph."""
+        dataflow = families()["random-dataflow"].build(1, nodes=20_000, devices=50, reach=500, links="independent")
+        self.simulator = Simulator(dataflow)
+        self.order = dataflow.graph.topological_order
+
+    def time_heft(self) -> None:
+        """Assign all vertices."""
+        self.simulator.heft(self.order)
+
+
+#: Methods that give the same solution in every run: track, file and name of the method, instance, its options.
+METHODS: dict[str, tuple[str, str, str, str, dict[str, str]]] = {
+    "greedy on sharded-transformer-12": ("intraop", "greedy.py", "greedy", "sharded-transformer-12", {}),
+    "greedy on sharded-u-net-4": ("intraop", "greedy.py", "greedy", "sharded-u-net-4", {}),
+    "mla on transformer-12": ("pipeline", "mla.py", "mla", "transformer-12", {}),
+    "dpl on training-200": ("placement", "dp.py", "dpl", "training-200", {}),
+    "dp on training-20-acyclic": ("placement", "dp.py", "dp", "training-20", {"contiguity": "acyclic"}),
+    "local-search on training-20-free": (
+        "placement",
+        "local_search.py",
+        "local-search",
+        "training-20",
+        {"contiguity": "free"},
+    ),
+    "heft-msr on dataflow-200": ("scheduling", "heft.py", "heft-msr", "dataflow-200", {}),
+    "heft-pct on lstm-50-flow": ("scheduling", "heft.py", "heft-pct", "lstm-50-flow", {}),
+    "mite-msr on dataflow-60": ("scheduling", "mite.py", "mite-msr", "dataflow-60", {}),
+}
+
+
+class Costs:
+    """Cost of a method that always takes the same effort over the instance's simple bound, less 1."""
+
+    version = "1"
+    params = tuple(METHODS)
+    param_names = ("method",)
+
+    def track_gap(self, case: str) -> float:
+        """Seed 0."""
+        track, file, name, data, options = METHODS[case]
+        instance = instances.load(data_file(data), track, **options)
+        (method,) = [found for found in load_file(SOLVERS / track / file) if found.name == name]
+        run = LocalRun(seed=0, seconds=100.0)
+        solution = method.function(instance, run, **method.params)
+        last = run.solutions[-1] if run.solutions else solution
+        verdict = verify(instance, json.loads(json.dumps(last, default=lambda array: array.tolist())))
+        assert verdict.cost is not None
+        return float(verdict.cost) / float(instance.summary()["simple_bound"]) - 1
+
+    track_gap.unit = "cost / bound - 1"  # type: ignore[attr-defined]
