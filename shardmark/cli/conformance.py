@@ -16,7 +16,7 @@ from harness.results.claims import contradicts
 from harness.results.judgement import FAULTS
 from harness.results.records import Record
 from harness.sandbox.backends.choice import Backend, choose
-from harness.sandbox.contract import Limits
+from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, Limits
 from harness.sandbox.supervisor import Supervisor
 from instances import InputError, catalog
 from shardmark.cli import terminal
@@ -24,7 +24,6 @@ from shardmark.cli.busy import BusyThreads
 from shardmark.cli.new_solver import UNCHANGED
 
 MEMORY_MIB = 1024.0
-TINY_TIMEOUT_S = 2.0  # per run on a tiny instance
 DEADLINE_S = 2.0
 #: A run with more CPU time than CPU_SHARE * wall + CPU_S used a second core.
 CPU_SHARE, CPU_S = 1.1, 0.2
@@ -123,7 +122,7 @@ class Trial:
 
     def run_tiny(self, problem: Problem) -> Record:
         """One run on a tiny instance."""
-        return self.run(problem, Limits(TINY_TIMEOUT_S, MEMORY_MIB), usable_cpus()[:1])
+        return self.run(problem, Limits(problem.timeout_s or CAMPAIGN_TIMEOUT_S, MEMORY_MIB), usable_cpus()[:1])
 
     def solves(self) -> Iterator[Finding]:
         """Check that it solves the tiny instances of its track, or declines them."""

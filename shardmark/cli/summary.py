@@ -20,6 +20,7 @@ EXPECTED = {
     "trapped": "found nothing feasible on an instance that is made for that",
 }
 FAILED = "failed"
+MANY_LATE = 0.1  # share of runs without an answer from which on the machine is suspected
 FULL = 0.9  # share of its time after which a run that ends by itself has used it up
 
 
@@ -57,6 +58,8 @@ def words(found: dict[str, Any]) -> str:
     """The same for people."""
     lines = [f"{found['runs']} runs, {found['started']} of them started now; results are in {found['results']}"]
     lines += [f"{found[name]:>6} {meaning}" for name, meaning in EXPECTED.items() if found[name]]
+    if found["late"] > MANY_LATE * found["runs"]:
+        lines += ["       That is many: this machine is slow or busy; try --jobs 1, or a longer --timeout."]
     if not found[FAILED]:
         return "\n".join([*lines, "All runs ended as expected."])
     lines += [f"{found[FAILED]:>6} FAILED, which is not expected:"]

@@ -55,6 +55,8 @@ def test_failures_are_listed_by_name():
 def test_a_campaign_without_failures_says_so():
     found = {"results": "results", "runs": 2, "started": 0, **counts([ending("ok"), ending("declined")])}
     assert words(found).endswith("All runs ended as expected.")
+    assert "busy" not in words(found)
+    assert "busy" in words({**found, "late": 1})
 
 
 BAD = """
