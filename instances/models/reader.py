@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from instances.errors import InputError
-from instances.files.jsonfile import read_bytes
+from instances.files.jsonfile import GZIP_MAGIC, read_bytes
 from instances.models.model import Model
 from instances.models.onnx_file import LARGEST, read_onnx
 from instances.models.stablehlo.module import is_stablehlo
@@ -18,6 +21,19 @@ def is_onnx(content: bytes) -> bool:
     return content[:1] == b"\x08" and content[1:2] != b"\x00"
 
 
+def begins_as_onnx(path: str | os.PathLike[str]) -> bool:
+    """True if a file, plain or gzip, begins as ONNX models do; False as well if it cannot be read."""
+    try:
+        with Path(path).open("rb") as stream:
+            head = stream.read(len(GZIP_MAGIC))
+        if head == GZIP_MAGIC:
+            with gzip.open(path) as stream:
+                head = stream.read(2)
+    except (OSError, EOFError, zlib.error):
+        return False
+    return is_onnx(head)
+
+
 def read_model(
     path: str | os.PathLike[str], dims: Mapping[str, int] | None = None, tell: Callable[[str], None] = lambda _: None
 ) -> Model:
@@ -26,12 +42,8 @@ def read_model(
     ``dims`` gives sizes for the named dimensions of an ONNX model; ``tell`` gets sentences on doubts. Raises
     InputError for any other file, and for what the format's reader refuses.
     """
-    content = read_bytes(path, LARGEST)
-    onnx = is_onnx(content)
-    stablehlo = not onnx and is_stablehlo(content)
-    del content  # as the reader reads it again
-    if onnx:
+    if begins_as_onnx(path):
         return read_onnx(path, dims, tell)
-    if stablehlo:
+    if is_stablehlo(read_bytes(path, LARGEST)):
         return read_stablehlo(path, tell)
     raise InputError(path, "", "expected an ONNX model or a StableHLO program (MLIR text or portable artifact)")

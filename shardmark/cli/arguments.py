@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import signal
 import sys
@@ -20,10 +21,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from instances import InputError
-from shardmark.cli.commands import campaigns, files, one_run, planning, records, reports
+from shardmark.cli.commands import campaigns, completion, files, one_run, planning, records, reports
 from shardmark.cli.options import add_json
 from shardmark.cli.output import drop_output, emit, open_streams, say
-from shardmark.cli.terminal import printable, unmarked
+from shardmark.cli.terminal import in_colour, painted, printable, unmarked
 from shardmark.cli.values import STDOUT
 
 COMMANDS = (
@@ -33,6 +34,7 @@ COMMANDS = (
     *reports.COMMANDS,
     *records.COMMANDS,
     *files.COMMANDS,
+    *completion.COMMANDS,
 )
 
 
@@ -85,6 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     results, as_json = Path(), "--json" in given
+    if completion.VARIABLE in os.environ:
+        completion.complete(parser(os.environ.get("COMP_LINE", "").split()))
     try:
         open_streams()
         with _clean_end():
@@ -114,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def failed(status: int, message: str, show: str, as_json: bool) -> int:
     """Print an error, for people on standard error and for machines on standard output; return the exit status."""
-    sys.stderr.write(show or f"shardmark: {message}\n")
+    sys.stderr.write(show or f"{painted('shardmark:', 'bad', in_colour(sys.stderr))} {message}\n")
     if as_json and sys.stdout is not None:
         with suppress(InputError, BrokenPipeError):  # the output may be what failed
             say(f"{json.dumps({'error': {'status': status, 'message': message}})}\n")

@@ -13,7 +13,7 @@ from typing import Any
 
 from instances import InputError
 from instances.files.jsonfile import encode, write_bytes, write_json
-from shardmark.cli.terminal import pairs, printable, table
+from shardmark.cli.terminal import in_colour, pairs, printable, table
 from shardmark.cli.values import STDOUT
 
 
@@ -83,12 +83,13 @@ def emit(answer: Any, as_json: bool, *, beside: bool = False) -> None:
     JSON has no floats beyond float64: they become null there, and `BEYOND` in columns; its integers are exact, however
     long. With ``beside`` the answer goes to standard error, as the standard output has a file's content.
     """
+    bright = in_colour(sys.stderr if beside else sys.stdout)
     if as_json:
         text = json.dumps(_finite(answer), allow_nan=False)
     elif isinstance(answer, list):
-        text = table(answer)
+        text = table(answer, bright=bright)
     elif answer is not None:
-        text = pairs(answer)
+        text = pairs(answer, bright)
     else:
         return
     if beside:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from harness.campaign.jobs import Job
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 #: Text for a ratio beyond float64.
 BEYOND = ">1e308"
+#: Looks of words on a terminal: parameters of the control sequence that selects them.
+LOOKS = {"name": "1", "good": "32", "bad": "31"}
+#: Values of a status, or of a check, that tell of a failure.
+BAD_WORDS = ("no", "infeasible", "crash", "error", "import", "lost", "contradiction", "misclaim")
 #: Maximum number of elements shown of a list, one per line.
 MAX_LINES = 20
 
@@ -47,18 +52,39 @@ def printable(words: str, keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in words)
 
 
+def in_colour(stream: TextIO) -> bool:
+    """Return True for a terminal that shows colours, unless the user wants none (https://no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def painted(words: str, look: str, bright: bool) -> str:
+    """Return words in a look of `LOOKS`; as they are if it is empty, or if they are not for a ``bright`` terminal."""
+    return f"\x1b[{LOOKS[look]}m{words}\x1b[0m" if look and bright else words
+
+
+def look_of(key: str, value: Any) -> str:
+    """Return the look of a value: a verdict is "good" or "bad", anything else has none."""
+    if key in ("feasible", "optimal", "proven", "passed", "status", "error"):
+        if value in (True, "ok", "yes"):
+            return "good"
+        if (key, value) == ("feasible", False) or value in BAD_WORDS:
+            return "bad"
+    return ""
+
+
 def unmarked(docstring: str | None) -> str:
     """A docstring for a terminal: single backticks for double ones, none around terms in a column of their own."""
     return re.sub(r"(?m)^``([^`]+)``(?=  )", r"\1    ", docstring or "").replace("``", "`")
 
 
-def pairs(answer: Mapping[str, Any]) -> str:
-    """One object, a line per key; a list takes a line per element, up to `MAX_LINES`."""
+def pairs(answer: Mapping[str, Any], bright: bool = False) -> str:
+    """One object, a line per key; a list takes a line per element, up to `MAX_LINES`. See `painted`."""
     width = max(map(len, answer), default=0)
     lines = []
     for key, value in answer.items():
         for name, words in zip_longest([key], _lines(value) or ["-"], fillvalue=""):
-            lines.append(f"{name:<{width}}  {words}")
+            cell = painted(words, look_of(key, value), bright)
+            lines.append(f"{painted(f'{name:<{width}}', 'name', bright)}  {cell}")
     return "\n".join(lines)
 
 
@@ -69,10 +95,11 @@ def _lines(value: Any) -> list[str]:
     return [*map(text, value[:MAX_LINES]), *([f"and {more:,} more, shown by --json"] if more > 0 else [])]
 
 
-def table(rows: Sequence[Mapping[str, Any]], decimals: Mapping[str, int] | None = None) -> str:
+def table(rows: Sequence[Mapping[str, Any]], decimals: Mapping[str, int] | None = None, bright: bool = False) -> str:
     """A list of objects as aligned columns, numbers to the right; the last column is not padded.
 
     ``decimals`` maps the name of a column to the digits after the point of its floats; see `text`.
+    ``bright`` is for a terminal with colours, see `painted`.
     """
     if not rows:
         return "(none)"
@@ -81,10 +108,12 @@ def table(rows: Sequence[Mapping[str, Any]], decimals: Mapping[str, int] | None 
     right = [all(isinstance(row[name], int | float) or row[name] is None for row in rows) for name in names]
     widths = [max(len(name), *(len(row[i]) for row in cells)) for i, name in enumerate(names)]
 
-    def line(row: Sequence[str]) -> str:
-        return "  ".join(f"{c:>{w}}" if r else f"{c:<{w}}" for c, w, r in zip(row, widths, right, strict=True)).rstrip()
+    def line(row: Sequence[str], looks: Sequence[str]) -> str:
+        padded = [f"{c:>{w}}" if r else f"{c:<{w}}" for c, w, r in zip(row, widths, right, strict=True)]
+        return "  ".join(painted(c, look, bright) for c, look in zip(padded, looks, strict=True)).rstrip()
 
-    return "\n".join(map(line, [names, *cells]))
+    looks = [[look_of(name, row[name]) for name in names] for row in rows]
+    return "\n".join(map(line, [names, *cells], [["name"] * len(names), *looks]))
 
 
 def report(found: Report) -> str:

@@ -131,10 +131,11 @@ def _sums(costs: Costs, groups: Sequence[Sequence[int]]) -> Floats:
     return np.array([costs.seconds[list(group)].sum() for group in groups])
 
 
-def require_rereadable(path: Path) -> None:
-    """InputError for a pipe or a device, as a model is read more than once."""
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise InputError(path, "", "expected a regular file, found a pipe or a device: a model is read more than once")
+def require_regular(*paths: str | os.PathLike[str] | None) -> None:
+    """InputError for a pipe or a device: a pipe that nobody writes to would be waited for. None is skipped."""
+    for path in paths:
+        if path is not None and os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+            raise InputError(path, "", "expected a regular file, found a pipe or a device")
 
 
 def plan(
@@ -168,7 +169,7 @@ def plan(
     Raises InputError for bad input, and if no split is found that the devices can hold.
     """
     path = Path(model)
-    require_rereadable(path)
+    require_regular(path, device, machine)
     target = target_of(devices, device, mesh, machine)
     if profile and not target.measurable:
         expected = "expected equal devices or a --machine: what is measured here cannot price CPUs or a mesh as well"

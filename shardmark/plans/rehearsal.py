@@ -18,7 +18,7 @@ from instances.errors import InputError
 from instances.files.jsonfile import read_json, require_keys
 from shardmark.plans import saving
 from shardmark.plans.onnx_graph import load, load_fixed
-from shardmark.plans.plan import require_rereadable
+from shardmark.plans.plan import require_regular
 from shardmark.plans.running import Array, Session, random_inputs, standing_median
 from shardmark.plans.stages import FORMAT, KEYS, MANIFEST, STAGE_KEYS, file_sha256
 
@@ -75,7 +75,7 @@ def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lamb
     plan = saving.load(folder)
     about = plan["model"]
     path = Path(about["file"])
-    require_rereadable(path)
+    require_regular(path)
     model, planned = load_fixed(path, plan["options"]["dims"], about["sha256"])
     manifest = _manifest(folder / STAGES, about["sha256"], plan["assignment"])
     inputs = random_inputs(model, planned)

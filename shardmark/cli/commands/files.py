@@ -14,7 +14,7 @@ from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import PLACEHOLDERS, Answer, Command
 from shardmark.cli.output import say, write_document
-from shardmark.cli.terminal import printable, table, unmarked
+from shardmark.cli.terminal import in_colour, printable, table, unmarked
 
 
 def fetch_arguments(sub: argparse.ArgumentParser) -> None:
@@ -169,7 +169,7 @@ def run_submit(options: argparse.Namespace) -> Answer:
     status = int(any(finding.passed == "no" for finding in findings))
     if options.json:
         return status, rows
-    say(f"{table(rows)}\n\n{printable(verdict(findings, options.file))}\n")
+    say(f"{table(rows, bright=in_colour(sys.stdout))}\n\n{printable(verdict(findings, options.file))}\n")
     return status, None
 
 

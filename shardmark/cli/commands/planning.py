@@ -80,7 +80,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
     with the whole model's, and their times with the plan's. The exit status is 1 if outputs differ. Of several folders
     it shows the slowest stages; with `--output SITE`, also on a page of the site.
     """
-    from shardmark.plans.plan import require_rereadable
+    from shardmark.plans.plan import require_regular
 
     if str(options.model) == VERIFY:
         return _rehearse(options)
@@ -93,7 +93,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
         raise InputError("plan", "--export", f"expected {wanted}, found {options.export}")
     if options.sweep and not (options.devices or "").isdecimal():
         raise InputError("plan", "--sweep", "expected --devices N too, equal devices whose number can vary")
-    require_rereadable(options.model)
+    require_regular(options.model, options.device, options.machine)
     if options.output:
         from shardmark.plans.saving import require_folder
 
@@ -123,9 +123,10 @@ def _require_no_others(stages: Path) -> None:
 
 def _require_onnx(options: argparse.Namespace) -> None:
     """InputError for files that only ONNX models have, before anything is solved."""
-    from instances.models.reader import is_onnx
+    from instances.models.reader import begins_as_onnx
 
-    if not is_onnx(read_bytes(options.model)):
+    if not begins_as_onnx(options.model):
+        read_bytes(options.model)  # says so if there is no such file
         expected = f"expected an ONNX model for --export {options.export}; of StableHLO, --mesh has --export specs"
         raise InputError(options.model, "", expected)
 

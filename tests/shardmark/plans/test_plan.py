@@ -240,9 +240,12 @@ def test_an_export_that_fails_leaves_no_plan(tmp_path):
     assert not (tmp_path / "plan").exists()
 
 
-def test_a_pipe_is_no_model(tmp_path):
-    os.mkfifo(tmp_path / "model.onnx")
-    assert "expected a regular file, found a pipe" in refused("plan", tmp_path / "model.onnx", "--devices", 2)
+@pytest.mark.parametrize("option", ["", "--device", "--machine"])
+def test_a_pipe_is_waited_for_nowhere(option, tmp_path):
+    os.mkfifo(tmp_path / "pipe.toml")
+    given = [option, tmp_path / "pipe.toml"] if option else []
+    model = tmp_path / ("model.onnx" if option else "pipe.toml")
+    assert "pipe.toml: expected a regular file, found a pipe" in refused("plan", model, "--devices", 2, *given)
 
 
 def test_a_device_with_a_figure_beyond_floats_is_refused(tmp_path):
