@@ -16,7 +16,7 @@ C_CORE := $(shell find c_src -name '*.[ch]')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
-.PHONY: setup help benchmark run leaderboard test fuzz measure lint format asv instances clean
+.PHONY: setup help benchmark run leaderboard docs test fuzz measure lint format asv instances clean
 
 setup: $(VENV)/base ## the virtual environment (every other target sets it up)
 
@@ -37,7 +37,7 @@ $(VENV)/base: pyproject.toml setup.py constraints.txt $(C_CORE) c_src/build.py
 	  $(INSTALL) $$($(call PACKAGES,["dependencies"])); unpacked=$$?; wait $$core && exit $$unpacked
 	@touch $@
 
-# One stamp per extra: test, lint, asv. Only its packages, as reinstalling the project would compile the core again.
+# One stamp per extra: test, lint, asv, docs. Only its packages, as reinstalling the project would compile the core again.
 $(VENV)/extra-%: $(VENV)/base
 	@$(INSTALL) $$($(call PACKAGES,["optional-dependencies"]["$*"]))
 	@touch $@
@@ -54,6 +54,12 @@ run: $(VENV)/base ## the runs of a suite alone
 
 leaderboard: $(VENV)/base ## the site of runs that are done (RESULTS=results SITE=site)
 	@$(PAGES)
+
+# It opens from disk; the leaderboard links to it.
+docs: $(VENV)/extra-docs ## the documentation, into site/docs (SITE=site)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --site-dir '$(SITE)/docs'
+	@test ! -f $(RESULTS)/results.sqlite || $(MAKE) --no-print-directory leaderboard # now with a link to it
+	@echo "open $(SITE)/docs/index.html"
 
 # Test files run in parallel, one more than cores, as tests often wait. They keep their order: sorted by number of tests,
 # the slowest file would come last. PYTEST="-n0 -x tests/harness" runs one after another.

@@ -31,6 +31,7 @@ MARKER = ".shardmark-site"  # marks a folder as a site; a writer locks it
 LISTED = ".shardmark-files"  # our files, one path per line: no other file is ever removed
 STAGE = ".shardmark-new"  # staging folder for files before they are moved into place
 ABOUT = f"Made by shardmark: it replaces and removes the files that {LISTED} lists, and leaves all others alone.\n"
+DOCS = "docs"  # a folder of the site that `make docs` writes; pages link to it
 REGRESSIONS = "regressions"  # a folder of the site that `leaderboard.regressions` writes, which builds keep
 HISTORY = f"{REGRESSIONS}/history.csv"  # its data
 REPRODUCE = (
@@ -67,7 +68,7 @@ def build(tables: Tables, output: Path, pictures: Mapping[str, Pictures | str] |
     """
     output = Path(output).resolve()
     with held(output):
-        site = Site(tables, reproductions(output), pictures, regressions=has_regressions(output))
+        site = Site(tables, reproductions(output), pictures, regressions=has_regressions(output), docs=has_docs(output))
         publish(output, _files(site, output))
     return output / INDEX
 
@@ -113,7 +114,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def _ours(folder: Path) -> bool:
-    return folder.is_dir() and ((folder / MARKER).is_file() or not any(folder.iterdir()))
+    return folder.is_dir() and ((folder / MARKER).is_file() or {p.name for p in folder.iterdir()} <= {DOCS})
 
 
 def reproductions(folder: Path) -> dict[str, str]:
@@ -125,6 +126,11 @@ def reproductions(folder: Path) -> dict[str, str]:
 def has_regressions(folder: Path) -> bool:
     """Return True if a site has the page of the project's own times."""
     return all((folder / path).is_file() for path in (f"{REGRESSIONS}/{INDEX}", HISTORY))
+
+
+def has_docs(folder: Path) -> bool:
+    """Return True if a site has the documentation."""
+    return (folder / DOCS / INDEX).is_file()
 
 
 def menu(folder: Path) -> dict[str, str]:

@@ -15,6 +15,7 @@ from leaderboard.build import (
     REPRODUCE,
     File,
     InputError,
+    has_docs,
     has_regressions,
     held,
     menu,
@@ -47,7 +48,7 @@ def write(report: Report, output: Path) -> Path:
 
 def _files(report: Report, folder: Path) -> Iterator[File]:
     """The page of a report, the list of all reports, and static files."""
-    around: dict[str, Any] = {"menu": menu(folder), "regressions": has_regressions(folder)}
+    around: dict[str, Any] = {"menu": menu(folder), "regressions": has_regressions(folder), "docs": has_docs(folder)}
     around["leaderboard"] = (folder / "index.html").is_file()
     page = render(report, **around)
     titles = {**reproductions(folder), report.name: report.title}

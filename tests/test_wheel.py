@@ -79,7 +79,7 @@ def test_it_holds_every_file_of_the_packages_and_what_is_compiled(wheel, sources
     assert {name.split(".")[0] for name in compiled} == {"solvers/_core", "instances/files/_reader"}
 
 
-def test_commands_and_the_examples_of_the_readme_work_elsewhere(place):
+def test_commands_and_the_examples_of_the_documentation_work_elsewhere(place):
     """No module comes from the checkout, and what runs is known by its version although there are no C sources."""
     home = run(
         place, "python", "-c", "import shardmark, solvers._core; print(shardmark.__file__, solvers._core.__file__)"
@@ -99,7 +99,9 @@ def test_commands_and_the_examples_of_the_readme_work_elsewhere(place):
     own = ["--solver", "my-idea", "--solver-path", "my_idea.py", "--timeout", "60"]
     assert json.loads(run(place, "shardmark", "solve", "chain", *own, "--json"))["status"] == "ok"
 
-    (example,) = re.findall(r"```python\n(import shardmark as sm\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    page = (ROOT / "docs" / "reference" / "python.md").read_text()
+    (example,) = re.findall(r"```python\n(import shardmark as sm\n.*?)```", page, re.DOTALL)
+    example += "plan = sm.plan('model.onnx', devices=4)\nranks = sm.results('results').solvers\n"
     shutil.copyfile(ONNX_MODELS / "light_squeezenet.onnx", place / "model.onnx")
     answers = "check.cost == split.cost, bound.optimal, bound.lower_bound <= split.cost, ranks['solver'].to_list()"
     shown = f"print(plan.stages[0].name, {answers})"

@@ -31,7 +31,7 @@ def environment() -> jinja2.Environment:
     made.filters["label"] = lambda key: key.replace("_", " ").capitalize()
     made.filters["sentence"] = lambda words: words[:1].upper() + words[1:]
     made.filters["load"] = json.loads
-    made.globals.update(page_of=page_of, alike=alike, menu={}, regressions=False, made_from="")
+    made.globals.update(page_of=page_of, alike=alike, menu={}, regressions=False, docs=False, made_from="")
     return made
 
 

@@ -22,8 +22,8 @@ class Site:
     """The score tables as rows, the tracks, and the templates.
 
     ``reproductions`` has the names and titles of those with pages in the site; ``regressions`` is True if the site has
-    a page of them; ``pictures`` has drawings of a solution, or the reason why there are none, by checksum of the
-    instance.
+    a page of them, ``docs`` if it has the documentation; ``pictures`` has drawings of a solution, or the reason why
+    there are none, by checksum of the instance.
     """
 
     def __init__(
@@ -32,6 +32,7 @@ class Site:
         reproductions: Mapping[str, str] | None = None,
         pictures: Mapping[str, Pictures | str] | None = None,
         regressions: bool = False,
+        docs: bool = False,
     ) -> None:
         self.tables, self.pictures = tables, pictures or {}
         self.reproductions = reproductions or {}
@@ -48,6 +49,7 @@ class Site:
             tracks=self.tracks,
             menu={track.name: page_of("tracks", track.name) for track in self.tracks},
             regressions=regressions,
+            docs=docs,
             made_from=_made_from(tables.runs),
             solver_count=sum(len(track.solvers) for track in self.tracks),
         )

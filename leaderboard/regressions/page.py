@@ -12,7 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from leaderboard import charts, text
-from leaderboard.build import HISTORY, INDEX, REGRESSIONS, File, held, menu, publish, static
+from leaderboard.build import HISTORY, INDEX, REGRESSIONS, File, has_docs, held, menu, publish, static
 from leaderboard.charts import Curve, Scale
 from leaderboard.pages.environment import environment
 from leaderboard.regressions.history import Commit, Series
@@ -36,7 +36,10 @@ def _files(history: Sequence[Series], folder: Path) -> Iterator[File]:
     yield from static()
     yield HISTORY, table(history)
     leaderboard = (folder / INDEX).is_file()
-    yield f"{REGRESSIONS}/{INDEX}", render(history, leaderboard=leaderboard, menu=menu(folder), regressions=True)
+    yield (
+        f"{REGRESSIONS}/{INDEX}",
+        render(history, leaderboard=leaderboard, menu=menu(folder), docs=has_docs(folder), regressions=True),
+    )
 
 
 def render(history: Sequence[Series], **around: Any) -> str:

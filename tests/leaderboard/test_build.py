@@ -575,6 +575,17 @@ def test_a_full_disk_leaves_the_old_site(one: Tables, few: Tables, tmp_path: Pat
     assert not (output / ".shardmark-new").exists()
 
 
+def test_the_documentation_is_kept_and_linked(one: Tables, site: Path, tmp_path: Path) -> None:
+    output = tmp_path / "site"
+    (output / "docs").mkdir(parents=True)
+    (output / "docs" / "index.html").write_text("how")
+    for _ in range(2):
+        index = build(one, output)
+        assert (output / "docs" / "index.html").read_text() == "how"
+        assert "docs/index.html" in [target for _, target in links(tree(index))]
+    assert "docs/index.html" not in (site / "index.html").read_text(encoding="utf-8")
+
+
 def test_a_folder_of_somebody_else_is_left_alone(scored: Tables, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(InputError, match="expected a folder that is empty or holds an earlier leaderboard"):

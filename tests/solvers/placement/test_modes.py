@@ -1,4 +1,4 @@
-"""The README's table of modes: what a method takes is split or bounded, and it declines the rest."""
+"""The documentation's table of modes: what a method takes is split or bounded, and it declines the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from solvers.registry import Declined, LocalRun, Solver
 
 pytestmark = pytest.mark.gate(cases=2)
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs" / "tracks" / "placement.md"
 MODES: dict[str, dict[str, Any]] = {
     "free": {"contiguity": "free"},
     "contiguous": {},
@@ -40,8 +40,8 @@ GRAPH = {
 
 
 def table() -> dict[str, dict[str, str]]:
-    """Return the README's entry of each method in each column."""
-    lines = [line for line in README.read_text().splitlines() if line.startswith("|")]
+    """Return the page's entry of each method in each column."""
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
     begin = next(i for i, line in enumerate(lines) if line.startswith("| method | free"))
     columns = [cell.strip() for cell in lines[begin].split("|")[2:-1]]
     rows = {}
