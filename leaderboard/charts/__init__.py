@@ -19,7 +19,7 @@ from leaderboard.charts.rows import (
     strips,
     without_overlaps,
 )
-from leaderboard.charts.scales import Scale, amounts, gaps, linear, logarithmic, round_values
+from leaderboard.charts.scales import Scale, amounts, gaps, linear, logarithmic, losses, round_values
 
 __all__ = [
     "COLOURS",
@@ -42,6 +42,7 @@ __all__ = [
     "legend",
     "linear",
     "logarithmic",
+    "losses",
     "lowest",
     "ranking",
     "responsive",

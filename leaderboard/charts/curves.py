@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from markupsafe import Markup, escape
 
-from leaderboard.charts.elements import NARROW, WIDE, responsive, svg, tag, text, tooltip
+from leaderboard.charts.elements import NARROW, WIDE, named, responsive, svg, tag, text, tooltip
 from leaderboard.charts.scales import Scale
 from leaderboard.text import printable, shorten
 
@@ -24,7 +24,7 @@ class Curve:
 
     ``label`` is drawn at its end unless it is empty; ``style`` is a class of the style sheet. The ``shape`` can also
     be "line", which joins the points, or "dots", which are named in a legend only. ``spread``, tuples of x, low and
-    high, is shaded behind the curve and has the same shape.
+    high, is shaded behind the curve and has the same shape. ``solver`` is the solver that the curve is of, if any.
     """
 
     title: str
@@ -35,6 +35,7 @@ class Curve:
     marks: bool = False
     shape: str = "steps"
     spread: Sequence[tuple[float, float, float]] = ()
+    solver: str | None = None
 
 
 @dataclass(frozen=True)
@@ -120,14 +121,14 @@ def _curve(line: Curve, at: At) -> Markup:
         return Markup("")
     if line.shape == "dots":
         dots = [tag("circle", cx=a, cy=b, r=3.5) for a, b in starmap(at, line.points)]
-        return tag("g", tooltip(line.title), *dots, class_=f"series {line.style} dots")
+        return tag("g", tooltip(line.title), *dots, class_=f"series {line.style} dots", data_solver=named(line.solver))
     places = [at(*point) for point in thin(line.points)]
     path = f"M{_joined(places, line.shape)}"
     if line.shape == "steps":
         path += f"H{max(at(line.until, line.points[-1][1])[0], places[-1][0]):.1f}"
     marks = [tag("circle", cx=a, cy=b, r=2.5) for a, b in places] if line.marks and len(places) <= 24 else []
     parts = [tooltip(line.title), tag("path", d=path), *marks]
-    return tag("g", *parts, class_=f"series {line.style}")
+    return tag("g", *parts, class_=f"series {line.style}", data_solver=named(line.solver))
 
 
 def _joined(places: Sequence[tuple[float, float]], shape: str) -> str:
@@ -161,7 +162,9 @@ def _labels(lines: Sequence[Curve], at: At, right: float, top: float, foot: floa
     for line, (x, y), height in zip([line for line in lines if line.points], ends, wanted, strict=True):
         lead = tag("path", d=f"M{x:.1f} {y:.1f}L{right + 10:.1f} {height:.1f}H{right + 14:.1f}", class_="lead")
         words = text(shorten(printable(line.label), 16), right + 18, height + 4, class_="label")
-        labels.append(tag("g", tooltip(line.title), lead, words, class_=f"series {line.style}"))
+        labels.append(
+            tag("g", tooltip(line.title), lead, words, class_=f"series {line.style}", data_solver=named(line.solver))
+        )
     return labels
 
 
@@ -207,5 +210,5 @@ def legend(lines: Iterable[Curve]) -> Markup:
             sample = tag(
                 "svg", tag("g", stroke, class_=f"series {line.style}"), viewBox="0 0 22 12", width=22, height=12
             )
-            items.append(tag("li", sample, escape(printable(line.label))))
+            items.append(tag("li", sample, escape(printable(line.label)), data_solver=named(line.solver)))
     return tag("ul", *items, class_="legend always" if dots else "legend") if items else Markup("")

@@ -33,6 +33,11 @@ def tooltip(words: str) -> Markup:
     return tag("title", escape(printable(words)))
 
 
+def named(solver: str | None) -> str | None:
+    """The value of the attribute ``data-solver``, by which the page's script finds what belongs to a solver."""
+    return printable(solver) if solver else None
+
+
 def svg(width: int, height: float, label: str, parts: Iterable[Markup]) -> Markup:
     box = f"0 0 {width} {height:g}"
     return tag("svg", *parts, viewBox=box, width=width, height=f"{height:g}", role="img", aria_label=label)

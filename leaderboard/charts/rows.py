@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from leaderboard.charts.elements import NARROW, svg, tag, text, tooltip
+from leaderboard.charts.elements import NARROW, named, svg, tag, text, tooltip
 from leaderboard.charts.scales import Scale, linear
 from leaderboard.text import printable, shorten
 
@@ -38,7 +38,7 @@ def row_name(words: str, left: int, y: float) -> Markup:
 class Bar:
     """A row of a ranking: a dot at ``value``, and a bar down to ``floor``, the certified part, if that is known.
 
-    ``whisker`` has the two ends of a line through the dot.
+    ``whisker`` has the two ends of a line through the dot; ``solver`` is the solver that the row is of, if it is one.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Bar:
     title: str
     style: str
     whisker: tuple[float, float] | None = None
+    solver: str | None = None
 
 
 def ranking(
@@ -89,7 +90,15 @@ def _bar(bar: Bar, x: Callable[[float], float], y: float, left: int, width: int)
         marks.append(tag("line", class_="floor", x1=x(bar.whisker[0]), x2=x(bar.whisker[1]), y1=y, y2=y))
     marks.append(tag("circle", class_="dot", cx=x(bar.value), cy=y, r=5.5))
     value = text(bar.words, float(width), y + 4.5, class_="value", text_anchor="end")
-    return tag("a", tag("g", *marks, row_name(bar.name, left, y), value, class_=f"series {bar.style}"), href=bar.href)
+    group = tag(
+        "g",
+        *marks,
+        row_name(bar.name, left, y),
+        value,
+        class_=f"series {bar.style}",
+        data_solver=named(bar.solver),
+    )
+    return tag("a", group, href=bar.href)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ from functools import partial
 from leaderboard.text import short
 
 GAP_UNIT = 1e-4  # distances below 0.01 % are drawn linearly
+DECADES = (1.0, 0.1, 0.01, 0.001, 0.0)  # distances of scores from 1 at the ticks of `losses`
+LOSSES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001, 0.0)  # and those of a short axis
 FARTHEST = 1e300  # greatest distance on an axis: in units of `GAP_UNIT` it still fits float64
 
 
@@ -76,6 +78,20 @@ def gaps(low: float, high: float, zero: str = "best") -> Scale:
     below = [(-0.001, "−0.1 %"), (-0.01, "−1 %"), (-0.1, "−10 %"), (-1.0, "−100 %")]
     ticks = [(v, words) for v, words in [*below[::-1], (0.0, zero), *above] if low <= v <= high]
     return Scale(low, high, partial(symmetric, unit=GAP_UNIT), ticks)
+
+
+def losses(low: float, high: float = 1.0) -> Scale:
+    """A scale of scores, logarithmic in their distances from 1, with which its ticks are labelled.
+
+    A single low score leaves room for the differences among high ones; within `GAP_UNIT` of 1 the scale is linear. It
+    covers ``low`` and ``high`` and ends at 1, unless all scores are far from it.
+    """
+    most = min(max(1.3 * (1 - low), 0.002), 1.0)
+    least = 0.0 if high > 0.99 else (1 - high) / 1.3
+    decades = least == 0 or most / least > 30
+    found = [loss for loss in LOSSES if least <= loss <= most and (not decades or loss in DECADES)]
+    ticks = [(1 - loss, f"{100 * loss:g} %" if loss else "0") for loss in found]
+    return Scale(1 - most, 1 - least, lambda score: -symmetric(1.0 - score, GAP_UNIT), ticks)
 
 
 def amounts(low: float, high: float) -> Scale:

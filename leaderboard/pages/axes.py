@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from leaderboard import charts
 
 
 def fractions() -> charts.Scale:
     """The axis of shares from 0 to 100 %."""
     return charts.linear(0.0, 1.0, lambda value: f"{100 * value:.0f} %")
+
+
+def losses(bars: Sequence[charts.Bar], axis: str, wide: int = charts.WIDE) -> Markup:
+    """Bars of scores on a logarithmic axis of what they lack to 1, so that a bad one does not flatten the others."""
+    values = [value for bar in bars for value in (bar.value, bar.floor) if value is not None]
+    scale = charts.losses(min(values, default=1.0), max(values, default=1.0))
+    return charts.responsive(lambda width: charts.ranking(bars, width, f"{axis}, log", scale), wide)
 
 
 def times(values: Sequence[float], limit: float) -> charts.Scale:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -25,13 +25,15 @@ def convergence(site: Site, division: Division, instance: Row, published: Row, r
         return value / best - 1 if relative else value
 
     runs = sorted(runs, key=lambda run: run["kind"] == "bound")  # draws solvers on top
-    trusted = [run for run in runs if run["bound_trusted"]]
+    trusted = sorted((run for run in runs if run["bound_trusted"]), key=lambda run: -run["lower_bound_float"])
     events = [t for run in runs for t, _ in (*site.found[run["id"]], *site.proved[run["id"]])]
     if not events:
         return None
     x = times(events, max(run["timeout_s"] for run in runs))
-    lines = _run_curves(division, runs, site.found, place, x.high, bounds=False)
-    lines += _run_curves(division, trusted, site.proved, place, x.high, bounds=True)
+    leaders = {solver for solver, style in division.colours.items() if style != "s0"}
+    lines = _run_curves(division, runs, site.found, place, x.high, leaders, bounds=False)
+    best_bound = {run["solver"] for run in trusted[:1]}
+    lines += _run_curves(division, trusted, site.proved, place, x.high, best_bound, bounds=True)
     rules = [
         Rule(place(float(published[key])), words, f"{words}: {exact(str(published[key]))}")
         for key, holders, what in (("best_cost", "best_by", "best"), ("lower_bound", "bound_by", "bound"))
@@ -57,9 +59,16 @@ def _heights(lines: Sequence[Curve], more: Sequence[float], relative: bool) -> c
 
 
 def _run_curves(
-    division: Division, runs: Sequence[Row], reports: Mapping[str, Any], place: Any, until: float, *, bounds: bool
+    division: Division,
+    runs: Sequence[Row],
+    reports: Mapping[str, Any],
+    place: Any,
+    until: float,
+    leaders: Collection[str],
+    *,
+    bounds: bool,
 ) -> list[Curve]:
-    """One curve per run, in the order of the runs; the first of each method has its name as label."""
+    """One curve per run, in the order of the runs; the first of each of the ``leaders`` has its name as label."""
     lines: list[Curve] = []
     named: set[str] = set()
     for run in runs:
@@ -76,8 +85,9 @@ def _run_curves(
                 points=[(time_s, place(value)) for time_s, value in reported],
                 until=until,
                 style=f"{style} bound" if bounds else style,
-                label="" if solver in named or (style == "s0" and run["kind"] == "solver") else name,
+                label=name if solver in leaders and solver not in named else "",
                 marks=style != "s0",
+                solver=solver,
             )
         )
         named.add(solver)

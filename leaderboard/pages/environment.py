@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jinja2
 
-from leaderboard import text
+from leaderboard import explain, text
 from leaderboard.pages.tracks import Row, grouped
 from leaderboard.text import exact, page_of, points, printable, seconds
 
@@ -31,7 +31,9 @@ def environment() -> jinja2.Environment:
     made.filters["label"] = lambda key: key.replace("_", " ").capitalize()
     made.filters["sentence"] = lambda words: words[:1].upper() + words[1:]
     made.filters["load"] = json.loads
-    made.globals.update(page_of=page_of, alike=alike, menu={}, regressions=False, docs=False, made_from="")
+    made.filters.update(sizes=explain.sizes, modes=explain.modes)
+    made.globals.update(page_of=page_of, alike=alike, terms=explain.terms)
+    made.globals.update(menu={}, regressions=False, docs=False, made_from="")
     return made
 
 

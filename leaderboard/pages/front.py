@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from leaderboard import charts
 from leaderboard.charts import Bar
+from leaderboard.pages.axes import losses
 from leaderboard.pages.tracks import Division, Row
 from leaderboard.text import page_of, points
 
@@ -46,8 +46,8 @@ def ranking_chart(division: Division, root: str, most: int, wide: int) -> Markup
             title=f"{row['solver']}: {points(row['score_sum'], 2)} of {row['instances']} points, "
             f"{points(row['certified_sum'], 2)} of them certified",
             style=division.colours[row["solver"]],
+            solver=row["solver"],
         )
         for row in division.ranking[:most]
     ]
-    axis = "mean score: best known cost / cost"
-    return charts.responsive(lambda width: charts.ranking(bars, width, axis), wide)
+    return losses(bars, "points lost: 1 − mean score", wide)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from leaderboard import charts
 from leaderboard.charts import Bar
+from leaderboard.pages.axes import losses
 from leaderboard.pages.machines import ways
 from leaderboard.pages.site import Page, Site
 from leaderboard.pages.tracks import Division, Row, Track, grouped
@@ -28,7 +28,7 @@ def _solver(site: Site, track: Track, method: Row, runs: Sequence[Row]) -> Row:
     cells = [(d, i, site.by_cell.get((track.name, name, i["checksum"]))) for d in track.divisions for i in d.instances]
     bars = [_cell_bar(d, cell) for d, _, cell in cells if cell is not None and d.places(name)]
     few = 0 < len(bars) <= MAX_BARS  # otherwise the table below suffices
-    axis = "lower bound / best known cost" if method["kind"] == "bound" else "best known cost / cost"
+    axis = "1 − lower bound / best known cost" if method["kind"] == "bound" else "points lost: 1 − best / cost"
     return {
         "track": track,
         "method": method,
@@ -36,7 +36,7 @@ def _solver(site: Site, track: Track, method: Row, runs: Sequence[Row]) -> Row:
         "declined": [d for d in track.divisions if any(row["solver"] == name for row in d.declined)],
         "runs": sorted(runs, key=lambda run: (run["instance"], run["seed"])),
         "ways": ways(runs),
-        "chart": charts.responsive(lambda width: charts.ranking(bars, width, axis)) if few else None,
+        "chart": losses(bars, axis) if few else None,
         "contradictions": [c for c in track.contradictions if c["solver"] == name],
         "absent": [instance["instance"] for _, instance, cell in cells if cell is None],
     }

@@ -61,6 +61,7 @@ def _curves(division: Division, frame: pl.DataFrame, x: str, y: str, until: floa
             until=until,
             style=style,
             label=name if style != "s0" else "",
+            solver=name,
         )
         for name, style in division.colours.items()
         if name in rows

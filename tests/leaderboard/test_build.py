@@ -409,6 +409,23 @@ def test_machines_and_their_disturbances_are_shown(pages: dict[str, ET.Element])
     assert "disturbed" not in words(pages["tracks/intraop.html"])
 
 
+def test_charts_and_tables_say_which_solver_they_show(pages: dict[str, ET.Element]) -> None:
+    track, instance = pages["tracks/pipeline.html"], pages["instances/pipeline/regal-01-k8.html"]
+    for page, tags in ((track, {"g", "tr", "li"}), (instance, {"g", "tr", "li"})):
+        found = [x for x in page.iter() if x.get("data-solver") == "brkga-100"]
+        assert {x.tag for x in found} == tags
+    hostile = [
+        x for x in pages["tracks/intraop.html"].iter("tr") if (x.get("data-solver") or "").startswith("<script>")
+    ]
+    assert len(hostile) == 1
+
+
+def test_sizes_and_modes_are_told_in_words(pages: dict[str, ET.Element]) -> None:
+    page = words(pages["instances/placement/bert-latency.html"])
+    assert "512 nodes · 704 edges" in words(pages["instances/pipeline/regal-01-k8.html"])
+    assert "Latency, contiguous: the cost is the time that one sample takes; a device holds nodes that" in page
+
+
 def test_a_drawing_stands_on_the_page_of_its_instance(scored: Tables, tmp_path: Path) -> None:
     checksum = "placement-bert-free"
     devices = [Device("accelerator 0", "load 12.5"), Device("CPU 2", "load 7", cpu=True)]

@@ -25,6 +25,9 @@ SCALES = [
     charts.gaps(-1.0, 2000.0),
     charts.gaps(0.0, 0.01),
     charts.amounts(0.0, 1e12),
+    charts.losses(0.0),
+    charts.losses(0.9, 0.97),
+    charts.losses(1.0),
 ]
 
 
