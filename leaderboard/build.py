@@ -21,7 +21,7 @@ from harness.results.ranking import Tables
 from instances import InputError
 from leaderboard import records_page
 from leaderboard.drawings.pictures import Pictures
-from leaderboard.explore import indexes
+from leaderboard.explore import comparison, data_files, indexes
 from leaderboard.pages import failures, instance, overview, scores, solver, track
 from leaderboard.pages import reproductions as list_of_reproductions
 from leaderboard.pages.site import Page, Site
@@ -52,6 +52,7 @@ WRITERS: tuple[Callable[[Site], Iterator[Page]], ...] = (
     instance.pages,
     indexes.pages,
     records_page.pages,
+    comparison.pages,
 )
 
 File = tuple[str, str | bytes]  # path from the root of the site, and content
@@ -161,6 +162,7 @@ def _files(site: Site, folder: Path) -> Iterator[File]:
         if path == f"{REPRODUCE}/{INDEX}" and (found := HEADER.search(page)):
             header = found[0]
         yield path, page
+    yield from data_files.files(site.tables)
     kept = [f"{REPRODUCE}/{name}.html" for name in reproductions(folder)]
     if has_regressions(folder):
         kept.append(f"{REGRESSIONS}/{INDEX}")

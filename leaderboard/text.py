@@ -130,6 +130,11 @@ def times(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.{1 if value >= 100 else 2 if value >= 10 else digits}f}"
 
 
+def chance(p: float | None) -> str:
+    """A p value with two significant digits."""
+    return "–" if p is None else "<0.001" if p < 0.001 else f"{p:.2g}"
+
+
 def sort_key(value: float | str | None) -> float | str:
     """Return the sort key of a cell for the page's script; empty for None."""
     return "" if value is None else "Infinity" if value == math.inf else value

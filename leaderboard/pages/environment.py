@@ -25,7 +25,17 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
-    plain = (text.percent, text.rough, text.fact, text.count, text.tail, text.heat, text.tone, text.meaning)
+    plain = (
+        text.percent,
+        text.chance,
+        text.rough,
+        text.fact,
+        text.count,
+        text.tail,
+        text.heat,
+        text.tone,
+        text.meaning,
+    )
     shown: tuple[Callable[..., str], ...] = (exact, points, seconds, printable, text.times, text.shorten, *plain)
     made.filters.update({function.__name__: function for function in (*shown, text.sort_key)})
     made.filters["label"] = lambda key: key.replace("_", " ").capitalize()
@@ -33,7 +43,7 @@ def environment() -> jinja2.Environment:
     made.filters["load"] = json.loads
     made.filters.update(sizes=explain.sizes, modes=explain.modes)
     made.globals.update(page_of=page_of, alike=alike, terms=explain.terms)
-    made.globals.update(menu={}, regressions=False, docs=False, made_from="")
+    made.globals.update(menu={}, newest={}, regressions=False, docs=False, made_from="")
     return made
 
 

@@ -13,11 +13,13 @@
   const headings = [...table.tHead.rows[0].cells];
   const label = (heading) => heading.textContent.trim();
   const noun = finder.dataset.noun;
-  const rows = Array.from(table.tBodies[0].rows, (row) => ({
+  const FIRST = 100; // rows shown until the reader asks for all: layout of more would take longer than a keystroke may
+  let rows = Array.from(table.tBodies[0].rows, (row) => ({
     row,
     text: row.textContent.toLowerCase(),
     values: [], // by column, what its filter compares
   }));
+  const entryOf = new Map(rows.map((entry) => [entry.row, entry]));
 
   const element = (name, attributes = {}, ...content) => {
     const made = document.createElement(name);
@@ -119,6 +121,7 @@
   // ---------------------------------------------------------------- together
 
   const count = element("p", { class: "found", role: "status" });
+  const more = element("button", { type: "button", class: "plain" });
   const reset = element("button", { type: "button", class: "plain" }, "Clear all filters");
   const bar = element("form", { class: "filters", role: "search" }, ...filters.flatMap((filter) => filter.controls));
   const columns = element(
@@ -131,13 +134,17 @@
   const apply = () => {
     const active = filters.map((filter) => [filter, filter.read()]).filter(([, value]) => value);
     const tests = active.map(([filter, value]) => filter.test(value));
-    let shown = 0;
+    const most = pageState.get("rows") === "all" ? Infinity : FIRST;
+    let found = 0;
     for (const entry of rows) {
       const fits = tests.every((test) => test(entry));
-      shown += fits;
-      if (entry.row.hidden === fits) entry.row.hidden = !fits;
+      found += fits;
+      const hidden = !fits || found > most;
+      if (entry.row.hidden !== hidden) entry.row.hidden = hidden;
     }
-    count.textContent = tests.length ? `${shown} of ${rows.length} ${noun}` : `${rows.length} ${noun}`;
+    count.textContent = tests.length ? `${found} of ${rows.length} ${noun}` : `${rows.length} ${noun}`;
+    more.textContent = `Show all ${found}, not only the first ${most}`;
+    more.hidden = found <= most;
     reset.hidden = tests.length === 0;
     return active;
   };
@@ -152,9 +159,18 @@
     for (const filter of filters) filter.write("");
     change();
   });
-  table.addEventListener("sorted", ({ target, detail }) =>
-    pageState.set({ sort: `${detail.descending ? "-" : ""}${target.dataset.column}` }),
-  );
+  more.addEventListener("click", () => {
+    pageState.set({ rows: "all" });
+    apply();
+  });
+  const reorder = () => {
+    rows = Array.from(table.tBodies[0].rows, (row) => entryOf.get(row));
+    apply();
+  };
+  table.addEventListener("sorted", ({ target, detail }) => {
+    pageState.set({ sort: `${detail.descending ? "-" : ""}${target.dataset.column}` });
+    reorder();
+  });
 
   for (const filter of filters) filter.write(pageState.get(filter.key));
   const columnsAsked = pageState.get("columns").split(" ");
@@ -165,6 +181,7 @@
   const sortAsked = pageState.get("sort");
   const sorted = headings.find((heading) => heading.dataset.column === sortAsked.replace(/^-/, ""));
   if (sorted) tableSort.sort(sorted, sortAsked.startsWith("-"));
-  apply();
+  reorder();
   finder.prepend(bar, element("div", { class: "found-bar" }, count, reset, columns));
+  finder.append(more);
 })();

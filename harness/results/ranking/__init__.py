@@ -26,6 +26,7 @@ from harness.results.database import Store
 from harness.results.ranking.cases import cases_of, contradictions_of, published_results
 from harness.results.ranking.curves import anytime_of, improvements, profiles_of
 from harness.results.ranking.frames import ENTRY, beside, load
+from harness.results.ranking.history import History, history_of
 from harness.results.ranking.methods import (
     bound_totals,
     declined_divisions,
@@ -92,6 +93,7 @@ class Tables:
     ``hosts``           one row per machine of a campaign: ``campaign name facts disturbances`` (JSON, disturbances null
                         if not checked) and ``runs``, current ones
     ``notes``           ``track instance note``: caveats for comparisons; ``instance`` may be null
+    ``history``         runs that are no longer current, and which campaign asked for which runs
     """
 
     store: Store
@@ -112,6 +114,7 @@ class Tables:
     campaigns: pl.DataFrame
     hosts: pl.DataFrame
     notes: pl.DataFrame
+    history: History
 
     def __repr__(self) -> str:
         rows = [f"{name} {frame.height}" for name, frame in vars(self).items() if isinstance(frame, pl.DataFrame)]
@@ -133,8 +136,9 @@ def tables(store: Store, only: Collection[str] | None = None) -> Tables:
     )
     everything = everything.drop("instance")
     instances, facts, campaigns = referred_rows(store, everything)
-    runs = current_runs(everything, load(store, "matrix"))
-    dropped = everything.select("id", "track").join(runs, on="id", how="anti")
+    asked = load(store, "matrix")
+    runs = current_runs(everything, asked)
+    dropped = everything.join(runs, on="id", how="anti")
     del everything  # as large as all that follows
     instances = with_unique_names(instances.join(runs, on="checksum", how="semi"))
     instances, divisions = with_divisions(with_notes(instances))
@@ -171,4 +175,5 @@ def tables(store: Store, only: Collection[str] | None = None) -> Tables:
         campaigns=with_run_counts(campaigns, runs, {"campaign": "id"}),
         hosts=hosts,
         notes=notes_on(dropped, runs, instances, hosts, expected),
+        history=history_of(store, dropped, instances, (incumbents, reported), asked),
     )
