@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shardmark.cli.terminal import duration, printable, text
 
@@ -22,15 +22,20 @@ INTERRUPTED = "interrupted"
 class Watching:
     """Shows the progress of a run on a line of the terminal, and ends the run at the first signal.
 
-    ``signal`` is the number of that signal, 0 before. Without a terminal, or if quiet, there is no line.
+    ``signal`` is the number of that signal, 0 before. Without a terminal, or if quiet, there is no line. Until the run
+    begins, signals end the command.
     """
 
     def __init__(self, quiet: bool) -> None:
         self.signal = 0
+        self.before: dict[int, Any] = {}  # handlers of signals before the run
         self.line = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def __call__(self, progress: Progress) -> str | None:
         """Show the progress; return the reason to end the run, if there is one."""
+        if not self.before and threading.current_thread() is threading.main_thread():
+            handled = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # as under nohup
+            self.before = {number: signal.signal(number, self.interrupt) for number in handled}
         if self.line:
             columns = 0
             with suppress(OSError):
@@ -38,10 +43,12 @@ class Watching:
             self._write(f"\r{printable(words(progress))[: (columns or 80) - 1]}\x1b[K")
         return INTERRUPTED if self.signal else None
 
-    def clear(self) -> None:
-        """Clear the line."""
+    def close(self) -> None:
+        """Clear the line, and leave signals to their earlier handlers."""
         if self.line:
             self._write("\r\x1b[K")
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
 
     def interrupt(self, number: int, _: object) -> None:
         """Note a signal; raise KeyboardInterrupt at the second."""
@@ -77,12 +84,7 @@ def words(progress: Progress) -> str:
 def watching(*, quiet: bool = False) -> Iterator[Watching]:
     """Watch a run: signals that would end this process end the run meanwhile."""
     found = Watching(quiet)
-    main = threading.current_thread() is threading.main_thread()
-    handled = [n for n in SIGNALS if main and signal.getsignal(n) is not signal.SIG_IGN]  # as under nohup
-    before = {number: signal.signal(number, found.interrupt) for number in handled}
     try:
         yield found
     finally:
-        found.clear()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        found.close()

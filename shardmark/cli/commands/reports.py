@@ -46,6 +46,8 @@ def run_results(options: argparse.Namespace) -> Answer:
     """
     from harness.results import export
 
+    if options.csv is not None and options.csv == options.parquet:
+        raise InputError("results", "--csv and --parquet", f"expected different files, found {options.csv} for both")
     files = {options.parquet: export.parquet, options.csv: export.csv}
     shared.require_outputs(*files)
     frame = chosen(export.export_table(api.results(options.results), options.table), options)
