@@ -23,8 +23,9 @@ from harness.sandbox.contract import Limits, Order
 from harness.sandbox.supervisor import Supervisor
 from instances.files.jsonfile import write_json
 from shardmark import runs
-from shardmark.cli import conformance, matrix
+from shardmark.cli import matrix
 from shardmark.cli.arguments import main
+from shardmark.cli.submission import conformance, standing
 
 # A noisy machine must not fail a test, and a failure must come back: no deadline, the same examples every time.
 hypothesis.settings.register_profile(
@@ -111,7 +112,7 @@ def posix_for_auto(monkeypatch: pytest.MonkeyPatch) -> None:
     def chosen(limits: str = "auto", isolation: str = "auto") -> Backend:
         return backend_here("posix", isolation) if limits == "auto" else choose(limits, isolation)
 
-    for user in (matrix, conformance):
+    for user in (matrix, conformance, standing):
         monkeypatch.setattr(user, "choose", chosen)
     monkeypatch.setattr(runs, "backend", chosen)
 

@@ -9,6 +9,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 #: Texts of templates and examples that the author of a solver has to replace.
 UNCHANGED = {
     "source": ("where the method is described",),
+    "module docstring": ("say in one line what the method is.",),
     "description": ("Say in one line what it does; tables show it.", "What it does, in one line"),
 }
 

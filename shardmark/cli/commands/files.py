@@ -13,7 +13,7 @@ from instances.files.jsonfile import write_bytes
 from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import PLACEHOLDERS, Answer, Command
-from shardmark.cli.output import say, write_document
+from shardmark.cli.output import say, tell, write_document
 from shardmark.cli.terminal import in_colour, printable, table, unmarked
 
 
@@ -158,18 +158,41 @@ def submit_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--track", choices=tracks(), help="track of a program; of a file, check only solvers of this track"
     )
+    shared.add_results(sub, meaning="folder with runs of other solvers to compare with")
+    sub.add_argument(
+        "--branch",
+        action="store_true",
+        help="commit the file and its results to a new branch solver/NAME of the project",
+    )
 
 
 def run_submit(options: argparse.Namespace) -> Answer:
-    """Check a solver before it is proposed."""
-    from shardmark.cli.conformance import submit, verdict
+    """Check a solver before it is proposed, show where it would stand, and prepare a branch."""
+    from shardmark.cli.submission.conformance import NO, candidates, submit, verdict
+    from shardmark.cli.submission.proposal import propose, require_place
+    from shardmark.cli.submission.standing import require_readable, standing
 
-    findings = submit(options.file, options.track, lambda text: print(printable(text), file=sys.stderr))
-    rows = [asdict(finding) for finding in findings]
-    status = int(any(finding.passed == "no" for finding in findings))
+    require_readable(options.results)
+    if options.branch:
+        require_place(options.file)
+    findings = submit(options.file, options.track, tell)
+    findings.sort(key=lambda finding: finding.passed != NO)  # failures first
+    status = int(any(finding.passed == NO for finding in findings))
+    infos = [] if status else candidates(options.file, options.track)
+    stands = [standing(info, options.results, tell) for info in infos]
+    branch = propose(options.file, infos, findings, stands) if options.branch and not status else None
+    checks = [asdict(finding) for finding in findings]
     if options.json:
-        return status, rows
-    say(f"{table(rows, bright=in_colour(sys.stdout))}\n\n{printable(verdict(findings, options.file))}\n")
+        found = [asdict(stand) | {"solver": info.name} for info, stand in zip(infos, stands, strict=True)]
+        return status, {"checks": checks, "standing": found, "branch": branch}
+    bright = in_colour(sys.stdout)
+    parts = [table(rows, bright=bright) for rows in (checks, *(y for x in stands for y in (x.instances, x.ranking)))]
+    if any(stand.alone for stand in stands):
+        folder = printable(str(options.results))
+        parts.append(f"{folder} has no runs of other solvers on these instances; `shardmark run` makes them.")
+    done = f"The branch {branch} is ready: `git push origin {branch}` and open a pull request." if branch else ""
+    parts.append(printable(done or verdict(findings, options.file)))
+    say("\n\n".join(parts) + "\n")
     return status, None
 
 

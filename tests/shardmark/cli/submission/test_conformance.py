@@ -16,10 +16,10 @@ from referee import refusal
 
 from harness.campaign.problems import Problem
 from instances import InputError, tracks
-from shardmark.cli import busy, conformance
 from shardmark.cli.arguments import main
-from shardmark.cli.conformance import Finding, submit, verdict
 from shardmark.cli.new_solver import template
+from shardmark.cli.submission import busy, conformance, standing
+from shardmark.cli.submission.conformance import Finding, submit, verdict
 
 pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=1)]
 
@@ -86,7 +86,9 @@ def test_a_good_solver_passes_everything(tmp_path):
     ]  # fmt: skip
     assert {finding.passed for finding in findings.values()} == {"yes"}
     assert "the optimum is 137" in findings["solves diamond"].detail
-    assert verdict(list(findings.values()), "mine.py").startswith("No check failed: put it into")
+    assert verdict(list(findings.values()), "mine.py").startswith(
+        "No check failed: `shardmark submit mine.py --branch`"
+    )
 
 
 @pytest.mark.gate
@@ -98,6 +100,8 @@ def test_the_file_to_start_from_lacks_nothing_but_words_of_its_own(tmp_path, tra
     assert {f.check: f.detail for f in findings if f.passed == "no"} == {
         "description": "expected a description of your own, found that of the template: "
         "'Say in one line what it does; tables show it.'",
+        "module docstring": "expected words of your own, found those of the template: "
+        "'my-idea: say in one line what the method is.'",
         "source": "expected a source of your own, found that of the template: 'where the method is described'",
     }
     assert [f.detail for f in findings if re.search(r"(cost|optimum is|bound) [0-9]*[.][0-9]{6}", f.detail)] == []
@@ -322,18 +326,25 @@ def test_a_syntax_error_is_told_with_its_file_and_line(tmp_path):
 
 
 @pytest.mark.gate
-def test_submit_ends_with_what_to_do_next(tmp_path, capsys):
+def test_submit_ends_with_what_to_do_next(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(standing, "SUITE", "smoke")
+    monkeypatch.chdir(tmp_path)
     good, bad = tmp_path / "mine.py", tmp_path / "bad.py"
     good.write_text(HEAD.replace("{more}", ""))
     bad.write_text("import a_package_that_nobody_has")
     assert main(["submit", str(good)]) == 0
     shown = capsys.readouterr()
     assert shown.out.splitlines()[0].split() == ["check", "solver", "passed", "detail"]
-    assert "open a pull request" in shown.out.splitlines()[-1]
+    assert "pull request" in shown.out.splitlines()[-1]
+    assert "results has no runs of other solvers on these instances" in shown.out
     assert "mine on diamond" in shown.err
     assert main(["submit", str(bad)]) == 1
-    assert capsys.readouterr().out.splitlines()[-1].startswith("1 of 1 checks failed")
+    checks, verdict_, *more = capsys.readouterr().out.split("\n\n")
+    assert (verdict_.startswith("1 of 1 checks failed"), more) == (True, [])
+    assert checks.splitlines()[1].split()[:2] == ["can", "be"]
     assert main(["submit", str(bad), "--json", "--track", "pipeline"]) == 1
-    (row,) = json.loads(capsys.readouterr().out)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["standing"], told["branch"]) == ([], None)
+    (row,) = told["checks"]
     assert (row["check"], row["solver"], row["passed"]) == ("can be imported", "bad", "no")
     assert main(["submit", str(tmp_path / "nowhere.py")]) == 2

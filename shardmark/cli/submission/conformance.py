@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -20,8 +21,8 @@ from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, Limits
 from harness.sandbox.supervisor import Supervisor
 from instances import InputError, catalog
 from shardmark.cli import terminal
-from shardmark.cli.busy import BusyThreads
 from shardmark.cli.new_solver import UNCHANGED
+from shardmark.cli.submission.busy import BusyThreads
 
 MEMORY_MIB = 1024.0
 DEADLINE_S = 2.0
@@ -48,16 +49,17 @@ def submit(path: str | Path, track: str | None = None, say: Callable[[str], None
 
     ``say`` gets a line before each run. InputError for a file that declares nothing to check.
     """
-    candidates = _candidates(Path(path), track)
+    found = candidates(Path(path), track)
     others = [info for info in discover() if Path(info.file) != Path(path).resolve()]
     backend = choose()
     if backend.warning:
         say(f"warning: {backend.warning}")
-    findings = [finding for info in candidates for finding in examine(info, others, backend, say)]
+    findings = [finding for info in found for finding in examine(info, others, backend, say)]
     return list(dict.fromkeys(findings))  # a file that cannot be imported has the same finding for every track
 
 
-def _candidates(path: Path, track: str | None) -> list[SolverInfo]:
+def candidates(path: Path, track: str | None) -> list[SolverInfo]:
+    """Return the solvers that a file declares, or the program; InputError if there is none."""
     if path.is_dir():
         raise InputError(path, "", "expected a file that declares solvers, or a program, found a folder")
     if path.suffix not in (".py", ".toml") and os.path.isfile(path):
@@ -93,6 +95,10 @@ def declares(info: SolverInfo, others: Sequence[SolverInfo]) -> Iterator[Finding
     taken = [other.file for other in others if (other.track, other.name) == (info.track, info.name)]
     said = f"taken by {taken[0]}" if taken else f"no other solver or bound of {info.track} has it"
     yield Finding("name is free", info.name, NO if taken else YES, said)
+    if (left := _left_of_template(info)) is not None:
+        yield Finding(
+            "module docstring", info.name, NO, f"expected words of your own, found those of the template: {left!r}"
+        )
     for key, text in (("description", info.description.strip()), ("source", info.source.strip())):
         if not text and info.command and Path(info.file).suffix != ".toml":
             yield Finding(key, info.name, UNTESTED, f"a TOML file that declares the program can give a {key}")
@@ -104,6 +110,15 @@ def declares(info: SolverInfo, others: Sequence[SolverInfo]) -> Iterator[Finding
             yield Finding(key, info.name, NO, f"expected one line of at most {MAX_DESCRIPTION} characters")
         else:
             yield Finding(key, info.name, YES, text)
+
+
+def _left_of_template(info: SolverInfo) -> str | None:
+    """Return the first line of a Python file's docstring if it is still the template's, else None."""
+    if info.command or not info.file.endswith(".py"):
+        return None
+    docstring = ast.get_docstring(ast.parse(Path(info.file).read_text())) or ""
+    line = docstring.partition("\n")[0]
+    return line if line.lower().endswith(UNCHANGED["module docstring"]) else None
 
 
 class Trial:
@@ -240,6 +255,6 @@ def verdict(findings: Sequence[Finding], path: str | Path) -> str:
     failed = sum(finding.passed == NO for finding in findings)
     if failed:
         return f"{failed} of {len(findings)} checks failed: fix them, then submit {path} again."
-    homes = {".py": "put it into the folder of its track in solvers/", ".toml": "add it to solvers/external.toml"}
-    home = homes.get(Path(path).suffix, "declare it in solvers/external.toml")
-    return f"No check failed: {home} and open a pull request."
+    if Path(path).suffix == ".py":
+        return f"No check failed: `shardmark submit {path} --branch` prepares a branch for a pull request."
+    return "No check failed: declare it in solvers/external.toml and open a pull request."

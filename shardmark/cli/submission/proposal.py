@@ -1,0 +1,107 @@
+"""The branch that proposes a solver: its file and its results in one commit, made beside the working tree."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from harness.campaign.discover import SolverInfo
+from instances import InputError
+from instances.files.jsonfile import encode
+from shardmark.cli.submission.conformance import Finding
+from shardmark.cli.submission.standing import Standing
+
+LICENCE = "Apache-2.0"  # of the project, which a proposed file comes under
+FORMAT = "shardmark/submission/1"
+ROOT = Path(__file__).resolve().parents[3]  # the checkout, if this is one
+
+
+def propose(path: Path, infos: Sequence[SolverInfo], findings: Sequence[Finding], stands: Sequence[Standing]) -> str:
+    """Commit a solver file and its results to a new branch ``solver/NAME`` of the project; return the branch's name.
+
+    Neither the working tree nor the index changes. InputError for a file that has no place in ``solvers/``, or outside
+    a git checkout of the project.
+    """
+    first = infos[0]
+    if len({(info.track, info.kind) for info in infos}) > 1:
+        raise InputError(path, "--branch", "expected solvers of one track and kind in the file")
+    root = require_place(path)
+    home = f"solvers/{first.track}/{'bounds/' if first.kind == 'bound' else ''}{path.name}"
+    branch = f"solver/{first.name}"
+    if _git(root, "branch", "--list", branch):
+        raise InputError(branch, "", "expected no branch of that name, delete it or rename the solver")
+    files = {
+        home: path.read_bytes(),
+        f"submissions/{first.name}.json": encode(_document(root, infos, findings, stands)),
+    }
+    names = ", ".join(info.name for info in infos)
+    _commit(
+        root, branch, files, f"Add {names} to the {'bounds' if first.kind == 'bound' else 'solvers'} of {first.track}"
+    )
+    return branch
+
+
+def _document(
+    root: Path, infos: Sequence[SolverInfo], findings: Sequence[Finding], stands: Sequence[Standing]
+) -> Mapping[str, Any]:
+    """Return who proposes what, and how it did."""
+    return {
+        "format": FORMAT,
+        "author": _git(root, "config", "user.name"),
+        "licence": LICENCE,
+        "date": date.today().isoformat(),
+        "solvers": [
+            {
+                "name": info.name,
+                "track": info.track,
+                "source": info.source,
+                "description": info.description,
+                "version": info.hash,
+                "instances": list(stand.instances),
+                "ranking": list(stand.ranking),
+            }
+            for info, stand in zip(infos, stands, strict=True)
+        ],
+        "checks": [asdict(finding) for finding in findings],
+    }
+
+
+def require_place(path: Path) -> Path:
+    """Return the git checkout of the project; InputError without one, or for a file that has no place in it."""
+    if path.suffix != ".py":
+        raise InputError(path, "--branch", "expected a Python file; declare programs in solvers/external.toml yourself")
+    if not (ROOT / ".git").exists():
+        raise InputError(ROOT, "--branch", "expected a git checkout of the project, as `make setup` installs it")
+    return ROOT
+
+
+def _commit(root: Path, branch: str, files: Mapping[str, bytes], message: str) -> None:
+    """Commit files on top of HEAD to a new branch, through an index of its own."""
+    with tempfile.TemporaryDirectory(prefix="shardmark-") as folder:
+        index = Path(folder) / "index"
+        _git(root, "read-tree", "HEAD", index=index)
+        for name, content in files.items():
+            blob = _git(root, "hash-object", "-w", "--stdin", given=content)
+            _git(root, "update-index", "--add", "--cacheinfo", f"100644,{blob},{name}", index=index)
+        tree = _git(root, "write-tree", index=index)
+    commit = _git(root, "commit-tree", tree, "-p", "HEAD", "-m", message)
+    _git(root, "branch", branch, commit)
+
+
+def _git(root: Path, *words: str, given: bytes = b"", index: Path | None = None) -> str:
+    """Run git in the checkout and return what it prints; InputError with what it says if it fails."""
+    environment = os.environ | ({} if index is None else {"GIT_INDEX_FILE": str(index)})
+    try:
+        done = subprocess.run(["git", *words], cwd=root, input=given, capture_output=True, env=environment)
+    except FileNotFoundError:
+        raise InputError("git", "--branch", "expected git on the PATH") from None
+    if done.returncode:
+        said = " ".join(done.stderr.decode(errors="replace").split()) or f"exit status {done.returncode}"
+        raise InputError(root, "--branch", f"expected `git {words[0]}` to work ({said[:200]})")
+    return done.stdout.decode(errors="replace").strip()

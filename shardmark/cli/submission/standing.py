@@ -1,0 +1,133 @@
+"""Where a solver would stand: its runs on the suite ``quick``, beside best known results and runs of other solvers."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from harness.campaign import host
+from harness.campaign.cpus import usable_cpus
+from harness.campaign.discover import SolverInfo
+from harness.campaign.jobs import Job, perform, utc_now
+from harness.campaign.problems import Problem
+from harness.campaign.queue import store_record
+from harness.records.best import BestKnown, best_known
+from harness.results.database import FILE_NAME, Store
+from harness.results.ranking import Tables, tables
+from harness.sandbox.backends.choice import choose
+from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, Limits
+from instances import catalog
+
+SUITE = "quick"
+MEMORY_MIB = 4096.0  # as in `shardmark run`, so that runs of a campaign are the same jobs
+
+#: Columns of tables and their names in `Standing`.
+SOLVER = {"status": "status", "cost": "cost", "best_cost": "best_known", "score": "score"}
+BOUND = {"status": "status", "lower_bound": "bound", "best_bound": "best_known", "bound_score": "score"}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Runs of a solver on each instance, and the ranking of each division with its other solvers; rows for tables.
+
+    ``alone`` is True if nobody else has runs on these instances.
+    """
+
+    instances: Sequence[Mapping[str, Any]]
+    ranking: Sequence[Mapping[str, Any]]
+    alone: bool
+
+
+def standing(info: SolverInfo, results: Path, say: Callable[[str], None]) -> Standing:
+    """Run a solver on the suite; compare it with what is stored in the folder ``results``, if there is any."""
+    members = {entry.id for entry in catalog.suite(SUITE) if entry.track == info.track}
+    problems = [_with_record(record) for record in best_known() if record.entry.id in members]
+    with _copy(results) as store:
+        _perform(info, problems, results, store, say)
+        found = tables(store, {problem.id for problem in problems})
+    return _standing(info, found)
+
+
+def require_readable(results: Path) -> None:
+    """Raise InputError if a folder has a results database that cannot be read."""
+    if (results / FILE_NAME).is_file():
+        Store.open(results).close()
+
+
+def _with_record(record: BestKnown) -> Problem:
+    """Return the problem of an instance; its published results include the record, if that is better."""
+    problem = Problem.of(record.entry, catalog.locate(record.entry))
+    published = dict(problem.published)
+    if record.checksum != problem.checksum:
+        return problem
+    for key, best, pick in (("best_cost", record.cost, min), ("lower_bound", record.bound, max)):
+        known = [text for text in (published.get(key), best.value if best else None) if text is not None]
+        published |= {key: pick(known, key=lambda text: Fraction(text))} if known else {}
+    return replace(problem, published=published)
+
+
+@contextmanager
+def _copy(results: Path) -> Iterator[Store]:
+    """Open a temporary copy of a results database, an empty one if there is none."""
+    with tempfile.TemporaryDirectory(prefix="shardmark-") as folder:
+        if (results / FILE_NAME).is_file():
+            target = sqlite3.connect(Path(folder) / FILE_NAME)
+            with closing(Store.open(results)) as stored, closing(target):
+                stored.connection.backup(target)
+        with closing(Store.open(folder, create=True)) as store:
+            yield store
+
+
+def _perform(
+    info: SolverInfo, problems: Sequence[Problem], results: Path, store: Store, say: Callable[[str], None]
+) -> None:
+    """Store the runs of a solver that are not stored already."""
+    jobs = []
+    for problem in problems:
+        limits = Limits(problem.timeout_s or CAMPAIGN_TIMEOUT_S, MEMORY_MIB)
+        jobs.append(Job(info, problem, 0, limits, results))
+    done = store.finished()
+    number = store.add_campaign(utc_now(), sys.argv, host.version(), host.facts(), [job.id for job in jobs])
+    with choose().supervisor() as supervisor:
+        for job in jobs:
+            if job.id not in done:
+                say(f"{info.name} on {job.problem.id}")
+                store_record(store, number, job, perform(job, supervisor, usable_cpus()[:1]))
+            job.problem.forget()
+
+
+def _number(value: Any) -> Any:
+    """Return a cost or bound, stored as decimal text, as a number; other values as they are."""
+    return json.loads(value) if isinstance(value, str) and value[:1] in "-0123456789" else value
+
+
+def _standing(info: SolverInfo, found: Tables) -> Standing:
+    mine = (pl.col("track") == info.track) & (pl.col("solver") == info.name)
+    best = found.instances.select("track", "instance", "best_cost", best_bound="lower_bound")
+    runs = found.runs.filter(mine).join(best, on=["track", "instance"], how="left").sort("division", "instance")
+    columns = BOUND if info.kind == "bound" else SOLVER
+    rows = [
+        {"instance": row["instance"]} | {new: _number(row[old]) for old, new in columns.items()}
+        for row in runs.iter_rows(named=True)
+    ]
+    methods, score = (found.bounds, "bound_sum") if info.kind == "bound" else (found.solvers, "score_sum")
+    divisions = methods.filter(mine)["division"]
+    rivals = methods.filter((pl.col("track") == info.track) & pl.col("division").is_in(divisions.implode()))
+    order = pl.col("score").round(9).rank("min", descending=True).over("division").cast(pl.Int64)
+    ranking = (
+        rivals.select("division", "solver", "instances", solved="covered", score=score)
+        .with_columns(rank=order, yours=pl.when(pl.col("solver") == info.name).then(pl.lit("<-")).otherwise(pl.lit("")))
+        .sort("division", "rank", maintain_order=True)
+        .select("division", "rank", "solver", "score", "solved", "instances", "yours")
+    )
+    return Standing(rows, ranking.to_dicts(), rivals.height == divisions.len())

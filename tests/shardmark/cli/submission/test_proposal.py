@@ -1,0 +1,89 @@
+"""The branch of a proposed solver: one commit with two files; neither the working tree nor the index changes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from referee import refusal
+
+from harness.campaign.discover import SolverInfo
+from shardmark.cli.submission import proposal
+from shardmark.cli.submission.conformance import Finding
+from shardmark.cli.submission.proposal import propose
+from shardmark.cli.submission.standing import Standing
+
+FINDINGS = [Finding("can be imported", "mine", "yes", "")]
+STAND = Standing([{"instance": "chain", "cost": 11}], [{"solver": "mine", "rank": 1}], True)
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.rstrip("\n")
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch) -> Path:
+    """A checkout with a change that is staged, one that is not, and a file that git does not know."""
+    root = tmp_path / "project"
+    root.mkdir()
+    git(root, "init", "-q", "-b", "main")
+    for key, value in (("user.name", "Ada"), ("user.email", "ada@localhost")):
+        git(root, "config", key, value)
+    for name in ("one", "two"):
+        (root / name).write_text("before")
+    git(root, "add", ".")
+    git(root, "commit", "-q", "-m", "Begin")
+    for name in ("one", "two", "three"):
+        (root / name).write_text("after")
+    git(root, "add", "one")
+    monkeypatch.setattr(proposal, "ROOT", root)
+    return root
+
+
+@pytest.fixture
+def solver(tmp_path) -> tuple[Path, SolverInfo]:
+    path = tmp_path / "mine.py"
+    path.write_text("# a solver")
+    return path, SolverInfo("mine", "pipeline", "solver", str(path), "version", "a paper", "Does it.")
+
+
+def test_the_branch_has_the_file_and_its_results_and_nothing_else_changes(checkout, solver):
+    path, info = solver
+    before = git(checkout, "status", "--porcelain"), git(checkout, "diff", "--cached"), git(checkout, "branch")
+    assert propose(path, [info], FINDINGS, [STAND]) == "solver/mine"
+    after = git(checkout, "status", "--porcelain"), git(checkout, "diff", "--cached")
+    assert (*after, "* main\n  solver/mine") == (*before[:2], git(checkout, "branch"))
+    changed = git(checkout, "diff", "--name-status", "main", "solver/mine").splitlines()
+    assert changed == ["A\tsolvers/pipeline/mine.py", "A\tsubmissions/mine.json"]
+    assert git(checkout, "show", "solver/mine:solvers/pipeline/mine.py") == "# a solver"
+    document = json.loads(git(checkout, "show", "solver/mine:submissions/mine.json"))
+    assert (document["format"], document["author"], document["licence"]) == (proposal.FORMAT, "Ada", "Apache-2.0")
+    (entry,) = document["solvers"]
+    assert (entry["name"], entry["source"], entry["instances"]) == (
+        "mine",
+        "a paper",
+        [{"instance": "chain", "cost": 11}],
+    )
+    assert git(checkout, "log", "--format=%s", "main..solver/mine") == "Add mine to the solvers of pipeline"
+    assert "expected no branch of that name" in refusal(propose, path, [info], FINDINGS, [STAND])
+
+
+def test_what_has_no_place_in_the_project_is_refused(checkout, solver, tmp_path):
+    path, info = solver
+    assert "expected a Python file" in refusal(propose, tmp_path / "mine.toml", [info], FINDINGS, [STAND])
+    bound = SolverInfo("other", "pipeline", "bound", str(path), "version")
+    assert "one track and kind" in refusal(propose, path, [info, bound], FINDINGS, [STAND, STAND])
+    git(checkout, "update-ref", "-d", "HEAD")
+    assert "expected `git read-tree` to work" in refusal(propose, path, [info], FINDINGS, [STAND])
+    (checkout / ".git").rename(tmp_path / "gone")
+    assert "expected a git checkout of the project" in refusal(propose, path, [info], FINDINGS, [STAND])
+
+
+def test_a_bound_goes_to_the_bounds_of_its_track(checkout, solver):
+    path, _ = solver
+    bound = SolverInfo("mine", "pipeline", "bound", str(path), "version")
+    assert propose(path, [bound], FINDINGS, [STAND]) == "solver/mine"
+    assert git(checkout, "show", "solver/mine:solvers/pipeline/bounds/mine.py") == "# a solver"
