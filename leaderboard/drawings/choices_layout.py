@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness import verify
+from harness.results import claims
 from harness.verify import Choices
 from harness.verify.intraop import exact_sum, usage_profile
 from instances.files.columns import Floats, Ints
@@ -90,7 +91,9 @@ class _Facts:
             rows.append(Share(name, float(start), float(cost), share, f"{name}: {cost:,}, {words}", f"part {style}"))
             start += cost
         marks = [(float(self.total), f"cost {self.total:,}", "base")]
-        if bound is not None:
+        if bound is not None and claims.gap(self.total, bound) == 0:
+            marks = [(float(self.total), f"cost = lower bound: {self.total:,}", "limit")]
+        elif bound is not None:
             marks.append((bound, f"lower bound {exact(repr(bound))}", "limit"))
         words = (
             "From left to right. The first two rows are what nodes and edges cost at least, each by itself, which no "

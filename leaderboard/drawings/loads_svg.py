@@ -7,6 +7,7 @@ from itertools import islice
 
 from markupsafe import Markup
 
+from harness.results import claims
 from leaderboard import charts
 from leaderboard.charts import NARROW, WIDE, linear, stacks, tag, text, tooltip
 from leaderboard.charts.stacks import Frame, Piece
@@ -77,7 +78,9 @@ def _drawing(loads: Loads, shown: Sequence[int], width: int) -> Markup:
     high = max(most, loads.bound or 0.0) * 1.02 or 1.0
     frame = Frame(left, width - left - right, top, row, linear(0.0, high))
     foot = round(frame.foot(len(shown)))
-    parts = charts.ruled(frame.x, round(left), round(frame.inner), round(top), foot, loads.axis if roomy else "load")
+    parts = charts.ruled(
+        frame.x, round(left), round(frame.inner), round(top), foot, loads.axis if roomy else loads.axis.split(":")[0]
+    )
     parts += _arcs(_joined(loads, shown), shown, frame, gutter)
     for place, i in enumerate(shown):
         parts.append(_row(loads, loads.rows[i], frame, place, names[place], gutter, width, columns))
@@ -159,7 +162,7 @@ def marks(loads: Loads) -> list[tuple[float, str, str]]:
     """The rules at the bottleneck and at the bound; one of them if both are the same."""
     styles = {"bottleneck": "base", "lower bound": "limit"}
     found = [(value, f"{words} {value:,.6g}", styles[words]) for value, words in _limits(loads)]
-    if len(found) == 2 and loads.cost is not None and loads.bound is not None and loads.bound >= loads.cost:
+    if loads.cost is not None and loads.bound is not None and claims.gap(loads.cost, loads.bound) == 0:
         return [(loads.cost, f"bottleneck = lower bound: {loads.cost:,.6g}", "limit")]
     return found
 

@@ -11,8 +11,9 @@ from leaderboard import charts
 from leaderboard.charts import NARROW, WIDE, linear, stacks, tag, text, tooltip
 from leaderboard.drawings.choices_layout import MEMORY_KINDS, peak, total
 from leaderboard.report import Memory
-from leaderboard.text import si
+from leaderboard.text import percent, si
 
+FAR = 4  # times the peak: a limit beyond is told in words only
 COLUMN = 2  # width of a step of the drawing
 KEY = "Time runs from left to right; a column shows its moment of the greatest use."
 #: Classes of the areas, by the kind of choice.
@@ -31,8 +32,9 @@ def _drawing(memory: Memory, width: int) -> Markup:
     left, right, top, foot = 62.0, 10.0, 34.0, 46.0
     height = 330.0 if width > NARROW else 290.0
     inner = width - left - right
-    most, step = peak(memory)
-    high = max(most, float(memory.limit or 0)) * 1.04 or 1.0
+    most, _ = peak(memory)
+    limit = memory.limit if memory.limit is not None and memory.limit <= FAR * most else None
+    high = max(most, float(limit or 0)) * 1.04 or 1.0
     last = max(memory.until, default=1)
     x, y = linear(float(min(memory.begin, default=0)), float(last), si), linear(0.0, high, si)
     base = height - foot
@@ -52,7 +54,7 @@ def _drawing(memory: Memory, width: int) -> Markup:
         *_axes(x, y, at, left, inner, base),
         *areas[::-1],
         tag("path", tooltip(LEAST), d=least, class_="least"),
-        *_limit(memory, at, left, inner, most, step),
+        *_limit(memory, limit, at, left, inner),
     ]
     parts.append(text("memory in use", 0.0, top - 18, class_="axis"))
     parts.append(text("time step", left + inner / 2, base + 38, class_="axis", text_anchor="middle"))
@@ -104,21 +106,17 @@ def _axes(x: charts.Scale, y: charts.Scale, at: object, left: float, inner: floa
     return [*parts, tag("line", class_="base", x1=left, x2=left + inner, y1=base, y2=base)]
 
 
-def _limit(memory: Memory, at: object, left: float, inner: float, most: float, step: int) -> list[Markup]:
-    """The limit, and words on the peak."""
+def _limit(memory: Memory, drawn: int | None, at: object, left: float, inner: float) -> list[Markup]:
+    """The limit, if it is to be ``drawn``, and words on the peak."""
     assert callable(at)
-    if memory.limit is None:
-        return [text(peak_words(memory), left + inner, at(most) - 5, class_="note", text_anchor="end")]
-    y = at(float(memory.limit))
-    line = tag("line", class_="limit", x1=left, x2=left + inner, y1=y, y2=y)
-    return [
-        tag("g", tooltip(f"limit {memory.limit:,}"), line),
-        text(peak_words(memory), left + inner, y - 6, class_="tick", text_anchor="end"),
-    ]
+    y = at(float(peak(memory)[0] if drawn is None else drawn))
+    line = [] if drawn is None else [tag("line", class_="limit", x1=left, x2=left + inner, y1=y, y2=y)]
+    words = text(peak_words(memory), left + inner, y - 6, class_="tick", text_anchor="end")
+    return [tag("g", tooltip(peak_words(memory)), *line, words)]
 
 
 def peak_words(memory: Memory) -> str:
     """Say how much memory is in use at most, and when."""
     most, step = peak(memory)
     words = f"peak {si(most)} at step {step:,}"
-    return f"limit {si(memory.limit)}; {words}, {100 * most / memory.limit:.1f} % of it" if memory.limit else words
+    return f"limit {si(memory.limit)}; {words}, {percent(most / memory.limit)} of it" if memory.limit else words
