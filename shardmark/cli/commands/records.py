@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from instances import tracks
 from instances.files.jsonfile import write_bytes
 from shardmark.cli import values
-from shardmark.cli.options import Answer, Command
+from shardmark.cli.options import Answer, Command, add_json
 from shardmark.cli.output import say
 from shardmark.cli.terminal import printable, table, unmarked
+from shardmark.cli.values import STDOUT
 
 if TYPE_CHECKING:
     from harness.records.best import BestKnown
@@ -37,13 +38,12 @@ def records_arguments(sub: argparse.ArgumentParser) -> None:
             description=about,
             epilog=f"example: shardmark records {name} {example}",
         )
-        member.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for machines")
+        add_json(member, default=argparse.SUPPRESS)
         member.set_defaults(action=run)
         if name == "export":
             member.add_argument("format", choices=("csv", "json", "solu"), help="solu: as MIPLIB's solution files")
-            member.add_argument(
-                "--output", type=values.path, metavar="FILE", help="file to write (default: standard output)"
-            )
+            words = "file to write (default: -, the standard output)"
+            member.add_argument("-o", "--output", type=values.path, default=STDOUT, metavar="FILE", help=words)
         if name == "update":
             member.add_argument("results", type=values.path, metavar="RESULTS", help="a results folder")
             member.add_argument(
@@ -58,9 +58,8 @@ def add_filters(sub: argparse.ArgumentParser, verb: str, default: Any = None) ->
     """Add the choice of records; ``default`` keeps the option of the parent parser, if there is one."""
     sub.add_argument("--track", choices=tracks(), default=default, help=f"{verb} only this track")
     sub.add_argument("--suite", default=default, metavar="NAME", help=f"{verb} only the instances of a suite")
-    sub.add_argument(
-        "--instance", action="append", default=default, metavar="ID", help=f"{verb} only this one; may be repeated"
-    )
+    words = f"{verb} only this one; may be repeated"
+    sub.add_argument("-i", "--instance", action="append", default=default, metavar="ID", help=words)
     add_folder(sub, default)
 
 
@@ -142,7 +141,7 @@ def run_export(options: argparse.Namespace) -> Answer:
     from harness.records.export import FORMATS
 
     content = FORMATS[options.format](chosen_records(options))
-    if options.output is None:
+    if options.output == STDOUT:
         say(content)
         return 0, None
     write_bytes(options.output, content.encode())

@@ -299,5 +299,5 @@ def test_a_log_that_is_no_text_is_reported(tmp_path: Path) -> None:
         assert (store.log("r1"), list(store.logs())) == ("l", [("r1", "l")])
         store.connection.execute("UPDATE runs SET log = ?", (b"\xff",))
         for read in (lambda: store.log("r1"), lambda: list(store.logs())):
-            with pytest.raises(InputError, match="runs .*log: expected a text"):
+            with pytest.raises(InputError, match=r"runs .*log: expected a text"):
                 read()

@@ -450,6 +450,16 @@ def test_no_option_can_be_abbreviated():
         assert result.stderr.endswith("error: unrecognized arguments: --output 5\n")
 
 
+def test_a_letter_means_the_same_in_every_command():
+    names: dict[str, set[str]] = {}
+    for action in (action for one in parsers_of(parser()) for action in one._actions if action.option_strings):
+        *letters, name = action.option_strings
+        for letter in letters:
+            names.setdefault(letter, set()).add(name)
+    assert len(names) >= 10
+    assert {letter: found for letter, found in names.items() if len(found) > 1} == {}
+
+
 WORDS = ["-", "--", "1-", "5,,", "0,1-", "@", "x", "1.5", "nan", "-inf", "1e400", "\u0661", "1_000", "+5", "0x10", "-1"]
 
 
