@@ -29,22 +29,30 @@ def verify(instance: Instance, solution: Any) -> Verdict:
     The cost is computed in exact arithmetic and rounded to float64 once. It is None if a block number or the order is
     invalid; a partition whose quotient graph has a cycle still has a cost.
     """
+    read = _read(instance, solution)
+    if isinstance(read, str):
+        return malformed(read)
+    partition, order, reason = read
+    violations = partition.cycle()
+    if reason:
+        return malformed(*violations, reason)
+    cost = _block_times(instance, partition, order).bottleneck if instance.nodes else 0.0
+    return Verdict(not violations, cost, violations)
+
+
+def _read(instance: Instance, solution: Any) -> tuple[Partition, list[int] | None, str] | str:
+    """Return the partition, the order, and what is wrong with the order; or why there is no partition."""
     if isinstance(solution, dict) and not {"block"} <= solution.keys() <= {"block", "order"}:
         found = ", ".join(map(repr, solution)) or "none"
-        return malformed(f"solution: expected the keys block and order, found {found}")
+        return f"solution: expected the keys block and order, found {found}"
     block, order = _forms(solution)
     n = instance.nodes
     reason = misplaced(block, [instance.stages] * n, "a block number", "solution" if block is solution else "block")
     if reason:
-        return malformed(reason)
+        return reason
     partition = Partition(instance.graph, np.array(block, dtype=np.int64))
-    violations = partition.cycle()
-    if order is not None:
-        reason = misplaced(order, [n] * n, "a node index", "order") or partition.disorder(order)
-        if reason:
-            return malformed(*violations, reason)
-    cost = _block_times(instance, partition, order).bottleneck if n else 0.0
-    return Verdict(not violations, cost, violations)
+    wrong = "" if order is None else misplaced(order, [n] * n, "a node index", "order") or partition.disorder(order)
+    return partition, order, wrong
 
 
 def _forms(solution: Any) -> tuple[Any, Any]:
@@ -63,14 +71,14 @@ def block_costs(instance: Instance, solution: Any) -> dict[int, float]:
 
 def parts(instance: Instance, solution: Any) -> Parts | None:
     """Return the blocks of a solution that hold nodes, as stages; None if it is malformed."""
-    if verify(instance, solution).cost is None:
+    read = _read(instance, solution)
+    if isinstance(read, str) or read[2]:
         return None
-    block, order = _forms(solution)
     if not instance.nodes:
         return Parts([], [], [])
-    partition = Partition(instance.graph, np.array(block, dtype=np.int64))
+    partition, order, _ = read
     times = _block_times(instance, partition, order)
-    names = [f"stage {number}" for number in sorted(set(block))]
+    names = [f"stage {number}" for number in np.unique(partition.number).tolist()]
     kinds = [[row] for row in times.kinds]
     return Parts(
         partition.block.tolist(), names, [False] * len(names), times.costs, kinds, _transfers(instance, partition)

@@ -20,8 +20,8 @@ MAX_LINES = 600
 #: Width of a bar, in SVG user units.
 BAR = 4
 KEY = (
-    "A lane is a device, those with the earliest nodes first. Data flows from left to right; a bar is as tall as the "
-    "device has nodes there, a line joins edges between devices."
+    "A lane is a device, those with the earliest nodes first. Data flows from left to right; the taller a bar, "
+    "the more nodes the device has there, and lines join edges between devices."
 )
 
 Bin = tuple[int, int]  # lane, and column along the graph

@@ -34,6 +34,9 @@ def key(loads: Loads) -> str:
     """Explain the drawing in sentences."""
     what = "a stage" if all(row.name.startswith("stage") for row in loads.rows) else "a device"
     words = KEY.format(what=what)
+    forward = {(arc.source, arc.target) for arc in loads.tensors if arc.source < arc.target}
+    if any((arc.target, arc.source) not in forward for arc in loads.tensors if arc.source > arc.target):
+        words += " Dashed ones lead back."
     if loads.passes:
         first, second = loads.passes
         words += f" Upper bars are of the {first} pass, lower ones of the {second} pass: the cost is the sum of the"
