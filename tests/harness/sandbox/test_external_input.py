@@ -264,6 +264,34 @@ def test_of_a_flood_of_reports_the_first_and_the_last_are_verified(run):
     assert "it dropped 99001 between" in row.log
 
 
+GOOD = """echo '{"solution": [0,0,1,1]}'"""
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize(
+    ("script", "status", "reason"),
+    [
+        (r"""printf '{"solution": [0,\377,0]}\n'""", "error", "not JSON that can be read"),
+        (r"""printf '{"solution": [0,\0]}\n'""", "error", "not JSON that can be read"),
+        (
+            """printf '{"solution": '; head -c 100000 /dev/zero | tr '\\0' '['; echo""",
+            "error",
+            "lists, a solution here has",
+        ),
+        ("""printf '{"solution": '; head -c 3000000 /dev/zero; echo""", "error", "bytes, a solution here has at most"),
+        ("""printf '{"solution": '; head -c 9000000 /dev/zero; echo""", "error", "a line of more than 4 MiB"),
+        ("""yes '{"solution": [0,0,0,0]}'""", "output", "wrote more than 8 MiB"),
+        ("""printf '{"bound": 5'; kill -9 $$""", "crash", "killed by SIGKILL"),
+        ("""printf '{"bound": '; printf '{"bound": 3}\n' >&2; echo '5}'""", "ok", ""),
+    ],
+)
+def test_whatever_else_a_program_prints_its_reports_count(run, script, status, reason):
+    row = run(f"{GOOD}; {script}", output_mib=8.0 if script.startswith("yes") else 64.0)
+    assert (row.status, row.cost) == (status, 6.0)
+    assert reason in row.reason
+    assert len(row.log) < 1 << 16
+
+
 def test_a_flood_of_nonsense_has_few_sentences(run):
     row = run("""yes '{"bound": low}' | head -n 1000; echo '{"solution": [0,0,1,1]}'""", timeout=120.0)
     assert (row.status, row.cost, row.log.count("(referee: ")) == ("error", 6.0, 11)
