@@ -27,8 +27,6 @@ def offered(line: str) -> set[str]:
         ("shardmark solve watts", {"watts-strogatz-150"}),
         ("shardmark solve chain --solver brk", {"brkga-100", "brkga-10000"}),
         pytest.param("shardmark solve chain --ti", {"--timeout"}, marks=pytest.mark.gate),
-        pytest.param("shardmark run --suite qu", {"quick"}, marks=pytest.mark.gate),
-        pytest.param("shardmark generate erd", {"erdos-renyi"}, marks=pytest.mark.gate),
     ],
 )
 def test_commands_options_and_names_are_offered(line, words):

@@ -43,11 +43,6 @@ def test_a_bound_is_written_with_what_repeats_it(chain, tmp_path):
     assert [bound["value"] for bound in written["bounds"]] == [shown["lower_bound"]]
 
 
-def test_a_bound_that_was_not_found_is_not_written(chain, tmp_path):
-    answer("bound", chain.path, "-m", "random-1", "-o", tmp_path / "bound.json", status=1)
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
