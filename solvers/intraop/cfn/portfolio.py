@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 
 from instances.files.columns import Ints
+from solvers.intraop.cfn.branching import nothing_below
 from solvers.intraop.cfn.exact import MemoryRowSearch
 from solvers.intraop.cfn.generations import GenerationalSearch
 from solvers.intraop.cfn.lagrangian import Dual
@@ -59,6 +60,10 @@ REST = 4.0
 TRACTABLE = 4
 #: Pruning ends when its gap is below this part of the gap to the best cost.
 PART = 0.125
+#: If the gap is below this part of that of the Lagrangian bound, it is HiGHS's tolerances that leave it open.
+TOLERANCES = 2e-6
+#: Fraction of the remaining time for closing such a gap.
+CLOSING_SHARE = 0.8
 #: Fraction of the remaining time for the first search, and its growth per search.
 FIRST_SEARCH, MORE = 0.1, 2.0
 
@@ -104,6 +109,7 @@ class Portfolio:
         self._close_in(dual)
         share = FIRST_SEARCH
         while self.open and not dual.closed:
+            self._close_tolerances(dual)
             self._search(dual, share)
             self._close_in(dual)
             share = min(MORE * share, 1.0)
@@ -125,6 +131,14 @@ class Portfolio:
                 gap *= larger
             elif self.state.top == best:
                 break  # time is up, or rounded memory allows no proof
+
+    def _close_tolerances(self, dual: Dual) -> None:
+        """Prove the best cost optimal if only tolerances leave a gap below it."""
+        top, bound = self.state.top, self.state.bound
+        if self.timeline.exact and top - bound <= TOLERANCES * (top - dual.bound):
+            until, multipliers = self._after(CLOSING_SHARE), self.state.multipliers
+            if nothing_below(top, dual.prune(top), multipliers, until, seed=self.run.seed):
+                self._prove(top)
 
     def _target(self, gap: float) -> int:
         """Cost that the next solution must beat: the gap above the bound, or the best cost."""
