@@ -23,7 +23,6 @@ from leaderboard import records_page
 from leaderboard.drawings.pictures import Pictures
 from leaderboard.explore import comparison, data_files, indexes
 from leaderboard.pages import failures, instance, overview, scores, solver, track
-from leaderboard.pages import reproductions as list_of_reproductions
 from leaderboard.pages.site import Page, Site
 
 STATIC = Path(__file__).resolve().parent / "static"
@@ -44,7 +43,6 @@ HEADER = re.compile(r'<header class="top">.*?</header>', re.DOTALL)
 #: What yields the pages of a site, one entry per kind of page.
 WRITERS: tuple[Callable[[Site], Iterator[Page]], ...] = (
     overview.pages,
-    list_of_reproductions.pages,
     failures.pages,
     scores.pages,
     track.pages,

@@ -55,6 +55,8 @@ def printable(words: str) -> str:
 
     These are control characters, marks of writing direction such as ``\\u202e``, and zero-width characters.
     """
+    if words.isprintable():
+        return words
     plain = _COLOUR.sub("", words.replace("\r\n", "\n"))
     if plain.isprintable():
         return plain

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jinja2
 
-from leaderboard import explain, text
+from leaderboard import explain, pieces, text
 from leaderboard.pages.tracks import Row, grouped
 from leaderboard.text import exact, page_of, points, printable, seconds
 
@@ -37,12 +37,12 @@ def environment() -> jinja2.Environment:
         text.meaning,
     )
     shown: tuple[Callable[..., str], ...] = (exact, points, seconds, printable, text.times, text.shorten, *plain)
-    made.filters.update({function.__name__: function for function in (*shown, text.sort_key)})
+    made.filters.update({function.__name__: function for function in (*shown, text.sort_key, text.slug)})
     made.filters["label"] = lambda key: key.replace("_", " ").capitalize()
     made.filters["sentence"] = lambda words: words[:1].upper() + words[1:]
     made.filters["load"] = json.loads
     made.filters.update(sizes=explain.sizes, modes=explain.modes)
-    made.globals.update(page_of=page_of, alike=alike, terms=explain.terms)
+    made.globals.update(pieces=pieces, page_of=page_of, alike=alike, terms=explain.terms)
     made.globals.update(menu={}, newest={}, regressions=False, docs=False, made_from="")
     return made
 

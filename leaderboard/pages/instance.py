@@ -6,7 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+import polars as pl
+
 from leaderboard.drawings import pictures as drawn_as
+from leaderboard.pages.cells import TOLD
 from leaderboard.pages.convergence import convergence
 from leaderboard.pages.site import Page, Site
 from leaderboard.pages.tracks import Division, Row, Track, grouped
@@ -21,16 +24,23 @@ def pages(site: Site) -> Iterator[Page]:
 
 
 def _division(site: Site, track: Track, division: Division) -> Iterator[Page]:
-    parts = (division.runs, track.notes, track.contradictions, division.published)
-    runs, notes, wrong, elsewhere = (grouped(x, "instance") for x in parts)
+    parts = (track.notes, track.contradictions, division.published)
+    notes, wrong, elsewhere = (grouped(x, "instance") for x in parts)
+    runs = division.runs.partition_by("instance", as_dict=True)
+    drawn = site.drawn.partition_by("checksum", as_dict=True)
+    own = (pl.col("track") == track.name) & (pl.col("division") == division.name)
+    cells = site.cells.filter(own).partition_by("instance", as_dict=True)
     for instance in division.instances:
         name = instance["instance"]
-        content = _instance(site, division, instance, runs[name]) | {"track": track}
+        content = _instance(site, division, instance, runs[name,], cells[name,].to_dicts()) | {"track": track}
+        lines = drawn[instance["checksum"],]
+        content["chart"] = convergence(site, division, instance, content["stated"], lines.to_dicts())
+        content["left_out"] = runs[name,].height - lines.height
         remarks = {"notes": notes[name], "contradictions": wrong[name], "others": elsewhere[name]}
         yield site.page(page_of("instances", track.name, name), "instance.html", **content, **remarks)
 
 
-def _instance(site: Site, division: Division, instance: Row, runs: Sequence[Row]) -> Row:
+def _instance(site: Site, division: Division, instance: Row, runs: pl.DataFrame, cells: Sequence[Row]) -> Row:
     published = json.loads(instance["published"])
     drawn = site.pictures.get(instance["checksum"])
     pictures, undrawn = ((), drawn) if isinstance(drawn, str) else (drawn or (), None)
@@ -40,12 +50,13 @@ def _instance(site: Site, division: Division, instance: Row, runs: Sequence[Row]
         "drawings": [(picture, drawn_as.draw(picture), drawn_as.key(picture)) for picture in pictures],
         "instance": instance,
         "summary": {k: v for k, v in json.loads(instance["summary"]).items() if k not in ("track", "name")},
+        "stated": published,
         "published": {k: v for k, v in published.items() if v not in (None, "")},
-        "solvers": [run for run in runs if run["kind"] == "solver"],
-        "bounds": sorted((run for run in runs if run["lower_bound"] is not None), key=_greatest_bound_first),
+        "solvers": [cell for cell in cells if cell["kind"] == "solver"],
+        "bounds": sorted((cell for cell in cells if cell["lower_bound"] is not None), key=_greatest_bound_first),
         "record": next((r for r in site.records if r.checksum == instance["checksum"]), None),
-        "silent": [r for r in runs if r["kind"] == "bound" and r["lower_bound"] is None],
-        "chart": convergence(site, division, instance, published, runs),
+        "unfinished": runs.filter(pl.col("status") != "ok").select(TOLD).to_dicts(),
+        "runs": runs.height,
     }
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
 from datetime import datetime
 
 import polars as pl
 
 from leaderboard.pages.site import Site
-from leaderboard.pages.tracks import Row, grouped
+from leaderboard.pages.tracks import Row
 from leaderboard.text import held
 
 
@@ -18,7 +17,7 @@ def machines(site: Site) -> list[Row]:
     """A row per campaign and machine that runs of these tables come from."""
     hosts = site.tables.hosts.filter(pl.col("runs") > 0)
     campaigns = site.tables.campaigns.rename({"id": "campaign"}).drop("runs")
-    runs = grouped(site.runs, "campaign", "host")
+    runs = site.runs.select("campaign", "host", "backend", "enforced").partition_by("campaign", "host", as_dict=True)
     joined = hosts.join(campaigns, on="campaign", maintain_order="left").iter_rows(named=True)
     return [
         row
@@ -40,9 +39,12 @@ def limits(site: Site) -> dict[str, Row]:
     return {row["track"]: row for row in of_track.iter_rows(named=True)}
 
 
-def ways(runs: Iterable[Row]) -> list[Row]:
+def ways(runs: pl.DataFrame) -> list[Row]:
     """A row per backend and enforcement of limits, with its number of runs; most runs first."""
-    counts = Counter((run["backend"], held(json.loads(run["enforced"] or "{}"))) for run in runs if run["backend"])
+    counts: Counter[tuple[str, str]] = Counter()
+    for backend, enforced, number in runs.group_by("backend", "enforced").len().iter_rows():
+        if backend:
+            counts[backend, held(json.loads(enforced or "{}"))] += number
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [{"backend": backend, "words": words, "runs": number} for (backend, words), number in ordered]
 

@@ -1,4 +1,4 @@
-"""The overview: a panel per track, and the machines and limits of all runs."""
+"""The overview, with a panel per track and the machines of all runs, and the list of reproductions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ FEW_ROWS = 8  # at most, of a ranking chart
 
 
 def pages(site: Site) -> Iterator[Page]:
-    """Yield the first page of the site."""
+    """Yield the first page of the site, and the page that lists the reproductions."""
     panels = [
         (track, [front(division, "", FEW_ROWS, charts.HALF) for division in track.divisions]) for track in site.tracks
     ]
     yield site.page(
         "index.html", "index.html", panels=panels, machines=machines(site), limits=limits(site), runs=len(site.runs)
     )
+    yield site.page("reproduce/index.html", "reproductions.html", titles=site.reproductions, leaderboard=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -11,6 +12,7 @@ from harness.records.best import best_known
 from harness.results.ranking import Tables
 from leaderboard import text
 from leaderboard.drawings.pictures import Pictures
+from leaderboard.pages.cells import best_first, cells_of, drawn
 from leaderboard.pages.environment import environment
 from leaderboard.pages.tracks import tracks_of
 from leaderboard.text import page_of
@@ -19,7 +21,7 @@ Page = tuple[str, str]  # path from the root of the site, and content
 
 
 class Site:
-    """The score tables as rows, the tracks, and the templates.
+    """The score tables, the runs with the best of each instance first, their cells, the tracks, and the templates.
 
     ``reproductions`` has the names and titles of those with pages in the site; ``regressions`` is True if the site has
     a page of them, ``docs`` if it has the documentation; ``pictures`` has drawings of a solution, or the reason why
@@ -38,12 +40,12 @@ class Site:
         self.reproductions = reproductions or {}
         self.records = best_known()
         self.templates = environment()
-        best_first = [-pl.col(column).fill_null(-1.0) for column in ("score", "bound_score")]
-        self.runs = tables.runs.sort(
-            "track", "instance", pl.col("cost").is_null(), *best_first, "solver", "seed"
-        ).to_dicts()
-        self.by_cell = {(r["track"], r["solver"], r["checksum"]): r for r in tables.results.iter_rows(named=True)}
-        self.found, self.proved = tables.costs_over_time(), tables.bounds_over_time()
+        self.runs = best_first(tables.runs)
+        self.cells = cells_of(tables, self.runs)
+        self.drawn = drawn(self.runs)
+        own = pl.col("run").is_in(self.drawn["id"].implode())
+        shown = replace(tables, incumbents=tables.incumbents.filter(own), reported=tables.reported.filter(own))
+        self.found, self.proved = shown.costs_over_time(), shown.bounds_over_time()
         self.tracks = list(tracks_of(tables, self.runs))
         self.templates.globals.update(
             tracks=self.tracks,

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+
+import polars as pl
 
 from leaderboard.charts import Bar
 from leaderboard.pages.axes import losses
+from leaderboard.pages.cells import TOLD
 from leaderboard.pages.machines import ways
 from leaderboard.pages.site import Page, Site
-from leaderboard.pages.tracks import Division, Row, Track, grouped
+from leaderboard.pages.tracks import Division, Row, Track
 from leaderboard.text import page_of, points
 
 MAX_BARS = 40  # at most, of the chart of its results
+MAX_ENDS = 200  # runs whose end is told
 
 
 def pages(site: Site) -> Iterator[Page]:
     """Yield a page per solver and bound method."""
     for track in site.tracks:
-        by_solver = grouped(track.runs, "solver")
+        order = track.runs.sort("instance", "seed")
+        runs = order.partition_by("solver", as_dict=True)
+        cells = site.cells.filter(pl.col("track") == track.name).partition_by("solver", as_dict=True)
         for name, method in (track.solvers | track.methods).items():
-            content = _solver(site, track, method, by_solver[name])
+            content = _solver(track, method, runs[name,], cells[name,])
             yield site.page(page_of("solvers", track.name, name), "solver.html", **content)
 
 
-def _solver(site: Site, track: Track, method: Row, runs: Sequence[Row]) -> Row:
+def _solver(track: Track, method: Row, runs: pl.DataFrame, results: pl.DataFrame) -> Row:
     name = method["solver"]
-    cells = [(d, i, site.by_cell.get((track.name, name, i["checksum"]))) for d in track.divisions for i in d.instances]
+    by_instance = {row["checksum"]: row for row in results.sort("instance").iter_rows(named=True)}
+    cells = [(d, i, by_instance.get(i["checksum"])) for d in track.divisions for i in d.instances]
     bars = [_cell_bar(d, cell) for d, _, cell in cells if cell is not None and d.places(name)]
     few = 0 < len(bars) <= MAX_BARS  # otherwise the table below suffices
     axis = "1 − lower bound / best known cost" if method["kind"] == "bound" else "points lost: 1 − best / cost"
@@ -34,7 +41,10 @@ def _solver(site: Site, track: Track, method: Row, runs: Sequence[Row]) -> Row:
         "method": method,
         "places": [(division, row) for division in track.divisions for row in division.places(name)],
         "declined": [d for d in track.divisions if any(row["solver"] == name for row in d.declined)],
-        "runs": sorted(runs, key=lambda run: (run["instance"], run["seed"])),
+        "cells": list(by_instance.values()),
+        "ended": runs.head(MAX_ENDS).to_dicts(),
+        "runs": runs.height,
+        "unfinished": runs.filter(pl.col("status") != "ok").select(TOLD).to_dicts(),
         "ways": ways(runs),
         "chart": losses(bars, axis) if few else None,
         "contradictions": [c for c in track.contradictions if c["solver"] == name],

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import polars as pl
 from markupsafe import Markup
@@ -11,39 +10,54 @@ from markupsafe import Markup
 from leaderboard import charts, published_results
 from leaderboard.charts import Curve
 from leaderboard.pages.axes import fractions, times
+from leaderboard.pages.cells import failed
 from leaderboard.pages.front import front
 from leaderboard.pages.site import Page, Site
 from leaderboard.pages.tracks import Division, Row, grouped
 from leaderboard.text import page_of
 
 MAX_ROWS = 40  # at most, of a ranking chart
+MAX_CURVES = 25  # at most, of a chart of curves
+MAX_CELLS = 8000  # at most, of all matrices of a page; more would pass 2 MiB
+FEW_SOLVERS = 10  # that a matrix always has, however many the instances are
 PROFILE_LIMIT = 99.0  # performance profiles end at 100 times the best cost
 
 
 def pages(site: Site) -> Iterator[Page]:
     """Yield a page per track."""
     for track in site.tracks:
-        parts = [_division(site, division) for division in track.divisions]
-        content = {"track": track, "parts_of_track": parts, "failures": _counts(track.failed)}
+        room = MAX_CELLS // len(track.divisions)
+        parts = [_division(site, division, room) for division in track.divisions]
+        content = {"track": track, "parts_of_track": parts, "failures": _counts(failed(track.runs))}
         yield site.page(page_of("tracks", track.name), "track.html", **content)
 
 
-def _division(site: Site, division: Division) -> Row:
-    cells = site.by_cell
-    matrix = [
-        (instance, [cells.get((division.track, s["solver"], instance["checksum"])) for s in division.ranking])
-        for instance in division.instances
-    ]
-    of_each = grouped(division.published, "instance"), grouped(division.runs, "instance")
-    beside = published_results.beside(division.instances, *of_each)
+def _division(site: Site, division: Division, room: int) -> Row:
+    """Content of a division's part of the page; ``room`` is the greatest number of cells of its matrix."""
+    elsewhere = grouped(division.published, "instance")
+    solved = division.runs.filter(pl.col("instance").is_in(list(elsewhere)) & pl.col("cost").is_not_null())
+    ours = grouped(solved.select("instance", "solver", "cost", "cost_float").iter_rows(named=True), "instance")
+    beside = published_results.beside(division.instances, elsewhere, ours)
+    solvers, matrix = _matrix(site, division, room)
     return front(division, "../", MAX_ROWS, charts.WIDE) | {
         "profile": _profile(site, division),
         "anytime": _anytime(site, division),
         "matrix": matrix,
+        "matrix_solvers": solvers,
         "others": published_results.summary(division.published),
         "others_matrix": beside,
         "others_chart": published_results.chart(division, beside),
     }
+
+
+def _matrix(site: Site, division: Division, room: int) -> tuple[list[str], list[tuple[Row, list[Row | None]]]]:
+    """The first solvers of the ranking, and each of the first instances with its cells, as far as there is room."""
+    solvers = [row["solver"] for row in division.ranking[: max(room // max(division.size, 1), FEW_SOLVERS)]]
+    instances = division.instances[: max(room // max(len(solvers), 1), 1)]
+    shown = _of(site.tables.results, division).filter(pl.col("solver").is_in(solvers))
+    columns = ("solver", "checksum", "solved", "score", "best")
+    cells = {(row["solver"], row["checksum"]): row for row in shown.select(columns).iter_rows(named=True)}
+    return solvers, [(i, [cells.get((solver, i["checksum"])) for solver in solvers]) for i in instances]
 
 
 def _of(frame: pl.DataFrame, division: Division) -> pl.DataFrame:
@@ -51,8 +65,13 @@ def _of(frame: pl.DataFrame, division: Division) -> pl.DataFrame:
     return frame.filter((pl.col("track") == division.track) & (pl.col("division") == division.name))
 
 
+def _leaders(division: Division) -> list[str]:
+    """The solvers with a curve: the first of the ranking."""
+    return list(division.colours)[:MAX_CURVES]
+
+
 def _curves(division: Division, frame: pl.DataFrame, x: str, y: str, until: float, words: str) -> list[Curve]:
-    """One curve per solver, in the order of the ranking."""
+    """One curve per solver, in the order of the ranking, as far as there are rows."""
     rows = grouped(frame.iter_rows(named=True), "solver")
     return [
         Curve(
@@ -69,7 +88,8 @@ def _curves(division: Division, frame: pl.DataFrame, x: str, y: str, until: floa
 
 
 def _profile(site: Site, division: Division) -> Markup | None:
-    frame = _of(site.tables.profiles, division).with_columns(gap=pl.col("ratio") - 1)
+    frame = _of(site.tables.profiles, division).filter(pl.col("solver").is_in(_leaders(division)))
+    frame = frame.with_columns(gap=pl.col("ratio") - 1)
     if frame.is_empty():
         return None
     far = min(max(float(frame["gap"].max() or 0) * 1.2, 0.01), PROFILE_LIMIT)  # type: ignore[arg-type]
@@ -80,13 +100,14 @@ def _profile(site: Site, division: Division) -> Markup | None:
 
 
 def _anytime(site: Site, division: Division) -> Markup | None:
-    frame = _of(site.tables.anytime, division)
+    frame = _of(site.tables.anytime, division).filter(pl.col("solver").is_in(_leaders(division)))
     if frame.is_empty():
         return None
-    axis = times(frame["time_s"].to_list(), max(run["timeout_s"] for run in division.runs))
+    axis = times(frame["time_s"].to_list(), float(division.runs["timeout_s"].max()))  # type: ignore[arg-type]
     lines = _curves(division, frame, "time_s", "score", axis.high, "{solver}: mean score over time")
     return charts.figure(lines, axis, fractions(), ("time since the start", "mean score so far"), wide=charts.HALF)
 
 
-def _counts(failed: Iterable[Row]) -> list[tuple[str, int]]:
-    return sorted(Counter(run["status"] for run in failed).items(), key=lambda item: (-item[1], item[0]))
+def _counts(runs: pl.DataFrame) -> list[tuple[str, int]]:
+    """Each status and its number of runs, most runs first."""
+    return runs["status"].value_counts().sort("count", "status", descending=[True, False]).rows()

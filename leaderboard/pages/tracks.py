@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
+import polars as pl
+
 from harness.results.ranking import Tables
 from leaderboard import charts
 
@@ -39,7 +41,7 @@ class Division:
     methods: Sequence[Row]
     declined: Sequence[Row]
     instances: Sequence[Row]
-    runs: Sequence[Row]
+    runs: pl.DataFrame
     published: Sequence[Row]
     colours: Mapping[str, str]
 
@@ -65,15 +67,9 @@ class Division:
 
     def refusals(self) -> list[Row]:
         """One row per method and reason for declining, with the numbers of instances and runs."""
-        groups: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for run in self.runs:
-            if run["status"] == DECLINED:
-                groups[run["solver"], run["reason"]].append(run["checksum"])
-        own = {"track": self.track, "division": self}
-        return [
-            own | {"solver": solver, "reason": reason, "instances": len(set(declined)), "runs": len(declined)}
-            for (solver, reason), declined in sorted(groups.items())
-        ]
+        declined = self.runs.filter(pl.col("status") == DECLINED).group_by("solver", "reason")
+        counted = declined.agg(instances=pl.col("checksum").n_unique(), runs=pl.len()).sort("solver", "reason")
+        return [row | {"track": self.track, "division": self} for row in counted.iter_rows(named=True)]
 
     def places(self, method: str) -> list[Row]:
         """The row of a solver or bound method if it is ranked here; for a solver, not the row of its bounds."""
@@ -88,7 +84,7 @@ class Track:
     about: str
     divisions: Sequence[Division]
     instances: Sequence[Row]
-    runs: Sequence[Row]
+    runs: pl.DataFrame
     notes: Sequence[Row]
     contradictions: Sequence[Row]
 
@@ -112,14 +108,14 @@ class Track:
         return {row["solver"]: row for row in rows}
 
     @property
-    def failed(self) -> list[Row]:
-        """Runs that failed; a declined run is no failure."""
-        return [run for run in self.runs if run["status"] not in ("ok", DECLINED)]
+    def failed(self) -> int:
+        """The number of runs that failed; a declined run is no failure."""
+        return self.runs.filter(~pl.col("status").is_in(["ok", DECLINED])).height
 
     @property
     def refused(self) -> int:
         """The number of declined runs."""
-        return sum(run["status"] == DECLINED for run in self.runs)
+        return self.runs.filter(pl.col("status") == DECLINED).height
 
     @property
     def size(self) -> int:
@@ -132,23 +128,32 @@ class Track:
         return sum(division.proven for division in self.divisions)
 
 
-def tracks_of(tables: Tables, runs: Sequence[Row]) -> Iterator[Track]:
-    """Yield the tracks of score tables; ``runs`` has the rows of the table of runs in the order of the pages."""
+def tracks_of(tables: Tables, runs: pl.DataFrame) -> Iterator[Track]:
+    """Yield the tracks of score tables; ``runs`` has the runs in the order of the pages."""
     names = ("solvers", "bounds", "declined", "instances", "published", "notes", "contradictions")
     parts = {name: grouped(getattr(tables, name).iter_rows(named=True), "track") for name in names}
-    parts["runs"] = grouped(runs, "track")
     for name, about in tables.tracks.items():
         own = {part: rows[name] for part, rows in parts.items()}
-        of_all = (own[part] for part in ("instances", "runs", "notes", "contradictions"))
-        yield Track(name, about, _divisions(name, tables.divisions[name], own), *of_all)
+        instances, notes, contradictions = (own[part] for part in ("instances", "notes", "contradictions"))
+        own_runs = runs.filter(pl.col("track") == name)
+        divisions = _divisions(name, tables.divisions[name], own, own_runs)
+        yield Track(name, about, divisions, instances, own_runs, notes, contradictions)
 
 
-def _divisions(track: str, names: Sequence[str], rows: Mapping[str, Sequence[Row]]) -> list[Division]:
-    same = ("declined", "instances", "runs", "published")
+def _divisions(
+    track: str, names: Sequence[str], rows: Mapping[str, Sequence[Row]], runs: pl.DataFrame
+) -> list[Division]:
+    same = ("declined", "instances", "published")
     parts = {"ranking": "solvers", "methods": "bounds", **{part: part for part in same}}
     lists = {field: grouped(rows[part], "division") for field, part in parts.items()}
     return [
-        Division(track, name, colours=colours, **{field: of[name] for field, of in lists.items()})
+        Division(
+            track,
+            name,
+            colours=colours,
+            runs=runs.filter(pl.col("division") == name) if len(names) > 1 else runs,
+            **{field: of[name] for field, of in lists.items()},
+        )
         for name, colours in zip(names, colours_of([lists["ranking"][name] for name in names]), strict=True)
     ]
 

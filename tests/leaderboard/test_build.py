@@ -352,7 +352,7 @@ def test_who_declines_a_whole_ranking_is_named_beneath_it(pages: dict[str, ET.El
     dp = pages["solvers/placement/dp.html"]
     assert [row[:2] for row in table_of(dp, "standing")] == [[DIVISIONS[0], "1 of 2"], [DIVISIONS[2], "1 of 2"]]
     assert "not ranked in: throughput, contiguous, overlap half, clusters; throughput, free; latency" in words(dp)
-    assert {row[2] for row in table_of(dp, "results") if row[3] == "declined"} == {"0"}
+    assert {row[2] for row in table_of(dp, "results") if row[3] == "declined"} == {"1"}
     assert {tuple(row[4:6]) for row in table_of(dp, "results") if row[3] == "declined"} == {("–", "–")}
     assert "It declined every instance and has no rank." in words(pages["solvers/placement/picky.html"])
 

@@ -1,0 +1,51 @@
+"""The cells of a site: one row per method and instance, the runs of all seeds merged."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from harness.results.ranking import Tables
+from leaderboard.pages.tracks import DECLINED
+
+CELL = ["track", "solver", "checksum"]
+#: Columns of runs that did not end well, as `parts.failures` shows them.
+TOLD = ["instance", "solver", "seed", "status", "reason"]
+MOST_DRAWN = 30  # runs of solvers, and of bound methods, of a chart of convergence
+MOST_SEEDS = 10  # whose runs a cell names
+
+
+def best_first(runs: pl.DataFrame) -> pl.DataFrame:
+    """Sort runs by track and instance, the best of each instance first."""
+    scores = [-pl.col(column).fill_null(-1.0) for column in ("score", "bound_score")]
+    return runs.sort("track", "instance", pl.col("cost").is_null(), *scores, "solver", "seed")
+
+
+def cells_of(tables: Tables, runs: pl.DataFrame) -> pl.DataFrame:
+    """Return ``tables.results`` with the best cost and bound of all seeds, their times, and the runs themselves.
+
+    ``runs`` is sorted by `best_first`, and so are the cells. ``cost gap time_to_best_s`` are those of the best run,
+    ``lower_bound bound_trusted time_to_bound_s`` those of the greatest trusted bound, or of any if none is trusted.
+    ``statuses`` has each status once; ``seeds`` has ``seed status cost lower_bound`` of the first `MOST_SEEDS` seeds.
+    """
+    by_bound = [pl.col("bound_trusted").fill_null(False), pl.col("lower_bound_float")]
+    greatest = pl.col("lower_bound", "lower_bound_float", "bound_trusted", "time_to_bound_s")
+    facts = runs.group_by(CELL, maintain_order=True).agg(
+        pl.col("cost", "cost_float", "gap", "time_to_best_s").first(),
+        greatest.sort_by(by_bound, descending=True, nulls_last=True).first(),
+        pl.col("wall_s").mean(),
+        pl.col("timeout_s", "peak_mib").max(),
+        statuses=pl.col("status").unique(maintain_order=True),
+        seeds=pl.struct("seed", "status", "cost", "lower_bound").sort_by("seed").head(MOST_SEEDS),
+    )
+    means = tables.results.drop("time_to_best_s", "time_to_bound_s")
+    return facts.join(means, on=CELL, how="left", maintain_order="left")
+
+
+def drawn(runs: pl.DataFrame) -> pl.DataFrame:
+    """Return the runs that charts of convergence draw: of each instance the first of each kind."""
+    return runs.filter(pl.int_range(pl.len()).over("checksum", "kind") < MOST_DRAWN)
+
+
+def failed(runs: pl.DataFrame) -> pl.DataFrame:
+    """Return the runs that failed; a declined run is no failure."""
+    return runs.filter(~pl.col("status").is_in(["ok", DECLINED]))

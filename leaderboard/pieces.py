@@ -1,0 +1,163 @@
+"""Pieces of tables that pages have by the thousand, in Python: a template takes ten times as long."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import Any
+
+from markupsafe import Markup
+
+from leaderboard.pages.tracks import Row
+from leaderboard.text import exact, meaning, page_of, percent, points, printable, seconds, shorten, slug, sort_key, tone
+
+MOST_SHOWN = 80  # characters of a name in a table
+NOTHING_SAID = {"end": None, "cost": None, "lower_bound": None, "solutions": None}
+
+
+def number(value: Any, words: object = None, title: object = None) -> Markup:
+    """A cell with a number, shown as ``words``."""
+    return Markup(_number(value, words, title))
+
+
+def cost(text: str | None, value: Any) -> Markup:
+    """A cell with a cost or bound: its decimal text, and the value that it is sorted by."""
+    return Markup(_cost(text, value))
+
+
+def solver(root: str, track: str, name: str) -> Markup:
+    """A link to the page of a solver or bound method."""
+    return Markup(_link(root + page_of("solvers", track, name), name))
+
+
+def instance(root: str, track: str, name: str) -> Markup:
+    """A link to the page of an instance."""
+    return Markup(_link(root + page_of("instances", track, name), name))
+
+
+def badge(status: str) -> Markup:
+    """The status of a run, with its meaning."""
+    told = meaning(status)
+    words = f"{told[:1].upper()}{told[1:]}."
+    return Markup(f'<span class="status {tone(status)}" title="{escape(words)}">{_shown(status)}</span>')
+
+
+def result_of_solver(root: str, track: str, cell: Row, colour: str) -> Markup:
+    """The row of a solver on the page of an instance."""
+    name = _link(root + page_of("solvers", track, cell["solver"]), cell["solver"])
+    return Markup(
+        f'<tr id="solver-{slug(cell["solver"])}" data-solver="{_shown(cell["solver"])}">'
+        f'<th scope="row"><span class="chip {colour}" aria-hidden="true"></span>{name}</th>'
+        f"{_seeds(cell, 'run')}{_statuses(cell)}{_cost_facts(cell)}{_effort(cell)}</tr>\n"
+    )
+
+
+def bound_of_method(root: str, track: str, cell: Row) -> Markup:
+    """The row of a bound method on the page of an instance."""
+    name = _link(root + page_of("solvers", track, cell["solver"]), cell["solver"])
+    worth = '<td class="n" data-sort="">contradicted</td><td>no</td>'
+    if cell["bound_trusted"]:
+        worth = _number(cell["bound_score"], points(cell["bound_score"])) + _answer(cell["bound_proves"])
+    return Markup(
+        f'<tr id="bound-{slug(cell["solver"])}" data-solver="{_shown(cell["solver"])}"><th scope="row">{name}</th>'
+        f"{_seeds(cell, 'bound-run')}{_statuses(cell)}{_cost(cell['lower_bound'], cell['lower_bound_float'])}{worth}"
+        f"{_time(cell['time_to_bound_s'])}{_time(cell['wall_s'])}</tr>\n"
+    )
+
+
+def result_on_instance(root: str, track: str, cell: Row, kind: str, named: bool) -> Markup:
+    """The row of an instance on the page of a solver or bound method, with its division in a track of several."""
+    page, name = root + page_of("instances", track, cell["instance"]), slug(cell["solver"])
+    anchor = f"{'solver' if kind == 'solver' else 'bound'}-{name}"
+    worth = _cost_facts(cell)
+    if kind == "bound":
+        worth = (
+            f"{_cost(cell['lower_bound'], cell['lower_bound_float'])}"
+            f"{_number(cell['bound_score'], points(cell['bound_score']))}"
+            f"{_answer(cell['bound_best'])}{_answer(cell['bound_proves'])}{_time(cell['time_to_bound_s'])}"
+        )
+    division = f"<td>{_shown(cell['division'])}</td>" if named else ""
+    linked = kind == "solver" or cell["lower_bound"] is not None
+    return Markup(
+        f'<tr><th scope="row">{_link(f"{page}#{anchor}" if linked else page, cell["instance"])}</th>'
+        f"{division}{_number(cell['runs'])}{_statuses(cell)}"
+        f"{worth}{_effort(cell)}</tr>\n"
+    )
+
+
+def end_of_run(root: str, track: str, run: Row, elsewhere: bool) -> Markup:
+    """The row of a run: why it stopped, what it claimed, and what the referee found."""
+    said = json.loads(run["claimed"]) if run["claimed"] else NOTHING_SAID
+    limit = run["cpu_limit_s"]
+    host = f"<td>{_shown(run['host']) if run['host'] else 'the referee&#39;s'}</td>" if elsewhere else ""
+    return Markup(
+        f'<tr><th scope="row">{_link(root + page_of("instances", track, run["instance"]), run["instance"])}</th>'
+        f"{_number(run['seed'])}<td>{_shown(run['stop'])}</td><td>{_shown(said['end'] or '–')}</td>"
+        f"{_cost(said['cost'], said['cost'])}{_cost(said['lower_bound'], said['lower_bound'])}"
+        f"{_number(said['solutions'])}<td>{_shown(run['verified'] or '–')}</td>{_time(run['cpu_s'])}"
+        f"{_number(limit, '–' if limit is None else f'{limit:g}')}{_number(run['co_runners'])}{host}</tr>\n"
+    )
+
+
+def _cost_facts(cell: Row) -> str:
+    return (
+        f"{_cost(cell['cost'], cell['cost_float'])}{_number(cell['score'], points(cell['score']), cell['score'])}"
+        f"{_number(cell['certified'], points(cell['certified']))}"
+        f"{_number(cell['gap'], 'proven' if cell['proven'] else percent(cell['gap']))}{_time(cell['time_to_best_s'])}"
+    )
+
+
+def _effort(cell: Row) -> str:
+    limit, peak = cell["timeout_s"], cell["peak_mib"]
+    return f"{_time(cell['wall_s'])}{_number(limit, f'{limit:g}')}{_number(peak, f'{peak:,.0f}')}"
+
+
+def _number(value: Any, words: object = None, title: object = None) -> str:
+    told = words if words is not None else "–" if value is None else value
+    return f'<td class="n" data-sort="{_shown(sort_key(value))}"{_title(title)}>{_shown(told)}</td>'
+
+
+def _cost(text: str | None, value: Any) -> str:
+    return f'<td class="n" data-sort="{_shown(sort_key(value))}"{_title(text)}>{exact(text)}</td>'
+
+
+def _time(value: float | None) -> str:
+    return f'<td class="n" data-sort="{sort_key(value)}">{seconds(value)}</td>'
+
+
+def _answer(value: object) -> str:
+    return "<td>yes</td>" if value else "<td>no</td>"
+
+
+def _title(words: object) -> str:
+    return "" if words is None else f' title="{_shown(words)}"'
+
+
+def _shown(value: object) -> str:
+    """A value as the text of a page."""
+    return escape(printable(value)) if isinstance(value, str) else str(value)
+
+
+def _link(path: str, name: str) -> str:
+    return f'<a href="{path}">{escape(shorten(printable(name), MOST_SHOWN))}</a>'
+
+
+def _statuses(cell: Row) -> str:
+    """A cell with each status of the runs of a method on an instance."""
+    return f"<td>{' '.join(map(badge, cell['statuses']))}</td>"
+
+
+def _seeds(cell: Row, kind: str) -> str:
+    """A cell with the seeds of the runs of a method on an instance: the anchor of each run, and its result."""
+    anchor = f"{kind}-{slug(cell['solver'])}"
+    runs = " ".join(
+        f'<span id="{anchor}-{run["seed"]}" title="{_shown(_result(run))}">{run["seed"]}</span>'
+        for run in cell["seeds"]
+    )
+    more = cell["runs"] - len(cell["seeds"])
+    return f'<td class="n" data-sort="{cell["runs"]}">{runs}{f" and {more} more" if more else ""}</td>'
+
+
+def _result(run: Row) -> str:
+    found = [f"{word} {run[key]}" for word, key in (("cost", "cost"), ("bound", "lower_bound")) if run[key] is not None]
+    return f"seed {run['seed']}: {', '.join([run['status'], *found])}"
