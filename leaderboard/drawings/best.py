@@ -25,6 +25,7 @@ from leaderboard.text import exact
 
 #: Reasons for not drawing a solution.
 MISSING = "The best solution found here is not drawn: the instance's file is missing or has changed."
+NONE = "The best solution found here is not drawn: no run found one."
 UNFIT = "The best solution found here is not drawn: it is not stored, or does not pass verification again."
 
 
@@ -41,7 +42,9 @@ def best(store: Store, scored: Tables) -> dict[str, Pictures | str]:
     found: dict[str, Pictures | str] = {}
     for row in scored.instances.iter_rows(named=True):
         run = runs.get(row["checksum"])
-        if run:
+        if run is None:
+            found[row["checksum"]] = NONE
+        else:
             entry = entries.get((row["track"], row["id"]))
             problems = [Problem(row["id"], path, row["track"]) for path in files if path.name == row["id"]]
             with suppress(InputError):  # the file has changed

@@ -16,7 +16,7 @@ from leaderboard.text import count, printable, shorten
 #: Most lanes drawn.
 MAX_LANES = 64
 #: Most lines drawn between lanes, those of the most edges first.
-MAX_LINES = 600
+MAX_LINES = 250
 #: Width of a bar, in SVG user units.
 BAR = 4
 KEY = (

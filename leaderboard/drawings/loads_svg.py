@@ -12,12 +12,14 @@ from leaderboard import charts
 from leaderboard.charts import NARROW, WIDE, linear, stacks, tag, text, tooltip
 from leaderboard.charts.stacks import Frame, Piece
 from leaderboard.report import Load, Loads, Tensors
-from leaderboard.text import count, printable, shorten
+from leaderboard.text import count, printable, shorten, si
 
 #: Most rows drawn.
 MAX_ROWS = 64
 #: Most arcs drawn, those that take longest first.
 MAX_ARCS = 120
+#: Arcs are thin and faint if there are more than this.
+MANY_ARCS = 40
 #: Words for each kind of time, in the order of the legend.
 KINDS = {
     "in": "tensors in",
@@ -79,7 +81,7 @@ def _drawing(loads: Loads, shown: Sequence[int], width: int) -> Markup:
     right = 70.0 + sum(size for size, _, _ in columns)
     top = ABOVE if loads.cost is not None else 20.0
     high = max(most, loads.bound or 0.0) * 1.02 or 1.0
-    frame = Frame(left, width - left - right, top, row, linear(0.0, high))
+    frame = Frame(left, width - left - right, top, row, linear(0.0, high, si))
     foot = round(frame.foot(len(shown)))
     parts = charts.ruled(
         frame.x, round(left), round(frame.inner), round(top), foot, loads.axis if roomy else loads.axis.split(":")[0]
@@ -191,12 +193,14 @@ def _arcs(
     drawn = dict(islice(joined.items(), MAX_ARCS))
     most = max(map(_amount, drawn.values()), default=0.0) or 1.0
     span = max((place[b] - place[a] for a, b in drawn), default=1)
+    thick = 1.0 if len(drawn) > MANY_ARCS else 5.0
     parts = []
     for (a, b), arcs in drawn.items():
         words = tooltip("; ".join(arc.words for arc in arcs))
         style = "arc" if any(arc.source < arc.target for arc in arcs) else "arc back"
+        style += " many" if len(drawn) > MANY_ARCS else ""
         path = _arc(frame.middle(place[a]), frame.middle(place[b]), frame.row * span, gutter)
-        parts.append(tag("path", words, d=path, class_=style, stroke_width=1 + 5 * (_amount(arcs) / most) ** 0.5))
+        parts.append(tag("path", words, d=path, class_=style, stroke_width=1 + thick * (_amount(arcs) / most) ** 0.5))
     return parts[::-1]
 
 

@@ -14,8 +14,8 @@ from leaderboard.drawings.layers import Edges, Lists, layers, neighbours
 from leaderboard.report import Device, Split
 from leaderboard.text import count, printable
 
-#: Most nodes with a mark each; graphs of more are drawn as lanes.
-MAX_MARKS = 200
+#: Most nodes and edges with a mark each; graphs of more are drawn as lanes.
+MAX_MARKS, MAX_EDGES = 200, 600
 MARGIN = 10  # around the nodes
 KEY = (
     "A colour is a device; squares are on CPUs. Edges lead to the right (downwards on narrow screens); edges within a "
@@ -65,8 +65,8 @@ def _style(device: Device, number: int) -> str:
 
 
 def is_large(split: Split) -> bool:
-    """Return True if a graph has too many nodes for a mark each."""
-    return len(split.nodes) > MAX_MARKS
+    """Return True if a graph has too many nodes or edges for a mark each."""
+    return len(split.nodes) > MAX_MARKS or len(split.edges) > MAX_EDGES
 
 
 def draw(split: Split, wide: int = WIDE) -> Markup:

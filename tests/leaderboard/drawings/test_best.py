@@ -61,7 +61,7 @@ class Shelf:
         self.store = Store.open(folder, create=True)
         self.campaign = self.store.add_campaign("2025-01-01T00:00:00+00:00", [], "0.1.0", {})
 
-    def run(self, solver: str, cost: float, solution: Any, problem: Problem = CROSSING, **known: Any) -> None:
+    def run(self, solver: str, cost: float | None, solution: Any, problem: Problem = CROSSING, **known: Any) -> None:
         """A run of a solver; ``known`` replaces facts of the instance."""
         facts = {"checksum": problem.checksum, "name": problem.id, "summary": dict(problem.summary)} | known
         published, track = facts.get("published", {}), problem.instance.track
@@ -115,6 +115,11 @@ def test_the_least_cost_is_drawn(shelf: Shelf) -> None:
     assert [(row.name, row.load) for row in loads.rows] == [("accelerator 0", 12.0)]
     assert split.devices == [Device("accelerator 0", "load 12")]
     assert (loads.caption, split.caption) == ("Found by better, cost 12.", "")
+
+
+def test_an_instance_that_no_run_solved_says_so(shelf: Shelf) -> None:
+    shelf.run("nothing", None, None)
+    assert shelf.words() == ["The best solution found here is not drawn: no run found one."]
 
 
 def test_a_schedule_is_drawn_with_the_bound_that_is_known(shelf: Shelf) -> None:
