@@ -24,7 +24,7 @@ GENERATED = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
 
 
 #: What explains is found before what lists.
-BOOST = {"tracks/": 3, "tracks/index.md": 1, "how-to/": 2, "reference/": 0.5}
+BOOST = {"tracks/": 3, "tracks/index.md": 1, "how-to/": 2, "reference/": 0.5, "glossary.md": 1.5}
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -50,6 +50,9 @@ TOPICS = {
     "external program": "how-to/external-program.html",
     "contest instances": "how-to/public-instances.html",
     "mirror": "how-to/public-instances.html",
+    "leaderboard pages": "how-to/read-the-leaderboard.html",
+    "highlight": "how-to/read-the-leaderboard.html",
+    "propose a solver": "how-to/add-a-solver.html",
     "records": "how-to/records.html",
     "miplib": "how-to/records.html",
     "completion bash": "reference/command-line.html",
@@ -96,6 +99,12 @@ def test_every_link_leads_somewhere(site):
         for target in re.findall(r'\b(?:href|src)="([^"#?]+)', page.read_text(encoding="utf-8")):
             if not re.match(r"[a-z]+:", target) and page.name != "404.html":
                 assert (page.parent / html.unescape(target)).exists(), f"{page.name}: {target}"
+
+
+def test_the_pages_of_the_leaderboard_are_those_described():
+    described = re.findall(r"`(\w+)\.html`", (ROOT / "docs" / "how-to" / "read-the-leaderboard.md").read_text())
+    templates = {path.stem for path in (ROOT / "leaderboard" / "templates").glob("*.html")}
+    assert set(described) == templates - {"base", "parts", "findings", "plan", "reproduction", "reproduction_base"}
 
 
 def test_a_formula_is_mathml_and_none_is_left_as_latex(site):
