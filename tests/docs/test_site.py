@@ -70,7 +70,8 @@ TOPICS = {
     "not promised": "measuring.html",
     "reproduce": "reproductions.html",
     "findings do not hold": "reproductions.html",
-    "contradiction": "glossary.html",
+    "contradiction": "how-to/read-the-leaderboard.html",
+    "glossary": "glossary.html",
 }
 
 
