@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from compiled import CORE, SANITIZE, compiled, require
+from compiled import CORE, SANITIZE, compiled, objects, require
 from effort import GATE
 
 pytestmark = pytest.mark.gate(cases=2)
@@ -29,8 +29,9 @@ PROGRAMS = {
 }
 
 
-def sources(program: str, patterns: tuple[str, ...]) -> list[Path]:
-    return [HERE / f"{program}.c", *(path for pattern in patterns for path in sorted(CORE.glob(f"{pattern}.c")))]
+def kernels(program: str) -> list[Path]:
+    """The sources of the kernels that a test program is linked with."""
+    return [path for pattern in PROGRAMS[program] for path in sorted(CORE.glob(f"{pattern}.c"))]
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +54,18 @@ def flags(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     return ()
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of programs, and of objects that several of them share."""
+    return tmp_path_factory.mktemp("programs")
+
+
 @pytest.fixture(scope="module", params=PROGRAMS)
-def program(
-    request: pytest.FixtureRequest, build: ModuleType, flags: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def program(request: pytest.FixtureRequest, build: ModuleType, flags: tuple[str, ...], folder: Path) -> Path:
     """A test program linked with the kernels that it tests."""
-    strict = (*build.FLAGS, "-Wpedantic", "-Wconversion", *flags, "-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc")
-    return compiled(
-        tmp_path_factory.mktemp("program") / request.param, sources(request.param, PROGRAMS[request.param]), *strict
-    )
+    strict = (*build.FLAGS, "-Wpedantic", "-Wconversion", *flags)
+    parts = [HERE / f"{request.param}.c", *objects(folder, kernels(request.param), *strict)]
+    return compiled(folder / request.param, parts, *strict, "-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc")
 
 
 def test_kernels_agree_with_their_definitions(program: Path) -> None:
@@ -80,7 +84,7 @@ def test_a_wrong_result_fails_the_program(program: Path) -> None:
 def test_a_thread_may_stop_kernels_that_another_runs(tmp_path: Path) -> None:
     flags = ("-std=gnu11", "-g", "-O1", "-fsanitize=thread", "-pthread")
     require(tmp_path, *flags)
-    stop = compiled(tmp_path / "stop", sources("stop", PROGRAMS["pipeline"]), *flags)
+    stop = compiled(tmp_path / "stop", [HERE / "stop.c", *kernels("pipeline")], *flags)
     done = subprocess.run([stop], capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
     assert done.returncode == 0

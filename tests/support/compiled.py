@@ -22,6 +22,16 @@ def compiled(target: Path, sources: list[Path], *flags: str) -> Path:
     return target
 
 
+def objects(folder: Path, sources: list[Path], *flags: str) -> list[Path]:
+    """Compile each source on its own, unless the folder has its object already; return the objects."""
+    found = []
+    for source in sources:
+        found.append(folder / f"{source.relative_to(CORE).as_posix().replace('/', '-')}.o")
+        if not found[-1].exists():
+            compiled(found[-1], [source], *flags, "-c")
+    return found
+
+
 def require(folder: Path, *flags: str) -> None:
     """Skip if programs under these sanitizers do not run here.
 
