@@ -78,7 +78,9 @@ def sentence(step: Step) -> str:
     old, new = levels(step)
     passed = step.after.commit.place - step.before.commit.place
     where = f"since {step.after.commit.short}, {step.after.commit.date:%Y-%m-%d}"
-    if passed > 1:
+    if passed == 2:
+        where = f"{where}, or the commit before it, which was not measured"
+    elif passed > 2:
         where = f"{where}, or one of the {passed - 1} commits before it that were not measured"
     return f"{change(step)} {where} ({old} before, {new} now)"
 
