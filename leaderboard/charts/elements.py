@@ -39,8 +39,10 @@ def named(solver: str | None) -> str | None:
 
 
 def svg(width: int, height: float, label: str, parts: Iterable[Markup]) -> Markup:
-    box = f"0 0 {width} {height:g}"
-    return tag("svg", *parts, viewBox=box, width=width, height=f"{height:g}", role="img", aria_label=label)
+    """A drawing; one with links is a group, as the parts of an image cannot be reached by keyboard."""
+    inner = list(parts)
+    box, role = f"0 0 {width} {height:g}", "group" if any("<a " in part for part in inner) else "img"
+    return tag("svg", *inner, viewBox=box, width=width, height=f"{height:g}", role=role, aria_label=label)
 
 
 def responsive(draw: Callable[[int], Markup], wide: int = WIDE) -> Markup:

@@ -12,6 +12,7 @@ from harness.records.best import best_known
 from harness.results.ranking import Tables
 from leaderboard import text
 from leaderboard.drawings.pictures import Pictures
+from leaderboard.explore.newest import newest_solver
 from leaderboard.pages.cells import best_first, cells_of, drawn
 from leaderboard.pages.environment import environment
 from leaderboard.pages.tracks import tracks_of
@@ -50,6 +51,7 @@ class Site:
         self.templates.globals.update(
             tracks=self.tracks,
             menu={track.name: page_of("tracks", track.name) for track in self.tracks},
+            newest={track.name: newest_solver(tables, track.name) for track in self.tracks},
             regressions=regressions,
             docs=docs,
             made_from=_made_from(tables.runs),

@@ -252,7 +252,7 @@
       limit();
     });
     whole.addEventListener("sorted", limit);
-    const scroll = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-labelledby": "differences" }, whole);
+    const scroll = element("div", { class: "scroll", tabindex: "0", role: "group", "aria-labelledby": "differences" }, whole);
     return element("section", { "aria-labelledby": "differences" }, element("h2", { id: "differences" }, "Instances, greatest difference first"), scroll, more);
   };
 
