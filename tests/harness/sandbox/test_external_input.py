@@ -401,7 +401,7 @@ def test_programs_are_in_the_scored_table_of_a_campaign(contest_solver, capsys, 
     assert (done["runs"], done["started"]) == (8, 8)
     assert shardmark(capsys, "run", *which, *who, *limits)["started"] == 0
     rows = {(row["instance"], row["solver"]): row for row in shardmark(capsys, "results", "--results", results)}
-    assert rows["triangle", "team-7"]["cost"] == "6"
+    assert rows["triangle", "team-7"]["cost"] == 6
     assert rows["triangle", "team-7"]["status"] == "ok"
     assert rows["triangle", "team-7"]["score"] == rows["diamond", "team-7"]["score"] == 1.0
     assert rows["diamond", "sh"]["status"] == "infeasible"
