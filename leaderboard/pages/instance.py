@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import polars as pl
 
+from harness.records.best import BestKnown
 from leaderboard.drawings import pictures as drawn_as
 from leaderboard.pages.cells import TOLD
 from leaderboard.pages.convergence import convergence
@@ -54,7 +55,7 @@ def _instance(site: Site, division: Division, instance: Row, runs: pl.DataFrame,
         "published": {k: v for k, v in published.items() if v not in (None, "")},
         "solvers": [cell for cell in cells if cell["kind"] == "solver"],
         "bounds": sorted((cell for cell in cells if cell["lower_bound"] is not None), key=_greatest_bound_first),
-        "record": next((r for r in site.records if r.checksum == instance["checksum"]), None),
+        "record": _record(site, division.track, instance["checksum"]),
         "unfinished": runs.filter(pl.col("status") != "ok").select(TOLD).to_dicts(),
         "runs": runs.height,
     }
@@ -63,3 +64,8 @@ def _instance(site: Site, division: Division, instance: Row, runs: pl.DataFrame,
 def _greatest_bound_first(run: Row) -> tuple[bool, Fraction]:
     """Sort key of runs with a bound: by exact value, contradicted ones last."""
     return not run["bound_trusted"], -Fraction(run["lower_bound"])
+
+
+def _record(site: Site, track: str, checksum: str) -> BestKnown | None:
+    """Return the record of an instance; one file can be an instance of two tracks."""
+    return next((r for r in site.records if (r.entry.track, r.checksum) == (track, checksum)), None)

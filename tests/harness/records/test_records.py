@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from harness.records import export, history
 from harness.records.best import BestKnown, best_known, chosen
 from harness.records.history import FOLDER, Improvement
 from harness.records.verification import verify_records
-from instances import InputError
+from instances import InputError, catalog
 
 LINE = {
     "instance": "diamond",
@@ -45,6 +46,24 @@ def written(folder: Path, *lines: object) -> Path:
 def test_all_records_of_instances_at_hand_verify() -> None:
     wrong = [finding for finding in verify_records(FOLDER) if finding.result == "wrong"]
     assert wrong == []
+
+
+def test_every_embedded_instance_has_a_record() -> None:
+    embedded = [record for record in best_known() if record.entry.embedded]
+    assert [record.entry.id for record in embedded if record.cost is None or record.bound is None] == []
+
+
+@pytest.mark.skipif("SHARDMARK_MIRROR" not in os.environ, reason="SHARDMARK_MIRROR names no mirror of public files")
+def test_every_public_instance_at_hand_has_a_record() -> None:
+    here = [record for record in best_known() if catalog.at_hand(record.entry)]
+    assert [record.entry.id for record in here if record.cost is None or record.bound is None] == []
+
+
+def test_ten_instances_of_the_contest_are_proven_optimal_and_no_published_cost_is_lower() -> None:
+    records = [record for record in chosen(best_known(), suite="contest") if record.cost]
+    assert sum(record.status == "optimal" for record in records) >= 10
+    above = {record.entry.id for record in records if record.over_published and record.over_published > 0}
+    assert above <= {"contest-R"}  # its search of ten times the contest's limit is not in yet
 
 
 def test_the_folder_has_the_solutions_of_the_records_and_nothing_else() -> None:
