@@ -397,9 +397,9 @@ def test_programs_are_in_the_scored_table_of_a_campaign(contest_solver, capsys, 
     which = ["--instance", "triangle", "--instance", "diamond", "--instance", "chain", "--solver-path", programs]
     who = ["--solver", "team-7", "--solver", "gone", "--solver", "random-1", "--command", "sh -c 'echo [1,1,1]'"]
     limits = ["--timeout", "10", "--results", results, "--quiet"]
-    done = shardmark(capsys, "run", *which, *who, *limits)
+    done = shardmark(capsys, "run", *which, *who, *limits, status=3)
     assert (done["runs"], done["started"]) == (8, 8)
-    assert shardmark(capsys, "run", *which, *who, *limits)["started"] == 0
+    assert shardmark(capsys, "run", *which, *who, *limits, status=3)["started"] == 0
     rows = {(row["instance"], row["solver"]): row for row in shardmark(capsys, "results", "--results", results)}
     assert rows["triangle", "team-7"]["cost"] == 6
     assert rows["triangle", "team-7"]["status"] == "ok"
@@ -408,7 +408,7 @@ def test_programs_are_in_the_scored_table_of_a_campaign(contest_solver, capsys, 
     assert rows["triangle", "gone"]["status"] == "import"
     assert "there is no program" in rows["triangle", "gone"]["reason"]
     (tmp_path / "team7").write_text("#!/bin/sh\necho '[1,1,1]'\n")
-    assert shardmark(capsys, "run", *which, *who, *limits)["started"] == 2  # a changed program is a new version
+    assert shardmark(capsys, "run", *which, *who, *limits, status=3)["started"] == 2  # a changed program is a new version
 
 
 @pytest.mark.parametrize(
