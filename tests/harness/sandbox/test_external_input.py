@@ -408,7 +408,7 @@ def test_programs_are_in_the_scored_table_of_a_campaign(contest_solver, capsys, 
     assert rows["triangle", "gone"]["status"] == "import"
     assert "there is no program" in rows["triangle", "gone"]["reason"]
     (tmp_path / "team7").write_text("#!/bin/sh\necho '[1,1,1]'\n")
-    assert shardmark(capsys, "run", *which, *who, *limits, status=3)["started"] == 2  # a changed program is a new version
+    assert shardmark(capsys, "run", *which, *who, *limits, status=3)["started"] == 2  # a changed program is new
 
 
 @pytest.mark.parametrize(
