@@ -19,7 +19,7 @@ from pathlib import Path
 
 from harness.results.ranking import Tables
 from instances import InputError
-from leaderboard import records_page
+from leaderboard import downloads, records_page
 from leaderboard.drawings.pictures import Pictures
 from leaderboard.explore import comparison, data_files, indexes
 from leaderboard.pages import failures, instance, overview, scores, solver, track
@@ -51,6 +51,7 @@ WRITERS: tuple[Callable[[Site], Iterator[Page]], ...] = (
     indexes.pages,
     records_page.pages,
     comparison.pages,
+    downloads.pages,
 )
 
 File = tuple[str, str | bytes]  # path from the root of the site, and content
@@ -155,6 +156,7 @@ def _files(site: Site, folder: Path) -> Iterator[File]:
     """Every file of the site: pages, static files, and the pages that builds keep, with the new menu."""
     yield from static()
     yield from records_page.solution_files(site)
+    yield from downloads.files(site)
     header = ""
     for path, page in chain.from_iterable(pages(site) for pages in WRITERS):
         if path == f"{REPRODUCE}/{INDEX}" and (found := HEADER.search(page)):

@@ -9,7 +9,20 @@ from typing import Any
 from markupsafe import Markup
 
 from leaderboard.pages.tracks import Row
-from leaderboard.text import exact, meaning, page_of, percent, points, printable, seconds, shorten, slug, sort_key, tone
+from leaderboard.text import (
+    exact,
+    log_file,
+    meaning,
+    page_of,
+    percent,
+    points,
+    printable,
+    seconds,
+    shorten,
+    slug,
+    sort_key,
+    tone,
+)
 
 MOST_SHOWN = 80  # characters of a name in a table
 NOTHING_SAID = {"end": None, "cost": None, "lower_bound": None, "solutions": None}
@@ -48,7 +61,7 @@ def result_of_solver(root: str, track: str, cell: Row, colour: str) -> Markup:
     return Markup(
         f'<tr id="solver-{slug(cell["solver"])}" data-solver="{_shown(cell["solver"])}">'
         f'<th scope="row"><span class="chip {colour}" aria-hidden="true"></span>{name}</th>'
-        f"{_seeds(cell, 'run')}{_statuses(cell)}{_cost_facts(cell)}{_effort(cell)}</tr>\n"
+        f"{_seeds(root, cell, 'run')}{_statuses(cell)}{_cost_facts(cell)}{_effort(cell)}</tr>\n"
     )
 
 
@@ -60,7 +73,8 @@ def bound_of_method(root: str, track: str, cell: Row) -> Markup:
         worth = _number(cell["bound_score"], points(cell["bound_score"])) + _answer(cell["bound_proves"])
     return Markup(
         f'<tr id="bound-{slug(cell["solver"])}" data-solver="{_shown(cell["solver"])}"><th scope="row">{name}</th>'
-        f"{_seeds(cell, 'bound-run')}{_statuses(cell)}{_cost(cell['lower_bound'], cell['lower_bound_float'])}{worth}"
+        f"{_seeds(root, cell, 'bound-run')}{_statuses(cell)}"
+        f"{_cost(cell['lower_bound'], cell['lower_bound_float'])}{worth}"
         f"{_time(cell['time_to_bound_s'])}{_time(cell['wall_s'])}</tr>\n"
     )
 
@@ -147,12 +161,13 @@ def _statuses(cell: Row) -> str:
     return f"<td>{' '.join(map(badge, cell['statuses']))}</td>"
 
 
-def _seeds(cell: Row, kind: str) -> str:
-    """A cell with the seeds of the runs of a method on an instance: the anchor of each run, and its result."""
+def _seeds(root: str, cell: Row, kind: str) -> str:
+    """A cell with the seeds of the runs of a method on an instance: each links its log."""
     anchor = f"{kind}-{slug(cell['solver'])}"
     runs = " ".join(
-        f'<span id="{anchor}-{run["seed"]}" title="{_shown(_result(run))}">{run["seed"]}</span>'
+        f'<{tag} id="{anchor}-{run["seed"]}" title="{_shown(_result(run))}">{run["seed"]}</{tag.split()[0]}>'
         for run in cell["seeds"]
+        for tag in [f'a href="{root}{log_file(run["log"])}"' if run["log"] else "span"]
     )
     more = cell["runs"] - len(cell["seeds"])
     return f'<td class="n" data-sort="{cell["runs"]}">{runs}{f" and {more} more" if more else ""}</td>'

@@ -87,6 +87,11 @@ def page_of(kind: str, track: str, name: str = "") -> str:
     return f"{kind}/{slug(track)}/{slug(name)}.html" if name else f"{kind}/{slug(track)}.html"
 
 
+def log_file(digest: str) -> str:
+    """Path of a log from the root of the site."""
+    return f"data/logs/{digest[:2]}/{digest}.txt"
+
+
 def exact(value: str | None) -> str:
     """A cost or bound from its decimal text: every digit of an integer, six of a float."""
     if value is None:

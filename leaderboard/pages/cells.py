@@ -25,7 +25,8 @@ def cells_of(tables: Tables, runs: pl.DataFrame) -> pl.DataFrame:
 
     ``runs`` is sorted by `best_first`, and so are the cells. ``cost gap time_to_best_s`` are those of the best run,
     ``lower_bound bound_trusted time_to_bound_s`` those of the greatest trusted bound, or of any if none is trusted.
-    ``statuses`` has each status once; ``seeds`` has ``seed status cost lower_bound`` of the first `MOST_SEEDS` seeds.
+    ``statuses`` has each status once; ``seeds`` has ``seed status cost lower_bound log`` of the
+    first `MOST_SEEDS` seeds.
     """
     by_bound = [pl.col("bound_trusted").fill_null(False), pl.col("lower_bound_float")]
     greatest = pl.col("lower_bound", "lower_bound_float", "bound_trusted", "time_to_bound_s")
@@ -33,9 +34,9 @@ def cells_of(tables: Tables, runs: pl.DataFrame) -> pl.DataFrame:
         pl.col("cost", "cost_float", "gap", "time_to_best_s").first(),
         greatest.sort_by(by_bound, descending=True, nulls_last=True).first(),
         pl.col("wall_s").mean(),
-        pl.col("timeout_s", "peak_mib").max(),
+        pl.col("timeout_s", "memory_mib", "cores", "peak_mib").max(),
         statuses=pl.col("status").unique(maintain_order=True),
-        seeds=pl.struct("seed", "status", "cost", "lower_bound").sort_by("seed").head(MOST_SEEDS),
+        seeds=pl.struct("seed", "status", "cost", "lower_bound", "log").sort_by("seed").head(MOST_SEEDS),
     )
     means = tables.results.drop("time_to_best_s", "time_to_bound_s")
     return facts.join(means, on=CELL, how="left", maintain_order="left")

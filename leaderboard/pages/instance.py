@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from shlex import quote
 
 import polars as pl
 
 from harness.records.best import BestKnown
+from instances import catalog
 from leaderboard.drawings import pictures as drawn_as
 from leaderboard.pages.cells import TOLD
 from leaderboard.pages.convergence import convergence
@@ -43,6 +45,7 @@ def _division(site: Site, track: Track, division: Division) -> Iterator[Page]:
 
 def _instance(site: Site, division: Division, instance: Row, runs: pl.DataFrame, cells: Sequence[Row]) -> Row:
     published = json.loads(instance["published"])
+    named = (division.track, instance["instance"])
     drawn = site.pictures.get(instance["checksum"])
     pictures, undrawn = ((), drawn) if isinstance(drawn, str) else (drawn or (), None)
     return {
@@ -55,6 +58,10 @@ def _instance(site: Site, division: Division, instance: Row, runs: pl.DataFrame,
         "published": {k: v for k, v in published.items() if v not in (None, "")},
         "solvers": [cell for cell in cells if cell["kind"] == "solver"],
         "bounds": sorted((cell for cell in cells if cell["lower_bound"] is not None), key=_greatest_bound_first),
+        "best_solution": site.solutions.get(instance["checksum"]),
+        "file": site.instance_files.get(instance["checksum"], (None,))[0],
+        "entry": next((e for e in catalog.entries() if (e.track, e.id) == named), None),
+        "commands": [_command(instance["instance"], cell) for cell in cells],
         "record": _record(site, division.track, instance["checksum"]),
         "unfinished": runs.filter(pl.col("status") != "ok").select(TOLD).to_dicts(),
         "runs": runs.height,
@@ -69,3 +76,10 @@ def _greatest_bound_first(run: Row) -> tuple[bool, Fraction]:
 def _record(site: Site, track: str, checksum: str) -> BestKnown | None:
     """Return the record of an instance; one file can be an instance of two tracks."""
     return next((r for r in site.records if (r.entry.track, r.checksum) == (track, checksum)), None)
+
+
+def _command(instance: str, cell: Row) -> str:
+    """The command that repeats the run of a method's first seed on an instance."""
+    what = f"solve {quote(instance)} --solver" if cell["kind"] == "solver" else f"bound {quote(instance)} --method"
+    limits = f"--timeout {cell['timeout_s']:g} --memory {cell['memory_mib']:g} --cores {cell['cores']}"
+    return f"shardmark {what} {quote(cell['solver'])} {limits} --seed {cell['seeds'][0]['seed']}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,9 @@ import polars as pl
 
 from harness.records.best import best_known
 from harness.results.ranking import Tables
+from harness.results.schema import VERSION
 from leaderboard import text
+from leaderboard.attachments import instance_files_of, logs_of, solutions_of
 from leaderboard.drawings.pictures import Pictures
 from leaderboard.explore.newest import newest_solver
 from leaderboard.pages.cells import best_first, cells_of, drawn
@@ -41,7 +44,11 @@ class Site:
         self.reproductions = reproductions or {}
         self.records = best_known()
         self.templates = environment()
-        self.runs = best_first(tables.runs)
+        self.table_files: list[tuple[str, bytes]] = []
+        self.logs = logs_of(tables)
+        self.best_runs, self.solutions = solutions_of(tables)
+        self.instance_files = instance_files_of(tables)
+        self.runs = best_first(tables.runs.with_columns(log=pl.col("id").replace_strict(self.logs, default="")))
         self.cells = cells_of(tables, self.runs)
         self.drawn = drawn(self.runs)
         own = pl.col("run").is_in(self.drawn["id"].implode())
@@ -54,7 +61,7 @@ class Site:
             newest={track.name: newest_solver(tables, track.name) for track in self.tracks},
             regressions=regressions,
             docs=docs,
-            made_from=_made_from(tables.runs),
+            made_from=_made_from(tables),
             solver_count=sum(len(track.solvers) for track in self.tracks),
         )
 
@@ -64,7 +71,14 @@ class Site:
         return path, self.templates.get_template(template).render(root=root, path=path, **content)
 
 
-def _made_from(runs: pl.DataFrame) -> str:
-    """The sentence on the results that a page shows; after a killed build, pages may differ in this."""
-    last = max(runs["started"], default="")
-    return f"Made from {text.count(len(runs), 'run')}{f', the last of {last[:10]} {last[11:16]} UTC' if last else ''}."
+def _made_from(tables: Tables) -> str:
+    """The sentences on the results that a page shows; after a killed build, pages may differ in this."""
+    last = max(tables.runs["started"], default="")
+    made = f"Made from {text.count(len(tables.runs), 'run')}"
+    made += f", the last of {last[:10]} {last[11:16]} UTC" if last else ""
+    facts = [json.loads(facts) for facts in tables.hosts.filter(pl.col("runs") > 0)["facts"]]
+    machines = list(dict.fromkeys(text.shorten(str(fact.get("cpu", "unknown processor")), 60) for fact in facts))
+    versions = tables.campaigns.filter(pl.col("runs") > 0)["version"].unique().sort()
+    by = [f"on {', '.join(machines[:3])}{' and others' if len(machines) > 3 else ''}"] if machines else []
+    by += [f"by shardmark {', '.join(versions)}"] if len(versions) else []
+    return f"{', '.join([made, *by])}; schema {VERSION}."

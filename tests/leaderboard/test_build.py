@@ -92,7 +92,7 @@ def test_pages_say_what_they_said(pages: dict[str, ET.Element]) -> None:
 
 def test_there_is_a_page_for_everything(pages: dict[str, ET.Element], scored: Tables) -> None:
     methods = scored.runs.select("track", "solver").n_unique()
-    assert len(pages) == 8 + len(scored.tracks) + methods + scored.instances.height
+    assert len(pages) == 9 + len(scored.tracks) + methods + scored.instances.height
     assert all(len(list(page.iter("h1"))) == 1 for page in pages.values())
 
 
@@ -170,7 +170,10 @@ def test_every_page_allows_nothing_but_its_own_files(pages: dict[str, ET.Element
 def test_every_page_says_which_results_it_shows(pages: dict[str, ET.Element]) -> None:
     for path, page in pages.items():
         [footer] = page.iter("footer")
-        assert words(footer).startswith("Made from 291 runs, the last of 2025-11-21 06:00 UTC. Costs are"), path
+        assert words(footer).startswith(
+            "Made from 291 runs, the last of 2025-11-21 06:00 UTC, on Example Processor 3000 <b>, "
+            "by shardmark 0.1.0; schema 2. All data. Costs are"
+        ), path
 
 
 @pytest.mark.parametrize("mark", ["\u202e", "\u2067", "\u200f", "\u200b", "\x85"])
@@ -212,7 +215,7 @@ def test_every_failure_is_shown_with_reason_and_log(pages: dict[str, ET.Element]
         [row] = [row for row in rows if row[:4] == [run["track"], run["instance"], run["solver"], str(run["seed"])]]
         assert row[4] == run["status"]
         assert row[-1].startswith(run["reason"])
-        assert row[-1].endswith("the end")
+        assert row[-1].endswith("the end The whole log") or row[-1].endswith("the endThe whole log")
         assert "the beginning" not in row[-1]
 
 

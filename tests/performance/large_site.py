@@ -1,9 +1,16 @@
-"""A generated results database of any size: solvers x instances x seeds of one track, the same for the same size."""
+"""The site of a generated results database: solvers x instances x seeds of one track.
+
+``python -m tests.performance.large_site [FOLDER]`` generates 200 x 500 x 3 runs in a new folder and prints seconds,
+peak memory, and the number and sizes of the files of their site.
+"""
 
 from __future__ import annotations
 
 import json
 import random
+import resource
+import sys
+import time
 import zlib
 from contextlib import closing
 from itertools import product
@@ -11,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.results.database import Store
+from harness.results.ranking import tables
+from leaderboard.build import build
 from tests.leaderboard.conftest import ENFORCED, HOST
 
 TRACK = "pipeline"
@@ -126,3 +135,23 @@ def _run(solver: int, instance: int, seed: int) -> tuple[Row, list[tuple[Any, ..
 
 def _claim(found: list[tuple[Any, ...]], proved: list[tuple[Any, ...]]) -> Row:
     return {"end": "done", "cost": None, "lower_bound": None, "solutions": len(found), "bounds": len(proved)}
+
+
+def main(folder: Path) -> None:
+    """Print what the site of 300,000 runs takes."""
+    generate(folder / "results", 200, 500, 3)
+    began = time.perf_counter(), time.process_time()
+    with closing(Store.open(folder / "results")) as store:
+        site = build(tables(store), folder / "site").parent
+    wall, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
+    sizes = {path: path.stat().st_size for path in site.rglob("*") if path.is_file()}
+    pages = [size for path, size in sizes.items() if path.suffix == ".html"]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"{wall:.0f} s, {cpu:.0f} s of CPU time, {peak:.0f} MiB; {len(sizes)} files, {sum(sizes.values()) / 1e6:.0f} MB"
+    )
+    print(f"largest page {max(pages) / 2**20:.2f} MiB")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "large_site"))

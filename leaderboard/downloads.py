@@ -1,0 +1,129 @@
+"""The data of the site: every table as CSV, Parquet and JSON, best solutions, instance files and logs.
+
+Text of more than `LARGE` bytes is compressed with gzip, without a time, so that the same tables give the same bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Iterator
+
+import polars as pl
+
+from harness.results.export import run_table
+from leaderboard.attachments import FOLDER
+from leaderboard.pages.site import Page, Site
+from leaderboard.text import log_file, printable
+
+PAGE = f"{FOLDER}/index.html"
+LARGE = 1 << 20  # bytes of text that are not compressed
+AT_ONCE = 20_000  # rows that are written at once
+#: Tables, and what a row of each is.
+TABLES = {
+    "runs": "a current run, with its scores",
+    "results": "a method on an instance, the mean over seeds",
+    "solvers": "a solver's place in a ranking",
+    "bounds": "a bound method's place in a ranking",
+    "instances": "an instance, with its best known cost and bound",
+    "incumbents": "a reported solution: run, time, cost",
+    "reported": "a reported lower bound: run, time, value",
+    "profiles": "a step of a performance profile",
+    "anytime": "a step of a score over time",
+    "declined": "a method that declined a whole division",
+    "published": "a published result, shown beside ours",
+    "contradictions": "a lower bound above a known cost",
+    "campaigns": "a call of `shardmark run`",
+    "hosts": "a machine of a campaign",
+    "notes": "a caveat for comparisons",
+}
+
+
+def pages(site: Site) -> Iterator[Page]:
+    """Yield the page that lists the tables."""
+    rows = [(name, about, getattr(site.tables, name).height) for name, about in TABLES.items()]
+    large = {path.rpartition("/")[2] for path in _large(site)}
+    yield site.page(PAGE, "data.html", rows=rows, large=large)
+
+
+def _large(site: Site) -> list[str]:
+    return [path for path, _ in table_files(site) if path.endswith(".gz")]
+
+
+def table_files(site: Site) -> list[tuple[str, bytes]]:
+    """Return the files of all tables; they are made once."""
+    if not site.table_files:
+        for name in TABLES:
+            frame = flat(run_table(site.tables) if name == "runs" else getattr(site.tables, name))
+            parquet = io.BytesIO()
+            frame.write_parquet(parquet, compression="zstd")
+            site.table_files.append((f"{FOLDER}/{name}.parquet", parquet.getvalue()))
+            site.table_files += [
+                _text(f"{FOLDER}/{name}.csv", _csv(frame)),
+                _text(f"{FOLDER}/{name}.json", _json(frame)),
+            ]
+    return site.table_files
+
+
+def files(site: Site) -> Iterator[tuple[str, bytes]]:
+    """Yield path and content of every file of data."""
+    yield from table_files(site)
+    yield from _solutions(site)
+    yield from _instances(site)
+    written = set()
+    for run, log in site.tables.store.logs():
+        path = site.logs.get(run)
+        if path and path not in written:
+            written.add(path)
+            yield log_file(path), printable(log).encode()
+
+
+def flat(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a table whose lists are JSON text, as CSV has none."""
+    lists = [name for name, kind in frame.schema.items() if kind == pl.List]
+    texts = {name: [json.dumps(value, ensure_ascii=False) for value in frame[name].to_list()] for name in lists}
+    return frame.with_columns(pl.Series(name, values, pl.String) for name, values in texts.items())
+
+
+def _csv(frame: pl.DataFrame) -> Iterator[bytes]:
+    yield (",".join(frame.columns) + "\n").encode()
+    for part in frame.iter_slices(AT_ONCE):
+        yield part.write_csv(include_header=False).encode()
+
+
+def _json(frame: pl.DataFrame) -> Iterator[bytes]:
+    """A list of objects, one per row."""
+    yield b"["
+    for number, part in enumerate(frame.iter_slices(AT_ONCE)):
+        rows = part.write_json()[1:-1]
+        yield f"{',' if number and rows else ''}{rows}".encode()
+    yield b"]\n"
+
+
+def _text(path: str, parts: Iterator[bytes]) -> tuple[str, bytes]:
+    plain, packed = io.BytesIO(), io.BytesIO()
+    for part in parts:
+        plain.write(part)
+        if plain.tell() > LARGE:
+            break
+    else:
+        return path, plain.getvalue()
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=4, fileobj=packed, mtime=0) as file:
+        file.write(plain.getvalue())
+        for part in parts:
+            file.write(part)
+    return f"{path}.gz", packed.getvalue()
+
+
+def _solutions(site: Site) -> Iterator[tuple[str, bytes]]:
+    """Yield the best solution of every instance that has a stored one."""
+    for checksum, path in site.solutions.items():
+        solution = site.tables.store.solution(site.best_runs[checksum])
+        yield path, (json.dumps(solution) + "\n").encode()
+
+
+def _instances(site: Site) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of instances that come with the project."""
+    for path, source in site.instance_files.values():
+        yield path, source.read_bytes()
