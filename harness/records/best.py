@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 
-from harness.records.history import FOLDER, Improvement, locked, read
+from harness.records.history import FOLDER, Improvement, locked, number, read
 from harness.results import claims
 from instances import catalog
 from instances.catalog import Entry
@@ -39,13 +39,15 @@ class BestKnown:
         """Identity of the instance, content and options, that the record is about; empty without a record."""
         return self.history[0].checksum if self.history else ""
 
-    @property
-    def contradictory(self) -> bool:
-        """True if the bound lies above the cost."""
-        cost, bound = self.cost, self.bound
-        if cost is None or bound is None:
-            return False
-        return claims.contradicts(bound.number, cost.number, isinstance(cost.number, int))
+    def refuted(self, bound: int | float, ours: int | float | None) -> str:
+        """Return the cost that lies below a bound, in words: ``ours`` or the best published one; empty if neither does."""
+        text = self.entry.published.get("best_cost")
+        published = None if text is None else number(text)
+        integral = isinstance(published if ours is None else ours, int)
+        for whose, cost in (("verified", ours), ("published", published)):
+            if cost is not None and claims.contradicts(bound, cost, integral):
+                return f"the {whose} cost {cost!r}"
+        return ""
 
     @property
     def status(self) -> str:

@@ -21,9 +21,8 @@ def as_csv(records: Sequence[BestKnown]) -> str:
     """Return a row per instance; numbers are exact decimal text, and a missing value is an empty field."""
     rows = [_flat(record) for record in records]
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(_flat(records[0])) if records else [], lineterminator="\n")
-    if records:
-        writer.writeheader()
+    writer = csv.DictWriter(text, rows[0] if rows else (), lineterminator="\n")
+    writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
 

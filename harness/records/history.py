@@ -19,10 +19,11 @@ A line is an object with these keys, all required:
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import date
@@ -124,7 +125,7 @@ def read(folder: Path) -> dict[str, list[Improvement]]:
     if not path.exists() and folder.is_dir():
         return found
     ids = {entry.id for entry in catalog.entries()}
-    for count, line in enumerate(decode(read_bytes(path, LARGEST), path).splitlines(), start=1):
+    for count, line in enumerate(io.StringIO(decode(read_bytes(path, LARGEST), path)), start=1):
         improvement = _parse(line, path, f"line {count}", ids)
         earlier = found[improvement.instance]
         if earlier and earlier[0].checksum != improvement.checksum:
@@ -153,12 +154,15 @@ def _parse(line: str, path: Path, place: str, known: Collection[str]) -> Improve
 
 
 def append(folder: Path, improvements: Sequence[Improvement]) -> None:
-    """Append improvements to the history, all or none; the caller has `locked` the folder."""
+    """Append improvements to the history, all or none; the caller has `locked` the folder.
+
+    InputError for an improvement that `read` would refuse, as no later line could be read either.
+    """
     path = folder / FILE_NAME
     before = read_bytes(path, LARGEST) if path.exists() else b""
-    write_bytes(path, before + b"".join(_lines(improvements)))
-
-
-def _lines(improvements: Iterable[Improvement]) -> Iterator[bytes]:
+    lines = [before if before.endswith(b"\n") or not before else before + b"\n"]
     for improvement in improvements:
-        yield json.dumps(asdict(improvement), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        line = json.dumps(asdict(improvement), ensure_ascii=False)
+        _parse(line, path, f"new line on {improvement.instance}", (improvement.instance,))
+        lines.append(f"{line}\n".encode())
+    write_bytes(path, b"".join(lines))

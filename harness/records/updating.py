@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from harness.records import history, solutions
 from harness.records.best import BestKnown, unlocked
 from harness.records.history import Improvement, number
 from harness.results.claims import TOLERANCE, contradicts, optimal
-from harness.results.database import Store
+from harness.results.database import Store, storable
 from harness.results.records import decimal
 from harness.verify import verify
 from instances import catalog
@@ -43,8 +44,8 @@ class Change:
 def update(store: Store, folder: Path, by: str) -> list[Change]:
     """Take all better costs and bounds of a results folder into the records, in one step; return what was found.
 
-    A cost is taken if the referee verifies its solution now, a bound if it is not above the best cost. Bounds of a
-    record that is proven optimal stay as they are.
+    A cost is taken if the referee verifies its solution now, a bound if it is above no verified or published cost.
+    Bounds of a record that is proven optimal stay as they are.
     """
     runs, machines = _runs(store), _machines(store)
     changes: list[Change] = []
@@ -52,7 +53,7 @@ def update(store: Store, folder: Path, by: str) -> list[Change]:
     with history.locked(folder, write=True):
         require_writable(folder / history.FILE_NAME)
         for record in unlocked(folder):
-            search = _Search(record, runs.get(record.entry.id, ()), store, machines, by)
+            search = _Search(record, runs.get(record.entry.id, ()), store, machines, storable(by))
             changes += search.changes()
             taken += search.taken
         for improvement, solution in taken:
@@ -66,9 +67,9 @@ def update(store: Store, folder: Path, by: str) -> list[Change]:
 
 def _runs(store: Store) -> Mapping[str, Sequence[Run]]:
     """Return the runs with a cost or a bound, by instance."""
-    names, rows = store.rows("runs")
+    names, batches = store.batches("runs", without=("log",))
     found: dict[str, list[Run]] = defaultdict(list)
-    for row in rows:
+    for row in chain.from_iterable(batches):
         run = dict(zip(names, row, strict=True))
         if run["cost"] is not None or run["lower_bound"] is not None:
             found[run["instance"]].append(run)
@@ -119,12 +120,12 @@ class _Search:
         if self.record.checksum not in ("", problem.checksum):
             yield self._change(*first, f"the record has expired: remove its lines from {history.FILE_NAME} first")
             return
-        same = [run for run in costs + bounds if run["checksum"] == problem.checksum]
-        if not same:
+        costs, bounds = ([run for run in runs if run["checksum"] == problem.checksum] for runs in (costs, bounds))
+        if not costs and not bounds:
             yield self._change(*first, "the run is of another file than the catalog's")
             return
-        yield from self._costs([run for run in costs if run in same], problem)
-        yield from self._bounds([run for run in bounds if run in same])
+        yield from self._costs(costs, problem)
+        yield from self._bounds(bounds)
         problem.forget()
 
     def _costs(self, runs: Sequence[Run], problem: Problem) -> Iterator[Change]:
@@ -139,6 +140,7 @@ class _Search:
                 bound = self.record.bound
                 words = f"{bound.value} of {bound.method}" if bound else ""
                 yield self._change("cost", run, f"it refutes the recorded bound {words}: remove that line first")
+                self.cost = verdict.cost  # no bound above it is taken
                 return
             else:
                 text = decimal(verdict.cost) or ""
@@ -155,9 +157,8 @@ class _Search:
         if optimal(self.cost, None if self.record.bound is None else self.record.bound.number):
             return
         for run in sorted(runs, key=lambda run: (-Fraction(run["lower_bound"]), run["started"], run["id"])):
-            value = number(run["lower_bound"])
-            if self.cost is not None and contradicts(value, self.cost, isinstance(self.cost, int)):
-                yield self._change("bound", run, f"it is above the verified cost {self.cost!r}")
+            if lower := self.record.refuted(number(run["lower_bound"]), self.cost):
+                yield self._change("bound", run, f"it is above {lower}")
             elif run["status"] == "contradiction":
                 yield self._change("bound", run, "its run contradicts itself")
             else:

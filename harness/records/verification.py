@@ -37,9 +37,9 @@ def verify_records(
 def _verify(folder: Path, record: BestKnown) -> Finding:
     name = record.entry.id
     try:
-        if record.contradictory and record.cost and record.bound:
-            bound = f"{record.bound.value} of {record.bound.method}"
-            return Finding(name, WRONG, f"its bound {bound} is above its cost {record.cost.value}")
+        cost = None if record.cost is None else record.cost.number
+        if record.bound and (lower := record.refuted(record.bound.number, cost)):
+            return Finding(name, WRONG, f"its bound {record.bound.value} of {record.bound.method} is above {lower}")
         path = catalog.at_hand(record.entry)
         if path is None:
             return Finding(name, ABSENT)

@@ -110,7 +110,12 @@ def test_a_folder_without_a_history_has_no_records_yet(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "solution", "sentence"),
     [
-        ([{**LINE, "value": "1"}, {**BOUND, "value": "2"}], None, "its bound 2 of =a,bound is above its cost 1"),
+        (
+            [{**LINE, "value": "1"}, {**BOUND, "value": "2"}],
+            None,
+            "its bound 2 of =a,bound is above the verified cost 1",
+        ),
+        ([{**BOUND, "value": "138"}], None, "its bound 138 of =a,bound is above the published cost 137"),
         ([LINE], None, "expired: it is about the checksum"),
     ],
 )

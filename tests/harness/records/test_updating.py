@@ -85,11 +85,35 @@ def test_a_bound_above_the_best_cost_and_one_of_a_refuted_run_are_refused(result
 
 
 def test_a_cost_below_the_recorded_bound_is_left_to_a_human(results, folder):
-    update(results({**WORSE, "lower_bound": 140}), folder)
+    update(results(WORSE), folder)
+    path = folder / history.FILE_NAME
+    path.write_text(path.read_text().replace('"value": "120"', '"value": "140"'))
     (change,) = update(results(OPTIMUM), folder)
     assert "refutes the recorded bound 140 of a-method" in change.reason
     assert record(folder).cost is not None
     assert record(folder).status == "open"
+    _, change = update(results(OPTIMUM, {"id": "x", "instance": "diamond", "lower_bound": 141}), folder)
+    assert change.reason == "it is above the verified cost 137"
+
+
+def test_a_bound_above_the_best_published_cost_is_refused(results, folder):
+    (change,) = update(results({"instance": "diamond", "lower_bound": 138}), folder)
+    assert change.reason == "it is above the published cost 137"
+
+
+def test_an_author_with_any_characters_and_a_last_line_without_an_end_lose_no_line(results, folder):
+    with closing(Store.open(results(WORSE))) as store:
+        updating.update(store, folder, "Ada\u2028\x85\udcff")
+    path = folder / history.FILE_NAME
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
+    update(results(OPTIMUM), folder)
+    assert [line.by for line in record(folder).history] == ["Ada\u2028\x85?"] * 2 + ["Ada"] * 2
+
+
+def test_nothing_is_appended_that_could_not_be_read(results, folder):
+    with pytest.raises(InputError, match="new line on diamond date: expected a day"):
+        update(results({**WORSE, "started": "yesterday"}), folder)
+    assert history.read(folder) == {}
 
 
 def test_a_record_of_another_file_has_expired(results, folder):
