@@ -40,7 +40,7 @@ class BestKnown:
         return self.history[0].checksum if self.history else ""
 
     def refuted(self, bound: int | float, ours: int | float | None) -> str:
-        """Return the cost that lies below a bound, in words: ``ours`` or the best published one; empty if neither does."""
+        """Return in words the cost below a bound, ``ours`` or the best published one; empty if there is none."""
         text = self.entry.published.get("best_cost")
         published = None if text is None else number(text)
         integral = isinstance(published if ours is None else ours, int)
