@@ -7,15 +7,12 @@ A line is a report if it is a JSON object that begins with the key "solution" or
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-from harness.sandbox.protocol import ProtocolError, decode, lists_in
+from harness.sandbox.protocol import PRINTED, ProtocolError, decode, lists_in
 
 LINE_BYTES = 4 << 20  # largest report or answer in bytes: parsing a longer line would keep the monitor from its clock
 LINE_LISTS = 1 << 17  # largest number of lists and objects in an answer, for the same reason
-#: Beginning of a report. The monitor parses no report: a program may print any number, and most are never read.
-REPORT = re.compile(rb'\s*\{\s*(?:"cost"\s*:[^]["{},]*,\s*)?"(?:solution|bound)"\s*:')
 
 
 class OutputParser:
@@ -64,7 +61,7 @@ class OutputParser:
         line = bytes(self._line)
         self._line.clear()
         self._too_long = False
-        if REPORT.match(line):
+        if PRINTED.match(line):  # not parsed here: a program may print any number, and most are never read
             self.report(self._arrival, line.strip())
             return
         message = b'["solution",' + line.strip() + b"]"

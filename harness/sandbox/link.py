@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from harness.sandbox.contract import Cancelled
+from harness.sandbox.protocol import kind_of
 
 LENGTH = struct.Struct(">I")
 
@@ -71,8 +72,7 @@ class Relay:
 
     def offer(self, arrival: float, payload: bytes) -> None:
         """Take a message of the run; those that are neither a solution nor a bound are no news."""
-        kind = payload[: payload.find(b",")]
-        if kind in (b'["solution"', b'["bound"'):
+        if kind := kind_of(payload):
             self.news[kind] = arrival, payload
 
     @property

@@ -14,16 +14,17 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from types import TracebackType
 from typing import Protocol
 
 from harness.sandbox.contract import Cancelled, Limits, Outcome, Usage
 from harness.sandbox.external_output import OutputParser
 from harness.sandbox.link import Relay
-from harness.sandbox.protocol import FrameDecoder
+from harness.sandbox.protocol import FrameDecoder, kind_of
 
 LOG_BYTES = 16 * 1024  # bytes of the log that are kept, those at its end
-KEPT_MESSAGES = 500  # messages kept from the beginning of a run, and as many from its end
+KEPT_MESSAGES = 500  # messages kept from the beginning of a run, and as many solutions, bounds and others from its end
 POLL_S = 0.02  # seconds between two checks for the end of a run that has no ``exit_fd``
 PIPE_S = 0.005  # longest time in seconds that one pipe is read without checking the clock
 PIPE_BYTES = 1 << 20  # size in bytes of the message pipe: a run need not wait for the monitor until it is full
@@ -97,7 +98,7 @@ class Monitor:
         self.frames = FrameDecoder()
         self.log = bytearray()
         self.printed = OutputParser(limits.timeout_s, self._keep_message, self._take_log)
-        self.latest: deque[tuple[float, bytes]] = deque(maxlen=KEPT_MESSAGES)
+        self.latest: dict[bytes, deque[tuple[float, bytes]]] = {}  # by kind: no flood of bounds displaces a solution
         self.left_out = self.received = 0
         self.output_limit = limits.output_mib * 2**20
         self.last_usage = start, 0.0  # time and memory of the last measurement
@@ -272,8 +273,9 @@ class Monitor:
         if len(self.outcome.messages) < KEPT_MESSAGES:
             self.outcome.messages.append((arrival, payload))
         else:
-            self.left_out += len(self.latest) == KEPT_MESSAGES
-            self.latest.append((arrival, payload))
+            latest = self.latest.setdefault(kind_of(payload), deque(maxlen=KEPT_MESSAGES))
+            self.left_out += len(latest) == KEPT_MESSAGES
+            latest.append((arrival, payload))
 
     def _take_log(self, data: bytes, _: float = 0.0) -> None:
         self.log += data
@@ -283,12 +285,10 @@ class Monitor:
     def _complete(self) -> Outcome:
         outcome = self.outcome
         answer = self.printed.close()
-        outcome.messages += self.latest
-        if answer:
-            outcome.messages.append(answer)
-            outcome.messages.sort(key=lambda message: message[0])  # it may have been printed before the last report
+        outcome.messages += chain(*self.latest.values(), [answer] if answer else [])
+        outcome.messages.sort(key=lambda message: message[0])  # the answer may have come before the last report
         if self.left_out:
-            kept = f"the referee kept the first and the last {KEPT_MESSAGES} messages"
+            kept = f"the referee kept the first {KEPT_MESSAGES} messages and the last {KEPT_MESSAGES} of each kind"
             self.log += f"\n({kept}, it dropped {self.left_out} between)\n".encode()
         outcome.fault = self.frames.fault or self.printed.fault
         outcome.log = self.log[-LOG_BYTES:].decode(errors="replace")

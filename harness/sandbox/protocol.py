@@ -14,6 +14,7 @@ An external program prints solutions and bounds as objects, see `harness.sandbox
 from __future__ import annotations
 
 import json
+import re
 import struct
 import sys
 import zlib
@@ -26,6 +27,9 @@ MAGIC = b"SM"
 HEADER = struct.Struct(">2sII")
 MAX_PAYLOAD = 1 << 30  # largest payload in bytes
 KINDS = ("solution", "bound", "done", "declined", "error")
+#: Beginning of a solution or bound as a worker sends it, and as an external program prints it.
+SENT = re.compile(rb'\["(solution|bound)",')
+PRINTED = re.compile(rb'\s*\{\s*(?:"cost"\s*:[^]["{},]*,\s*)?"(solution|bound)"\s*:')
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,12 @@ def _printed(report: dict[str, Any]) -> list[Any]:
     if {"solution"} <= report.keys() <= {"solution", "cost"}:
         return ["solution", report["solution"], report.get("cost")]
     raise ProtocolError('a message was not an object with "solution" and maybe "cost", or with "bound" alone')
+
+
+def kind_of(payload: bytes) -> bytes:
+    """Return b"solution" or b"bound" if a message begins as one does, b"" otherwise; nothing is parsed."""
+    found = SENT.match(payload) or PRINTED.match(payload)
+    return found[1] if found else b""
 
 
 def lists_in(payload: bytes) -> int:

@@ -46,6 +46,20 @@ def test_newer_news_replace_those_that_were_not_asked_for(ends) -> None:
     assert receive(client) == ({"news": [3.0, 2.0]}, [SECOND, BOUND])
 
 
+def test_what_a_program_prints_is_news_too(ends) -> None:
+    relay, client = ends
+    for arrival, line in (
+        (1.0, b'{"solution": [0,0]}'),
+        (2.0, b'{"cost": 3, "solution": [0,1]}'),
+        (3.0, b'{"bound":3}'),
+    ):
+        relay.offer(arrival, line)
+    send(client, {"news": True})
+    relay.request()
+    relay.flush()
+    assert receive(client) == ({"news": [2.0, 3.0]}, [b'{"cost": 3, "solution": [0,1]}', b'{"bound":3}'])
+
+
 def test_a_client_that_does_not_read_is_not_waited_for(ends) -> None:
     relay, client = ends
     long = FIRST.replace(b"0,0", b"0," * (4 << 20) + b"0")

@@ -192,7 +192,17 @@ def test_the_first_and_the_last_messages_are_kept(watch, pipes):
     os.write(pipes.channel, b"".join(encode("bound", i) for i in range(3 * kept)))
     outcome = watch(SimulatedRun())
     assert [json.loads(payload)[1] for _, payload in outcome.messages] == [*range(kept), *range(2 * kept, 3 * kept)]
-    assert outcome.log == f"\n(the referee kept the first and the last {kept} messages, it dropped {kept} between)\n"
+    assert outcome.log.endswith(
+        f" the first {kept} messages and the last {kept} of each kind, it dropped {kept} between)\n"
+    )
+
+
+def test_a_flood_of_bounds_displaces_no_solution_and_no_word(watch, pipes):
+    kept = KEPT_MESSAGES
+    words = [encode("solution", [0])] * kept + [encode("solution", [1]), encode("declined", "")]
+    os.write(pipes.channel, b"".join(words + [encode("bound", i) for i in range(kept + 7)]))
+    rest = [json.loads(payload) for _, payload in watch(SimulatedRun()).messages[kept:]]
+    assert rest == [["solution", [1]], ["declined", ""], *(["bound", i] for i in range(7, kept + 7))]
 
 
 def test_messages_are_stamped_when_they_arrive_and_half_a_message_is_a_fault(watch, pipes):
