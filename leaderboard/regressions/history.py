@@ -64,12 +64,14 @@ class Series:
 
 
 def commits(repository: Path) -> dict[str, Commit]:
-    """The commits of the current branch by hash, oldest first."""
+    """Return the commits of the current branch by hash, oldest first."""
     command = ["git", "-C", str(repository), "log", "--reverse", "--topo-order", "--format=%H%x00%ct%x00%s", "HEAD"]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    done = subprocess.run(command, capture_output=True)
     if done.returncode:
-        raise InputError(repository, "", f"expected a git repository ({done.stderr.strip()})")
-    rows = (line.split("\0", 2) for line in done.stdout.splitlines())
+        said = done.stderr.decode(errors="replace").strip()
+        raise InputError(repository, "", f"expected a git repository ({said})")
+    lines = done.stdout.decode(errors="replace").removesuffix("\n").split("\n")  # a subject may hold other line ends
+    rows = (line.split("\0", 2) for line in lines)
     return {
         name: Commit(name, place, datetime.fromtimestamp(int(date), UTC), subject)
         for place, (name, date, subject) in enumerate(rows)
@@ -107,7 +109,7 @@ def series(results: Path, known: Mapping[str, Commit]) -> list[Series]:
 
 def _json(path: Path) -> Any:
     try:
-        return parse_json(path.read_text(encoding="utf-8"), path)
+        return parse_json(path.read_text(encoding="utf-8"), path, constant=float)  # NaN: asv skipped the case
     except (OSError, UnicodeError) as error:
         raise InputError(path, "", f"expected a file that can be read ({error})") from None
 
@@ -115,7 +117,7 @@ def _json(path: Path) -> Any:
 def _figures(
     measured: Mapping[str, Any], benchmarks: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[str, str, float, float]]:
-    """Name, case, value and relative spread of all that was measured at a commit."""
+    """Yield name, case, value and relative spread of all that was measured at a commit."""
     for name, columns in measured["results"].items():
         row = dict(zip(measured["result_columns"], columns, strict=False))
         if name not in benchmarks or row["version"] != benchmarks[name]["version"] or row["result"] is None:
@@ -129,6 +131,6 @@ def _figures(
 
 
 def _names(benchmark: str) -> tuple[str, str]:
-    """Group and name of a benchmark such as ``benchmarks.Slicing.time_kahn``."""
+    """Return group and name of a benchmark such as ``benchmarks.Slicing.time_kahn``."""
     *_, group, name = f".{benchmark}".split(".")
     return group, name.split("_", 1)[-1].replace("_", " ")

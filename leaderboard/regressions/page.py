@@ -43,7 +43,7 @@ def _files(history: Sequence[Series], folder: Path) -> Iterator[File]:
 
 
 def render(history: Sequence[Series], **around: Any) -> str:
-    """The page; ``around`` has what the page's header needs."""
+    """Return the page; ``around`` has what the page's header needs."""
     commits = {point.commit.place: point.commit for one in history for point in one.points}
     commits = dict(sorted(commits.items()))
     worse = sorted(filter(None, map(regression, history)), key=lambda step: -step.ratio)
@@ -62,19 +62,19 @@ def render(history: Sequence[Series], **around: Any) -> str:
             latest=[(one, label(one), shown(one, one.points[-1].value)) for one in history],
             commits=list(commits.values()),
             machines=sorted({one.machine for one in history}),
-            least=f"{100 * PENALTY * FLOOR:g} %",
+            least=f"{100 * math.expm1(PENALTY * FLOOR):.1f} %",
             **around,
         )
     )
 
 
 def label(series: Series) -> str:
-    """A benchmark and its case."""
+    """Return the name of a benchmark and its case."""
     return f"{series.name} ({series.case})" if series.case else series.name
 
 
 def sentence(step: Step) -> str:
-    """A regression in words, after the benchmark's name."""
+    """Return a regression in words, after the benchmark's name."""
     old, new = levels(step)
     passed = step.after.commit.place - step.before.commit.place
     where = f"since {step.after.commit.short}, {step.after.commit.date:%Y-%m-%d}"
@@ -86,7 +86,7 @@ def sentence(step: Step) -> str:
 
 
 def change(step: Step) -> str:
-    """The size of a step in words."""
+    """Return the size of a step in words."""
     if not step.series.timed:
         return f"{text.percent(abs(step.ratio - 1))} {'costlier' if step.worse else 'cheaper'}"
     if step.worse:
@@ -95,12 +95,12 @@ def change(step: Step) -> str:
 
 
 def levels(step: Step) -> tuple[str, str]:
-    """The levels before and after a step, with their unit."""
+    """Return the levels before and after a step, with their unit."""
     return shown(step.series, step.old), shown(step.series, step.new)
 
 
 def shown(series: Series, value: float) -> str:
-    """A value of a series with its unit."""
+    """Return a value of a series with its unit."""
     if not series.timed:
         return f"{value:.4f}"
     size, unit = next(((size, unit) for size, unit in UNITS if value >= size), UNITS[-1])
@@ -108,7 +108,7 @@ def shown(series: Series, value: float) -> str:
 
 
 def chart(found: Sequence[Series], commits: Sequence[Commit]) -> Markup:
-    """All cases of a benchmark over the commits, each as a multiple of its least value."""
+    """Draw all cases of a benchmark over the commits, each as a multiple of its least value."""
     order = {commit.place: number for number, commit in enumerate(commits)}
     lines = []
     for number, one in enumerate(found):
@@ -132,7 +132,7 @@ def _size(series: Series, value: float) -> float:
 
 
 def table(history: Sequence[Series]) -> str:
-    """All measurements as CSV."""
+    """Return all measurements as CSV."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(["benchmark", "case", "machine", "unit", "commit", "date", "value", "relative_spread"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import subprocess
 import sys
@@ -53,6 +54,14 @@ def test_noise_is_no_change(noise):
     assert [steps(of(noisy([1e-3] * 40, noise, seed))) for seed in range(5)] == [[]] * 5
 
 
+def test_a_small_change_that_lasts_an_hour_is_no_change():
+    assert steps(of([1.0] * 10 + [1.04] * 10)) == []
+
+
+def test_times_below_the_clock_are_no_error():
+    assert [step.worse for step in steps(of([1.0] * 3 + [0.0] * 3 + [1.0] * 3))] == [False, True]
+
+
 def test_one_commit_that_is_off_is_no_change():
     assert steps(of([1.0] * 10 + [1.15] + [1.0] * 10)) == []
 
@@ -85,7 +94,7 @@ def test_commits_without_a_measurement_share_the_blame():
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("repository")
-    for command in (["init", "-q"], *(["commit", "-q", "--allow-empty", "-m", f"<b>{i}</b>"] for i in range(4))):
+    for command in (["init", "-q"], *(["commit", "-q", "--allow-empty", "-m", f"<b>{i}</b>\x85"] for i in range(4))):
         subprocess.run([*GIT, *command], cwd=folder, check=True)
     return folder
 
@@ -98,7 +107,7 @@ def write_results(folder: Path, hashes: Sequence[str], **changes: Any) -> Path:
     (folder / "benchmarks.json").write_text(json.dumps(about))
     (folder / "box" / "machine.json").write_text("{}")
     for number, one in enumerate(hashes):
-        values = [2e-4 if number == len(hashes) - 1 else 1e-4, None if number == 1 else 3e-4]
+        values = [2e-4 if number == len(hashes) - 1 else 1e-4, math.nan if number == 1 else 3e-4]
         row = [values, [["'a'", "'b'"]], "1", 0, 0.1, None, None, [0.9e-4, 2.9e-4]]
         gone = [[1.0], [], "0", 0, 0.1, None, None, None]
         text = {"commit_hash": one, "python": "3.11", "result_columns": COLUMNS} | {
@@ -131,7 +140,7 @@ def test_results_of_asv_become_a_page(repository, tmp_path, scored):
 
 
 def test_a_history_without_measurements_has_a_page(tmp_path):
-    assert "Nothing: every time" in write([], tmp_path / "site").read_text(encoding="utf-8")
+    assert "Nothing: no time" in write([], tmp_path / "site").read_text(encoding="utf-8")
     assert table([]).count("\n") == 1
     assert render([], leaderboard=False) == render([], leaderboard=False)
 
