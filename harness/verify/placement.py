@@ -75,11 +75,13 @@ def parts(instance: Instance, solution: Any) -> Parts | None:
 
 
 def _transfers(instance: Instance, groups: Groups) -> list[Transfer]:
-    """Return the tensors between groups: one counts once for each group that reads it."""
+    """Return the tensors between groups: one counts once for each group that reads it, with the time of its arrival."""
     receiver, received, _ = _tensors(instance, groups.of)
+    sender = groups.of[received]
+    time = np.where(_between_clusters(groups, receiver, sender), instance.slowdown, 1.0) * instance.transfer[received]
     found: dict[tuple[int, int], list[float]] = {}
-    for target, node in zip(receiver.tolist(), received.tolist(), strict=True):
-        found.setdefault((int(groups.of[node]), target), []).append(float(instance.transfer[node]))
+    for source, target, taken in zip(sender.tolist(), receiver.tolist(), time.tolist(), strict=True):
+        found.setdefault((source, target), []).append(taken)
     return [Transfer(*ends, len(times), math.fsum(times)) for ends, times in sorted(found.items())]
 
 
@@ -330,8 +332,7 @@ def _of_one_device(instance: Instance, groups: Groups, nodes: NDArray[np.bool_])
     time = np.where(groups.accelerator[groups.of], instance.accelerator_time, instance.cpu_time)
     computing = groups.sums(groups.of[nodes], time[nodes])
     receiver, received, sent = _tensors(instance, groups.of, nodes)
-    near, far = groups.cluster[receiver], groups.cluster[groups.of[received]]
-    abroad = (near != far) & (near >= 0) & (far >= 0)
+    abroad = _between_clusters(groups, receiver, groups.of[received])
     arriving = np.where(abroad, instance.slowdown, 1.0) * instance.transfer[received]
     leaving = np.where(np.isin(sent, received[abroad]), instance.slowdown, 1.0) * instance.transfer[sent]
     incoming = _on_accelerators(groups, groups.sums(receiver, arriving))
@@ -350,6 +351,12 @@ def _tensors(instance: Instance, of: Ints, nodes: NDArray[np.bool_] | None = Non
         crossing &= nodes[tail]
     pairs = np.unique(of[head[crossing]] * instance.nodes + tail[crossing])
     return pairs // max(instance.nodes, 1), pairs % max(instance.nodes, 1), np.unique(tail[crossing]).astype(np.int64)
+
+
+def _between_clusters(groups: Groups, one: Ints, other: Ints) -> NDArray[np.bool_]:
+    """Return True for each pair of groups on accelerators of different clusters."""
+    near, far = groups.cluster[one], groups.cluster[other]
+    return (near != far) & (near >= 0) & (far >= 0)
 
 
 def _on_accelerators(groups: Groups, sums: Iterable[float]) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -23,6 +24,8 @@ from leaderboard.drawings.pictures import Pictures
 from leaderboard.report import MAX_NODES
 from leaderboard.text import exact
 
+#: The option that names an instance, with its value in one word.
+JOINED = re.compile("(?:--instance=|-i)(.+)")
 #: Reasons for not drawing a solution.
 MISSING = "The best solution found here is not drawn: the instance's file is missing or has changed."
 NONE = "The best solution found here is not drawn: no run found one."
@@ -59,8 +62,8 @@ def _named(scored: Tables) -> list[Path]:
     named = []
     for command in scored.campaigns["command"]:
         for before, word in pairwise(["", *json.loads(command)]):
-            option, _, value = word.partition("=")
-            named += [word] if before == "--instance" else [value] if option == "--instance" else []
+            joined = JOINED.fullmatch(word)
+            named += [word] if before in ("-i", "--instance") else [joined[1]] if joined else []
     return [Path(name) for name in dict.fromkeys(named) if os.path.isfile(name)]
 
 

@@ -36,6 +36,10 @@ def propose(path: Path, infos: Sequence[SolverInfo], findings: Sequence[Finding]
     branch = f"solver/{first.name}"
     if _git(root, "branch", "--list", branch):
         raise InputError(branch, "", "expected no branch of that name, delete it or rename the solver")
+    if _git(root, "ls-tree", "HEAD", "--", home) and path.resolve() != root / home:
+        raise InputError(
+            path, "--branch", f"expected a file name that is free, the project has {home}: rename the file"
+        )
     files = {
         home: path.read_bytes(),
         f"submissions/{first.name}.json": encode(_document(root, infos, findings, stands)),

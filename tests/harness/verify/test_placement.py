@@ -10,7 +10,7 @@ import pytest
 from oracle_placement import Oracle, draw_solution, judge
 from placements import draw_instance, placements
 
-from harness.verify import verify
+from harness.verify import parts, verify
 from instances import catalog, load
 from instances.placement import Instance, parse, to_document
 
@@ -205,6 +205,7 @@ def test_transfers_between_clusters_take_longer():
         assert verify(instance, place).cost == cost
     apart = make([0, 10, 0], [(0, 1), (0, 2)], **options)
     assert verify(apart, [0, 1, 2]).cost == 10 + 1  # a reader nearby pays little though the sender pays more
+    assert [(transfer.target, transfer.time) for transfer in parts(apart, [0, 1, 2]).transfers] == [(1, 1), (2, 5)]
 
 
 def test_the_schedule_of_a_sample():

@@ -163,7 +163,10 @@ def test_what_cannot_be_drawn_is_left_out(shelf: Shelf, solution: Any, known: di
     assert len(shelf.words()) == 1
 
 
-def test_a_file_that_a_command_names_is_drawn_while_it_holds_what_it_did(shelf: Shelf, tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["--instance=", "--instance ", "-i ", "-i"])
+def test_a_file_that_a_command_names_is_drawn_while_it_holds_what_it_did(
+    shelf: Shelf, tmp_path: Path, option: str
+) -> None:
     mine = tmp_path / "mine.json"
     mine.write_bytes(FORK.path.read_bytes())
     problem = Problem(mine.name, mine, None, {"links": "queue"})
@@ -172,7 +175,7 @@ def test_a_file_that_a_command_names_is_drawn_while_it_holds_what_it_did(shelf: 
     assert cost is not None
     shelf.run("search", cost, solution, problem)
     assert shelf.words() == [MISSING]
-    command = ["shardmark", "run", f"--instance={mine}", "--links", "queue"]
+    command = ["shardmark", "run", *f"{option}{mine}".split(), "--links", "queue"]
     shelf.campaign = shelf.store.add_campaign("2025-01-02T00:00:00+00:00", command, "0.1.0", {})
     assert list(shelf.drawn()) == [problem.checksum]
     mine.write_text(mine.read_text(encoding="utf-8").replace("[", "[ ", 1), encoding="utf-8")

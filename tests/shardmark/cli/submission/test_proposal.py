@@ -77,7 +77,7 @@ def test_what_has_no_place_in_the_project_is_refused(checkout, solver, tmp_path)
     bound = SolverInfo("other", "pipeline", "bound", str(path), "version")
     assert "one track and kind" in refusal(propose, path, [info, bound], FINDINGS, [STAND, STAND])
     git(checkout, "update-ref", "-d", "HEAD")
-    assert "expected `git read-tree` to work" in refusal(propose, path, [info], FINDINGS, [STAND])
+    assert "expected `git ls-tree` to work" in refusal(propose, path, [info], FINDINGS, [STAND])
     (checkout / ".git").rename(tmp_path / "gone")
     assert "expected a git checkout of the project" in refusal(propose, path, [info], FINDINGS, [STAND])
 
@@ -87,3 +87,16 @@ def test_a_bound_goes_to_the_bounds_of_its_track(checkout, solver):
     bound = SolverInfo("mine", "pipeline", "bound", str(path), "version")
     assert propose(path, [bound], FINDINGS, [STAND]) == "solver/mine"
     assert git(checkout, "show", "solver/mine:solvers/pipeline/bounds/mine.py") == "# a solver"
+
+
+def test_a_file_of_the_project_is_replaced_by_itself_only(checkout, solver):
+    path, info = solver
+    own = checkout / "solvers" / "pipeline" / path.name
+    own.parent.mkdir(parents=True)
+    own.write_text("# what others rely on")
+    git(checkout, "add", str(own))
+    git(checkout, "commit", "-q", "-m", "Add a solver")
+    assert "the project has solvers/pipeline/mine.py" in refusal(propose, path, [info], FINDINGS, [STAND])
+    own.write_text("# better")
+    assert propose(own, [info], FINDINGS, [STAND]) == "solver/mine"
+    assert git(checkout, "show", "solver/mine:solvers/pipeline/mine.py") == "# better"
