@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from harness.campaign.problems import Problem
+from harness.results.records import number
 from harness.verify import longest_solution, verify_reported
 from instances import InputError, catalog, save, track_module, tracks
 from instances.files.jsonfile import plain_json, read_json
@@ -80,8 +81,7 @@ def greatest_bound(problem: Problem, run: RunResult | None = None) -> tuple[Cost
     if run is not None and run.lower_bound is not None and run.status != "contradiction":
         bounds.append((run.lower_bound, run.method))
     if not problem.options and "lower_bound" in problem.published:
-        text = problem.published["lower_bound"]
-        bounds.append((int(text) if text.isdigit() else float(text), "published"))
+        bounds.append((number(problem.published["lower_bound"]), "published"))
     return max(bounds, key=lambda known: known[0])
 
 

@@ -9,8 +9,9 @@ from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 
-from harness.records.history import FOLDER, Improvement, locked, number, read
+from harness.records.history import FOLDER, Improvement, locked, read
 from harness.results import claims
+from harness.results.records import number
 from instances import catalog
 from instances.catalog import Entry
 

@@ -29,6 +29,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import date
 from pathlib import Path
 
+from harness.results.records import number
 from harness.results.rows import DECIMAL, INTEGER, NUMBER, TEXT, Kind, one_of, shown
 from instances import InputError, catalog
 from instances.files.jsonfile import decode, parse_json, read_bytes, require_keys, write_bytes
@@ -63,11 +64,6 @@ class Improvement:
     def number(self) -> int | float:
         """The value: an int if it is written as one, else a float."""
         return number(self.value)
-
-
-def number(text: str) -> int | float:
-    """Return the number of a decimal text: an int if it is written as one, else a float."""
-    return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
 def _is_day(value: object) -> bool:

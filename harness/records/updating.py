@@ -14,10 +14,10 @@ from typing import Any
 from harness.campaign.problems import Problem
 from harness.records import history, solutions
 from harness.records.best import BestKnown, unlocked
-from harness.records.history import Improvement, number
+from harness.records.history import Improvement
 from harness.results.claims import TOLERANCE, contradicts, optimal
 from harness.results.database import Store, storable
-from harness.results.records import decimal
+from harness.results.records import decimal, number
 from harness.verify import verify
 from instances import catalog
 from instances.files.jsonfile import require_writable

@@ -68,6 +68,11 @@ def decimal(value: int | float | None) -> str | None:
     return None if value is None else repr(value)
 
 
+def number(text: str) -> int | float:
+    """Return the number of a decimal text: an int if it is written as one, else a float."""
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
 def as_float(value: int | float | None) -> float | None:
     """Return the cost as float64, for arithmetic that need not be exact."""
     return None if value is None else float(value)

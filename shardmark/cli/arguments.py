@@ -3,8 +3,8 @@
 Exit status 0 for success, 1 for "no" (infeasible, nothing found), 2 for bad input or usage, 3 for an answer from a run
 that crashed, failed or made a refuted claim, 128 + N if signal N ended it: 130 for Ctrl-C, 143 for SIGTERM.
 
-Under ``--json`` the standard output holds one JSON value, whatever happens: the answer, or an object ``error`` with the
-exit ``status`` and the sentence that standard error has as well.
+Under ``--json`` the standard output holds one JSON value, unless a file was written there: the answer, or an object
+``error`` with the exit ``status`` and the sentence that standard error has as well.
 """
 
 from __future__ import annotations

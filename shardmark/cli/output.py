@@ -78,20 +78,20 @@ def tell(words: str) -> None:
 
 
 def emit(answer: Any, as_json: bool, *, beside: bool = False) -> None:
-    """Print an answer: one JSON value for machines, aligned columns for people.
+    """Print an answer, unless it is None: one JSON value for machines, aligned columns for people.
 
     JSON has no floats beyond float64: they become null there, and `BEYOND` in columns; its integers are exact, however
     long. With ``beside`` the answer goes to standard error, as the standard output has a file's content.
     """
     bright = in_colour(sys.stderr if beside else sys.stdout)
+    if answer is None:
+        return
     if as_json:
         text = json.dumps(_finite(answer), allow_nan=False)
     elif isinstance(answer, list):
         text = table(answer, bright=bright)
-    elif answer is not None:
-        text = pairs(answer, bright)
     else:
-        return
+        text = pairs(answer, bright)
     if beside:
         print(text, file=sys.stderr)
     else:

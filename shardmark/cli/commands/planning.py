@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from instances.files.jsonfile import read_bytes, write_json
 from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import Answer, Command
-from shardmark.cli.output import say
+from shardmark.cli.output import say, tell
 from shardmark.cli.terminal import pairs, printable, table
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
     found = _planned(options, options.devices)
     if options.output:
         _write(found, options)
-        _tell(f"wrote {options.output / 'plan.json'}")
+        tell(f"wrote {options.output / 'plan.json'}")
     sweep = [_swept(count, options, found) for count in options.sweep or ()]
     if options.json:
         return 0, _as_json(found, sweep)
@@ -147,7 +146,7 @@ def _planned(options: argparse.Namespace, devices: str | None) -> Plan:
         timeout=options.timeout,
         cores=options.cores,
         seed=options.seed,
-        tell=_tell,
+        tell=tell,
     )
 
 
@@ -157,7 +156,7 @@ def _swept(count: int, options: argparse.Namespace, known: Plan) -> dict[str, An
     try:
         found = known if count == int(options.devices) else _planned(options, str(count))
     except InputError as error:  # such as more devices than operators
-        _tell(f"{count} devices: {error}")
+        tell(f"{count} devices: {error}")
         return {**dict.fromkeys(keys), "devices": count}
     return dict(zip(keys, (count, found.cost, found.bound, found.gap, found.speedup), strict=True))
 
@@ -200,7 +199,7 @@ def _rehearse(options: argparse.Namespace) -> Answer:
     if len(options.folders) > 1 or options.output:
         return _rehearse_several(options)
     (folder,) = options.folders
-    found = verify(folder, tell=_tell)
+    found = verify(folder, tell=tell)
     if options.json:
         return int(not found.equal), found.rows()
     rows = [
@@ -234,10 +233,10 @@ def _rehearse_several(options: argparse.Namespace) -> Answer:
     names = [Path(plan["model"]["file"]).stem for plan in plans.values()]
     if len(set(names)) < len(names):
         names = [str(folder) for folder in plans]
-    runs = {name: verify(folder, tell=_tell) for name, folder in zip(names, plans, strict=True)}
+    runs = {name: verify(folder, tell=tell) for name, folder in zip(names, plans, strict=True)}
     if options.output:
         page = write(rehearsal_report(runs, (plan["costs"] for plan in plans.values())), options.output)
-        _tell(f"page: {page}")
+        tell(f"page: {page}")
     rows, same = rehearsed(runs), all(run.equal for run in runs.values())
     if options.json:
         return int(not same), rows
@@ -282,10 +281,6 @@ def _compared(sweep: list[dict[str, Any]], what: str) -> str:
         for row in sweep
     ]
     return table(rows, {f"{what} µs": 1, "speed-up": 2})
-
-
-def _tell(words: str) -> None:
-    print(printable(words), file=sys.stderr)
 
 
 COMMANDS = (Command("plan", run_plan, plan_arguments, "model.onnx --devices 4 --output plan/ --export stages"),)

@@ -15,7 +15,7 @@ from harness.campaign.jobs import Job, perform
 from harness.campaign.problems import Problem
 from harness.results.claims import contradicts
 from harness.results.judgement import FAULTS
-from harness.results.records import Record
+from harness.results.records import Record, number
 from harness.sandbox.backends.choice import Backend, choose
 from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, Limits
 from harness.sandbox.supervisor import Supervisor
@@ -207,7 +207,7 @@ def _worth(row: Record, problem: Problem) -> tuple[str, str]:
     published = problem.published.get("best_cost")
     if published is None:
         return YES, _words(row)
-    optimum = int(published) if published.isdigit() else float(published)
+    optimum = number(published)
     if row.lower_bound is not None and contradicts(row.lower_bound, optimum, isinstance(row.cost, int)):
         return NO, f"claims the lower bound {row.lower_bound}, the optimum is {published}"
     return YES, f"{_words(row)}, the optimum is {terminal.text(optimum)}"

@@ -108,4 +108,4 @@ def test_a_table_that_is_written_is_not_shown(results, tmp_path):
     told = shardmark("results", "-r", results, "--csv", path, "-s", "lagrange")
     assert (told.stdout, told.stderr) == ("", f"wrote 1 row to {path}\n")
     assert pl.read_csv(path)["solver"].to_list() == ["lagrange"]
-    assert shardmark("results", "-r", results, "--csv", STDOUT, "-s", "lagrange").stdout == path.read_text()
+    assert shardmark("results", "-r", results, "--csv", STDOUT, "-s", "lagrange", "--json").stdout == path.read_text()
