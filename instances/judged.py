@@ -11,12 +11,12 @@ from instances.errors import InputError
 class Judged:
     """An instance that tells the cost of a solution and the rules that it breaks, as the referee does after a run.
 
-    Solutions are those that ``run.report`` takes. Each call computes everything from the definitions: it
+    Solutions have the forms that ``run.report`` takes. Each call computes everything from the definitions: it
     checks results, and is too slow for the inner loop of a search. `shardmark.load` and the referee hand out instances
     that can be asked; one read by `instances.load` alone cannot.
     """
 
-    #: Returns the verdict on a solution; set by who hands instances out, as nothing here imports the referee.
+    #: Returns the verdict on a solution; set by whoever hands instances out, as nothing here imports the referee.
     verdict: ClassVar[Callable[[Any, Any], Any] | None] = None
 
     def cost(self, solution: Any) -> int | float:

@@ -47,7 +47,7 @@ def terms(*names: str) -> list[tuple[str, str]]:
 
 
 def modes(division: str) -> str:
-    """What the parts of a ranking's name mean, in one sentence; empty for a ranking without modes."""
+    """The meanings of the parts of a ranking's name, in one sentence; empty for a ranking without modes."""
     meanings = [MODES[part] for part in division.split(", ") if part in MODES]
     return "; ".join(meanings)
 

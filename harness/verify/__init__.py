@@ -40,8 +40,10 @@ class Parts:
     """A split of the nodes: the part of each node, 0, 1, ...; the name of each part, and whether it is on CPUs.
 
     ``loads``       the load of each part, in time per sample, if parts have one
-    ``times``       what the load of each part consists of: sequences of times by kind (`KINDS`); those of a sequence
-                    follow one another, the sequences run at the same time, and the longest is the load
+    ``times``       what the load of each part consists of: sequences of times by kind; those of a sequence follow one
+                    another, the sequences run at the same time, and the longest is the load. Kinds: "in" and "out"
+                    for receiving and sending tensors, "work" for running nodes, "overflow" for streaming what
+                    exceeds the memory, "sync" for synchronising the parameters of replicas
     ``transfers``   the tensors that go from one part to another
     ``filled``      the share of its memory that each part uses; None without a limit
     ``passes``      names of the passes that ``times`` are of, one after another, if the largest loads of several are
@@ -56,11 +58,6 @@ class Parts:
     transfers: Sequence[Transfer] = ()
     filled: Sequence[float | None] = ()
     passes: Sequence[str] = ()
-
-
-#: Kinds of time in a load: running nodes, receiving and sending tensors, streaming what exceeds the memory, and
-#: synchronising the parameters of replicas.
-KINDS = ("in", "work", "out", "overflow", "sync")
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,8 @@ def curves(
     """
     (width, height), (x_axis, y_axis) = size, axes
     wide = width > NARROW
-    named = [line for line in lines if wide and line.label and line.shape != "dots"]
-    left, right, top, bottom = 58, 128 if named else 10, 30, 46
+    labelled = [line for line in lines if wide and line.label and line.shape != "dots"]
+    left, right, top, bottom = 58, 128 if labelled else 10, 30, 46
     inner, tall = width - left - right, height - top - bottom
 
     def at(a: float, b: float) -> tuple[float, float]:
@@ -76,7 +76,7 @@ def curves(
     parts += [_rule(rule, x, at) for rule in rules]
     parts += [_spread(line, at) for line in reversed(lines) if line.spread]
     parts += [_curve(line, at) for line in reversed(lines)]
-    parts += _labels(named, at, left + inner, top, top + tall)
+    parts += _labels(labelled, at, left + inner, top, top + tall)
     return svg(width, height, f"{y_axis}, over {x_axis}; {len(lines)} curves", parts)
 
 

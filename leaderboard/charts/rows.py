@@ -16,8 +16,8 @@ def ruled(scale: Scale, left: int, inner: int, top: int, foot: int, axis: str) -
     """The grid lines and labels of an axis that rows share; it is ``inner`` wide."""
     ticks = [(left + inner * scale(value), words) for value, words in scale.ticks]
     lines = [tag("line", class_="grid", x1=x, x2=x, y1=float(top), y2=float(foot)) for x, _ in ticks]
-    named = [text(words, x, foot + 16.0, class_="tick", text_anchor="middle") for x, words in without_overlaps(ticks)]
-    return [*lines, *named, text(axis, left + inner / 2, foot + 34.0, class_="axis", text_anchor="middle")]
+    labels = [text(words, x, foot + 16.0, class_="tick", text_anchor="middle") for x, words in without_overlaps(ticks)]
+    return [*lines, *labels, text(axis, left + inner / 2, foot + 34.0, class_="axis", text_anchor="middle")]
 
 
 def without_overlaps(ticks: Iterable[tuple[float, str]]) -> list[tuple[float, str]]:

@@ -141,7 +141,7 @@ class _Facts:
         return f"edge {'–'.join(map(str, ends[:3]))}", f"edge {i} between the nodes {', '.join(map(str, ends))}"
 
     def strategies(self) -> Shares:
-        """How many nodes have their cheapest strategy, their second cheapest, and so on; equal costs share a rank."""
+        """Numbers of nodes with their cheapest strategy, their second cheapest, and so on; equal costs share a rank."""
         instance = self.instance
         cheaper = instance.node_cost < np.repeat(self.of_node, instance.strategies)
         rank = np.add.reduceat(cheaper.astype(np.int64), instance.strategy_start[:-1])

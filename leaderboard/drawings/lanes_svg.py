@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
 from leaderboard import charts
 from leaderboard.charts import NARROW, WIDE, tag, text, tooltip
 from leaderboard.drawings.layers import Edges, layers, positions
+from leaderboard.drawings.split_svg import title
 from leaderboard.report import Split
 from leaderboard.text import count, printable, shorten
 
@@ -49,24 +50,21 @@ def _drawing(split: Split, layer: Sequence[int], lanes: Sequence[int], width: in
     step = inner / columns
     lane = {device: i for i, device in enumerate(lanes)}
     bins = [(lane.get(device, -1), at * columns // deepest) for at, device in zip(layer, split.device, strict=True)]
-    tallest = max(Counter(bins).values(), default=1)
+    heights = Counter(bins)
+    tallest = max(heights.values(), default=1)
 
     def middle(bin_: Bin) -> tuple[float, float]:
         return left + step * (bin_[1] + 0.5), row * (bin_[0] + 0.5) + 4
 
     parts = [_lines(split.edges, bins, middle)]
     for device, i in lane.items():
-        parts.append(_lane(split, device, i, _heights(bins, i), (left, row, step, tallest), width))
+        found = {column: number for (other, column), number in heights.items() if other == i}
+        parts.append(_lane(split, device, i, found, (left, row, step, tallest), width))
     foot = row * len(lanes) + 4
     words = "from inputs to outputs of the graph" if width > NARROW else "inputs to outputs"
     parts.append(text(words, left + inner / 2, foot + 16, class_="axis", text_anchor="middle"))
     label = f"{count(len(split.nodes), 'node')} on {count(len(lanes), 'device')}"
     return charts.svg(width, round(foot + 22), label, parts)
-
-
-def _heights(bins: Sequence[Bin], lane: int) -> dict[int, int]:
-    """The number of nodes of a lane by column."""
-    return dict(sorted(Counter(column for i, column in bins if i == lane).items()))
 
 
 def _lane(
@@ -75,10 +73,9 @@ def _lane(
     left, row, step, tallest = frame
     y = row * (i + 0.5) + 4
     of = split.devices[device]
-    nodes = sum(heights.values())
-    words = ", ".join(filter(None, (f"{of.name}: {count(nodes, 'node')}", of.load)))
+    words = title(of, sum(heights.values()))
     path = []
-    for column, number in heights.items():
+    for column, number in sorted(heights.items()):
         tall = max((row - 5) * (number / tallest) ** 0.5, 1.4)
         path.append(f"M{left + step * (column + 0.5):.1f} {y - tall / 2:.1f}v{tall:.1f}")
     name = printable(of.name)
@@ -91,9 +88,8 @@ def _lane(
     return tag("g", tooltip(words), hit, base, bars, label, class_=style)
 
 
-def _lines(edges: Edges, bins: Sequence[Bin], middle: object) -> Markup:
+def _lines(edges: Edges, bins: Sequence[Bin], middle: Callable[[Bin], tuple[float, float]]) -> Markup:
     """Lines between the bars of different lanes."""
-    assert callable(middle)
     ends = ((bins[u], bins[v]) for u, v in edges)
     pairs = Counter((a, b) for a, b in ends if a[0] != b[0] and min(a[0], b[0]) >= 0)
     path = []

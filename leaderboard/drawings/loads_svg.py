@@ -31,6 +31,8 @@ KINDS = {
 KEY = "A row is {what}, in the order of the data flow; arcs at the left are tensors, thicker ones take longer."
 ABOVE = 40.0  # of the rows: the labels of the rules
 
+Joined = Mapping[tuple[int, int], Sequence[Tensors]]  # by two rows, the upper first: the tensors between them
+
 
 def key(loads: Loads) -> str:
     """Explain the drawing in sentences."""
@@ -51,10 +53,11 @@ def key(loads: Loads) -> str:
 def draw(loads: Loads, wide: int = WIDE) -> Markup:
     """The loads for wide and for narrow screens, with a legend, and a sentence on rows that are left out."""
     shown = rows_to_draw(loads)
-    drawing = charts.responsive(lambda width: _drawing(loads, shown, width), wide)
+    joined = _joined(loads, shown)
+    drawing = charts.responsive(lambda width: _drawing(loads, shown, joined, width), wide)
     there = {kind for row in loads.rows for times in row.times for kind, time in times.items() if time > 0}
     legend = stacks.swatches((f"time {kind}", words) for kind, words in KINDS.items() if kind in there)
-    return drawing + legend + _left_out(len(loads.rows) - len(shown), len(_joined(loads, shown)) - MAX_ARCS)
+    return drawing + legend + _left_out(len(loads.rows) - len(shown), len(joined) - MAX_ARCS)
 
 
 def rows_to_draw(loads: Loads) -> list[int]:
@@ -70,7 +73,7 @@ def _left_out(rows: int, arcs: int) -> Markup:
     return tag("p", f"Not drawn: {', '.join(words)}.", class_="key") if words else Markup("")
 
 
-def _drawing(loads: Loads, shown: Sequence[int], width: int) -> Markup:
+def _drawing(loads: Loads, shown: Sequence[int], joined: Joined, width: int) -> Markup:
     roomy = width > NARROW
     row = 26 if len(shown) <= 24 else 19
     most = max((row.load for row in loads.rows), default=0.0)
@@ -86,9 +89,9 @@ def _drawing(loads: Loads, shown: Sequence[int], width: int) -> Markup:
     parts = charts.ruled(
         frame.x, round(left), round(frame.inner), round(top), foot, loads.axis if roomy else loads.axis.split(":")[0]
     )
-    parts += _arcs(_joined(loads, shown), shown, frame, gutter)
+    parts += _arcs(joined, shown, frame, gutter)
     for place, i in enumerate(shown):
-        parts.append(_row(loads, loads.rows[i], frame, place, names[place], gutter, width, columns))
+        parts.append(_row(loads, i, frame, place, names[place], gutter, width, columns))
     x = left + frame.inner + 70.0
     for size, words, _ in columns:
         x += size
@@ -112,7 +115,7 @@ def _columns(loads: Loads) -> list[tuple[float, str, list[str]]]:
 
 def _row(
     loads: Loads,
-    row: Load,
+    number: int,
     frame: Frame,
     place: int,
     name: str,
@@ -120,8 +123,8 @@ def _row(
     width: int,
     columns: Sequence[tuple[float, str, Sequence[str]]],
 ) -> Markup:
-    """A row: its dot among the arcs, name, bars, load and cells."""
-    y, number = frame.middle(place), next(i for i, other in enumerate(loads.rows) if other is row)
+    """The row of a part, by its number: its dot among the arcs, name, bars, load and cells."""
+    row, y = loads.rows[number], frame.middle(place)
     hit = tag("rect", class_="hit", x=gutter, y=y - frame.row / 2, width=width - gutter, height=frame.row)
     shapes = stacks.bars(frame, place, [_pieces(row, times) for times in row.times], frame.row - 7)
     dots = [tag("circle", class_="stage", cx=gutter, cy=y, r=4.0)] if loads.tensors else []
@@ -172,11 +175,12 @@ def marks(loads: Loads) -> list[tuple[float, str, str]]:
     return found
 
 
-def _joined(loads: Loads, shown: Sequence[int]) -> dict[tuple[int, int], list[Tensors]]:
+def _joined(loads: Loads, shown: Sequence[int]) -> Joined:
     """The tensors between each pair of rows that are drawn, either way, those that take longest first."""
     joined: dict[tuple[int, int], list[Tensors]] = {}
+    drawn = set(shown)
     for arc in loads.tensors:
-        if {arc.source, arc.target} <= set(shown):
+        if {arc.source, arc.target} <= drawn:
             joined.setdefault((min(arc.source, arc.target), max(arc.source, arc.target)), []).append(arc)
     return dict(sorted(joined.items(), key=lambda item: (-_amount(item[1]), item[0])))
 
@@ -185,9 +189,7 @@ def _amount(arcs: Sequence[Tensors]) -> float:
     return sum(arc.amount for arc in arcs)
 
 
-def _arcs(
-    joined: Mapping[tuple[int, int], Sequence[Tensors]], shown: Sequence[int], frame: Frame, gutter: float
-) -> list[Markup]:
+def _arcs(joined: Joined, shown: Sequence[int], frame: Frame, gutter: float) -> list[Markup]:
     """Arcs in the gutter between rows, as thick as their amounts say, the thickest on top; dashed if all lead back."""
     place = {row: i for i, row in enumerate(shown)}
     drawn = dict(islice(joined.items(), MAX_ARCS))

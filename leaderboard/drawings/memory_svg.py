@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from markupsafe import Markup
@@ -19,6 +19,8 @@ KEY = "Time runs from left to right; a column shows its moment of the greatest u
 #: Classes of the areas, by the kind of choice.
 STYLES = dict(zip(MEMORY_KINDS, ("held forced", "held cheapest", "held dearer"), strict=True))
 LEAST = "the least that any choice uses"
+
+At = Callable[[float], float]  # the height of an amount of memory
 
 
 def draw(memory: Memory, wide: int = WIDE) -> Markup:
@@ -93,8 +95,7 @@ def _contour(heights: Sequence[float], left: float, base: float, *, closed: bool
     return "".join(path)
 
 
-def _axes(x: charts.Scale, y: charts.Scale, at: object, left: float, inner: float, base: float) -> list[Markup]:
-    assert callable(at)
+def _axes(x: charts.Scale, y: charts.Scale, at: At, left: float, inner: float, base: float) -> list[Markup]:
     parts = []
     for value, words in y.ticks:
         parts.append(tag("line", class_="grid", x1=left, x2=left + inner, y1=at(value), y2=at(value)))
@@ -106,9 +107,8 @@ def _axes(x: charts.Scale, y: charts.Scale, at: object, left: float, inner: floa
     return [*parts, tag("line", class_="base", x1=left, x2=left + inner, y1=base, y2=base)]
 
 
-def _limit(memory: Memory, drawn: int | None, at: object, left: float, inner: float) -> list[Markup]:
+def _limit(memory: Memory, drawn: int | None, at: At, left: float, inner: float) -> list[Markup]:
     """The limit, if it is to be ``drawn``, and words on the peak."""
-    assert callable(at)
     y = at(float(peak(memory)[0] if drawn is None else drawn))
     line = [] if drawn is None else [tag("line", class_="limit", x1=left, x2=left + inner, y1=y, y2=y)]
     words = text(peak_words(memory), left + inner, y - 6, class_="tick", text_anchor="end")

@@ -47,13 +47,13 @@ def held(split: Split) -> list[Held]:
             edges[split.device[u]].append((u, v))
     number = accumulate((not device.cpu for device in split.devices), initial=0)
     return [
-        Held(device.name, _title(device, len(found)), _style(device, j), device.cpu, found, inside)
+        Held(device.name, title(device, len(found)), _style(device, j), device.cpu, found, inside)
         for device, found, inside, j in zip(split.devices, nodes, edges, number, strict=False)
         if found
     ]
 
 
-def _title(device: Device, nodes: int) -> str:
+def title(device: Device, nodes: int) -> str:
     """Describe the contents of a device."""
     return ", ".join(filter(None, (f"{device.name}: {count(nodes, 'node')}", device.load)))
 
@@ -125,9 +125,7 @@ def _drawing(split: Split, devices: Sequence[Held], places: Sequence[tuple[int, 
     groups = [_edges(between, at, "across"), *(_device(split.nodes, device, at, radius) for device in devices)]
     height = round((along if downwards else aside) + 2 * MARGIN)
     label = f"{count(len(split.nodes), 'node')} on {count(len(devices), 'device')}"
-    return tag(
-        "svg", *groups, viewBox=f"0 0 {width} {height}", width=width, height=height, role="img", aria_label=label
-    )
+    return charts.svg(width, height, label, groups)
 
 
 def _edges(edges: Edges, at: Sequence[tuple[float, float]], style: str) -> Markup:

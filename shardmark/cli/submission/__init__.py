@@ -1,1 +1,1 @@
-"""What `shardmark submit` does with a solver: its checks, where it would stand, and the branch that proposes it."""
+"""The work of `shardmark submit`: the checks of a solver, its standing, and the branch that proposes it."""

@@ -17,7 +17,7 @@ from harness.results.claims import contradicts
 from harness.results.judgement import FAULTS
 from harness.results.records import Record, number
 from harness.sandbox.backends.choice import Backend, choose
-from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, Limits
+from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, Limits, margin_s
 from harness.sandbox.supervisor import Supervisor
 from instances import InputError, catalog
 from shardmark.cli import terminal
@@ -246,8 +246,7 @@ def _words(row: Record, shown: Callable[[object], str] = terminal.text) -> str:
 
 def _out_of_time(row: Record) -> bool:
     """Return True if its own deadline may have cut a run short."""
-    limits = Limits(row.timeout_s, row.memory_mib)
-    return row.wall_s > 0.9 * (row.timeout_s - limits.margin_s())
+    return row.wall_s > 0.9 * (row.timeout_s - margin_s(row.timeout_s))
 
 
 def verdict(findings: Sequence[Finding], path: str | Path) -> str:

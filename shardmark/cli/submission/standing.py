@@ -1,4 +1,4 @@
-"""Where a solver would stand: its runs on the suite ``quick``, beside best known results and runs of other solvers."""
+"""The standing of a solver: its runs on the suite ``quick``, beside best known results and runs of other solvers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ from harness.records.best import BestKnown, best_known
 from harness.results.database import FILE_NAME, Store
 from harness.results.ranking import Tables, tables
 from harness.sandbox.backends.choice import choose
-from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, Limits
+from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, DEFAULT_MEMORY_MIB, Limits
 from instances import catalog
 
 SUITE = "quick"
-MEMORY_MIB = 4096.0  # as in `shardmark run`, so that runs of a campaign are the same jobs
 
 #: Columns of tables and their names in `Standing`.
 SOLVER = {"status": "status", "cost": "cost", "best_cost": "best_known", "score": "score"}
@@ -94,7 +93,7 @@ def _perform(
     """Store the runs of a solver that are not stored already."""
     jobs = []
     for problem in problems:
-        limits = Limits(problem.timeout_s or CAMPAIGN_TIMEOUT_S, MEMORY_MIB)
+        limits = Limits(problem.timeout_s or CAMPAIGN_TIMEOUT_S, DEFAULT_MEMORY_MIB)  # those of a campaign's jobs
         jobs.append(Job(info, problem, 0, limits, results))
     done = store.finished()
     number = store.add_campaign(utc_now(), sys.argv, host.version(), host.facts(), [job.id for job in jobs])

@@ -1,7 +1,7 @@
 """Branch and bound on what variables pay for memory, for the last costs that HiGHS's tolerances leave open.
 
-A bound of HiGHS's is lowered by a millionth of the reduced costs (`floating_point`): below a solution, a few costs stay
-open. Split into parts whose own Lagrangian bounds are near enough, the problem has smaller reduced costs.
+A bound of HiGHS's is lowered by a millionth of the reduced costs (`floating_point`), which leaves a few costs below a
+solution open. The problem is split until the Lagrangian bound of each part is near enough: its reduced costs are small.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NEAR = 0.1
 
 
 def nothing_below(top: int, problem: Problem | None, multipliers: dict[int, float], until: float, *, seed: int) -> bool:
-    """Return True if no assignment of a problem costs less than ``top``; False if time is up first, or one may."""
+    """Return True if no assignment of a problem costs less than ``top``; False if one may, or if time is up first."""
     parts = [(problem, multipliers)]
     while parts:
         problem, multipliers = parts.pop()
@@ -65,7 +65,7 @@ def _by_memory(part: Dual, values: Mask) -> tuple[Mask, Mask]:
     most = np.maximum.reduceat(np.where(near, price, -1), starts)
     least = np.minimum.reduceat(np.where(near, price, np.iinfo(np.int64).max), starts)
     count = np.add.reduceat(values.astype(np.int64), starts)
-    chosen = int(np.lexsort((count, np.where(count > 1, most - least, -1)))[-1])
+    chosen = int(np.lexsort((count, np.where(count > 1, np.maximum(most - least, 0), -1)))[-1])
     own = values & (variable == chosen)
     dear = own & (price > (most[chosen] + least[chosen]) // 2)
     if not dear.any() or (dear == own).all():
