@@ -18,6 +18,7 @@ from harness import verify
 from harness.campaign.problems import Problem
 from harness.results.database import Store
 from harness.results.ranking import Tables
+from harness.results.records import number
 from instances import InputError, catalog, track_module
 from leaderboard.drawings import choices_layout, loads_layout, schedule_layout, split_layout
 from leaderboard.drawings.pictures import Pictures
@@ -79,7 +80,8 @@ def _best(store: Store, run: Mapping[str, Any], row: Mapping[str, Any], problems
         solution = store.solution(run["id"])
         if solution is not None and verify.verify(instance, solution).feasible:
             words = f"Found by {run['solver']}, cost {exact(run['cost'])}."
-            return pictures_of(instance, solution, bound=row["lower_bound_float"], caption=words) or UNFIT
+            bound = None if row["lower_bound"] is None else number(row["lower_bound"])
+            return pictures_of(instance, solution, bound=bound, caption=words) or UNFIT
     return UNFIT
 
 

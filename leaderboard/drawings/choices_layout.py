@@ -94,7 +94,7 @@ class _Facts:
         if bound is not None and claims.gap(self.total, bound) == 0:
             marks = [(float(self.total), f"cost = lower bound: {self.total:,}", "limit")]
         elif bound is not None:
-            marks.append((bound, f"lower bound {exact(repr(bound))}", "limit"))
+            marks.append((float(bound), f"lower bound {exact(repr(bound))}", "limit"))
         words = (
             "From left to right. The first two rows are what nodes and edges cost at least, each by itself, which no "
             "solution avoids. The last two are what this one pays above that: dearer strategies, which save memory or "

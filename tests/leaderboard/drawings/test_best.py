@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +22,7 @@ from instances import catalog
 from leaderboard.drawings.best import MISSING, best
 from leaderboard.drawings.pictures import Pictures
 from leaderboard.drawings.split_layout import drawing
-from leaderboard.report import MAX_NODES, Device, Loads, Schedule, Split
+from leaderboard.report import MAX_NODES, Device, Loads, Schedule, Shares, Split
 
 CROSSING, FORK = (Problem.of(catalog.find(x), catalog.locate(catalog.find(x))) for x in ("crossing", "fork-join"))
 
@@ -133,6 +134,18 @@ def test_a_schedule_is_drawn_with_the_bound_that_is_known(shelf: Shelf) -> None:
     assert picture.caption.startswith(
         f"Found by search, cost {cost:g}. Its critical chain has {FORK.instance.nodes} ver"
     )
+
+
+def test_a_bound_beyond_float64_meets_the_cost_exactly(shelf: Shelf, tmp_path: Path) -> None:
+    cost = 2**60 + 1
+    nodes = {"intervals": [[0, 1]], "usages": [[1]], "costs": [[cost]]}
+    file = tmp_path / "large.json"
+    file.write_text(json.dumps({"problem": {"name": "x", "nodes": nodes, "edges": {"nodes": [], "costs": []}}}))
+    shelf.run("search", cost, [0], Problem(file.name, file), published={"lower_bound": str(cost)})
+    shelf.campaign = shelf.store.add_campaign("2025-01-02T00:00:00+00:00", ["-i", str(file)], "0.1.0", {})
+    [pictures] = shelf.drawn().values()
+    [marks] = [picture.marks for picture in pictures if isinstance(picture, Shares) and picture.marks]
+    assert [words for _, words, _ in marks] == [f"cost = lower bound: {cost:,}"]
 
 
 def test_options_that_a_run_was_given_are_found_again(shelf: Shelf) -> None:
