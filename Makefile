@@ -58,11 +58,11 @@ leaderboard: $(VENV)/base ## the site of runs that are done (RESULTS=results SIT
 # It opens from disk; the leaderboard links to it.
 docs: $(VENV)/extra-docs ## the documentation, into site/docs (SITE=site)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --site-dir '$(SITE)/docs'
-	@test ! -f $(RESULTS)/results.sqlite || $(MAKE) --no-print-directory leaderboard # now with a link to it
+	@test ! -f '$(RESULTS)/results.sqlite' || $(MAKE) --no-print-directory leaderboard # now with a link to it
 	@echo "open $(SITE)/docs/index.html"
 
-# Test files run in parallel, one more than cores, as tests often wait. They keep their order: sorted by number of tests,
-# the slowest file would come last. PYTEST="-n0 -x tests/harness" runs one after another.
+# Test files run in parallel, two more than cores but at most four, as tests often wait. They keep their order: sorted by
+# number of tests, the slowest file would come last. PYTEST="-n0 -x tests/harness" runs one after another.
 test: $(VENV)/extra-test ## the quick tests (PYTEST=options); all of them with SHARDMARK_GATE=1
 	@$(BIN)/python -m pytest --numprocesses=$$(($(CORES) + 2)) --maxprocesses=4 --dist=loadfile --no-loadscope-reorder --durations=10 $(PYTEST)
 

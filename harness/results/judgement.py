@@ -31,7 +31,8 @@ class Reports:
     ``claimed_cost``   least cost claimed for a solution, None if none    ``misclaim``      the first that was too low
     ``verified``       verdict on the best, see `harness.results.schema`   ``violation``     the rule it breaks, if any
     ``word``           the last message that says how it ends             ``fault``         first breach of the protocol
-    ``refused``        a sentence for each message that does not count, and each solution that is not feasible
+    ``refused``        number of messages that do not count, infeasible solutions among them
+    ``remarks``        a sentence on each of the first `MOST_REMARKS` of these
     """
 
     def __init__(self, instance: Any, outcome: Outcome) -> None:
@@ -46,7 +47,7 @@ class Reports:
         self.verified, self.violation = "nothing", ""
         self.claimed_cost: int | float | None = None
         self.misclaim = self.fault = ""
-        self.refused: list[str] = []
+        self.refused, self.remarks = 0, list[str]()
         self.word: Message | None = None
         for arrival, payload in outcome.messages:
             self.take(arrival, payload)
@@ -64,11 +65,11 @@ class Reports:
 
     def annotated(self, log: str) -> str:
         """Return the run's log followed by a line for each message that does not count, a limited number."""
-        remarks = self.refused[:MOST_REMARKS]
-        if more := len(self.refused) - len(remarks):
+        remarks = list(self.remarks)
+        if more := self.refused - len(remarks):
             remarks.append(f"{more} more of the messages did not count")
         end = "\n" if log and remarks and not log.endswith("\n") else ""
-        return log + end + "".join(f"(referee: {sentence(remark)})\n" for remark in remarks)
+        return log + end + "".join(f"(referee: {remark})\n" for remark in remarks)
 
     def claimed(self, outcome: Outcome, external: bool) -> dict[str, Any]:
         """Return the claims of the run as they are stored."""
@@ -112,7 +113,13 @@ class Reports:
         """Record that a message cannot be read, and its beginning."""
         self._fail(fault)
         beginning = payload[:BEGINNING].decode(errors="replace") + "…" * (len(payload) > BEGINNING)
-        self.refused.append(f"the message at {arrival:.3f} s does not count: {fault}; it begins {beginning}")
+        self._remark(f"the message at {arrival:.3f} s does not count: {fault}; it begins {beginning}")
+
+    def _remark(self, words: str) -> None:
+        """Note a message that does not count: keep a sentence if it is among the first."""
+        self.refused += 1
+        if len(self.remarks) < MOST_REMARKS:
+            self.remarks.append(sentence(words))
 
     def _fail(self, fault: str) -> None:
         self.fault = self.fault or fault
@@ -126,7 +133,7 @@ class Reports:
             self.claimed_cost = claim if self.claimed_cost is None else min(claim, self.claimed_cost)
         if not verdict.feasible or cost is None:
             found = "malformed" if cost is None else "infeasible"
-            self.refused.append(f"the solution at {arrival:.3f} s is {found}: {verdict.violations[0]}")
+            self._remark(f"the solution at {arrival:.3f} s is {found}: {verdict.violations[0]}")
             if self.verified in ("nothing", "malformed", found):
                 self.verified, self.violation = found, verdict.violations[0]
             return

@@ -1,7 +1,8 @@
 """The command line: ``shardmark COMMAND``, also ``python -m harness``.
 
-Exit status 0 for success, 1 for "no" (infeasible, nothing found), 2 for bad input or usage, 3 for an answer from a run
-that crashed, failed or made a refuted claim, 128 + N if signal N ended it: 130 for Ctrl-C, 143 for SIGTERM.
+Exit status 0 for success, 1 for "no" (infeasible, nothing found, a check failed), 2 for bad input or usage, 3 for an
+answer from a run that crashed, failed or made a refuted claim, 128 + N if signal N ended it: 130 for Ctrl-C, 143 for
+SIGTERM.
 
 Under ``--json`` the standard output holds one JSON value, unless a file was written there: the answer, or an object
 ``error`` with the exit ``status`` and the sentence that standard error has as well.
@@ -40,7 +41,7 @@ COMMANDS = (
 
 EPILOG = """exit status:
   0        success
-  1        no: infeasible, or nothing was found
+  1        no: infeasible, nothing found, or a check failed
   2        bad input, explained in one sentence
   3        an answer from a run that crashed, failed or made a claim that was refuted
   128 + N  ended by signal N
