@@ -173,12 +173,13 @@ def run_submit(options: argparse.Namespace) -> Answer:
     from shardmark.cli.submission.standing import require_readable, standing
 
     require_readable(options.results)
-    if options.branch:
-        require_place(options.file)
+    declared = candidates(options.file, options.track)
+    if options.branch and not any(info.error for info in declared):  # before the runs, which take minutes
+        require_place(options.file, declared)
     findings = submit(options.file, options.track, tell)
     findings.sort(key=lambda finding: finding.passed != NO)  # failures first
     status = int(any(finding.passed == NO for finding in findings))
-    infos = [] if status else candidates(options.file, options.track)
+    infos = [] if status else declared
     stands = [standing(info, options.results, tell) for info in infos]
     branch = propose(options.file, infos, findings, stands) if options.branch and not status else None
     checks = [asdict(finding) for finding in findings]

@@ -28,18 +28,7 @@ def propose(path: Path, infos: Sequence[SolverInfo], findings: Sequence[Finding]
     Neither the working tree nor the index changes. InputError for a file that has no place in ``solvers/``, or outside
     a git checkout of the project.
     """
-    first = infos[0]
-    if len({(info.track, info.kind) for info in infos}) > 1:
-        raise InputError(path, "--branch", "expected solvers of one track and kind in the file")
-    root = require_place(path)
-    home = f"solvers/{first.track}/{'bounds/' if first.kind == 'bound' else ''}{path.name}"
-    branch = f"solver/{first.name}"
-    if _git(root, "branch", "--list", branch):
-        raise InputError(branch, "", "expected no branch of that name, delete it or rename the solver")
-    if _git(root, "ls-tree", "HEAD", "--", home) and path.resolve() != root / home:
-        raise InputError(
-            path, "--branch", f"expected a file name that is free, the project has {home}: rename the file"
-        )
+    first, (root, home, branch) = infos[0], require_place(path, infos)
     files = {
         home: path.read_bytes(),
         f"submissions/{first.name}.json": encode(_document(root, infos, findings, stands)),
@@ -57,7 +46,7 @@ def _document(
     """Return who proposes what, and how it did."""
     return {
         "format": FORMAT,
-        "author": _git(root, "config", "user.name"),
+        "author": _author(root),
         "licence": LICENCE,
         "date": date.today().isoformat(),
         "solvers": [
@@ -76,13 +65,34 @@ def _document(
     }
 
 
-def require_place(path: Path) -> Path:
-    """Return the git checkout of the project; InputError without one, or for a file that has no place in it."""
+def _author(root: Path) -> str:
+    """Return the name of whoever commits; InputError with git's advice if git does not know it."""
+    return _git(root, "var", "GIT_AUTHOR_IDENT").partition(" <")[0]
+
+
+def require_place(path: Path, infos: Sequence[SolverInfo]) -> tuple[Path, str, str]:
+    """Return the git checkout of the project, the place of a solver file in it, and the name of the file's branch.
+
+    InputError if there is no checkout, the file has no place in it, the place or the branch is taken, or git does not
+    know the author.
+    """
     if path.suffix != ".py":
         raise InputError(path, "--branch", "expected a Python file; declare programs in solvers/external.toml yourself")
-    if not (ROOT / ".git").exists():
-        raise InputError(ROOT, "--branch", "expected a git checkout of the project, as `make setup` installs it")
-    return ROOT
+    root, first = ROOT, infos[0]
+    if not (root / ".git").exists():
+        raise InputError(root, "--branch", "expected a git checkout of the project, as `make setup` installs it")
+    if len({(info.track, info.kind) for info in infos}) > 1:
+        raise InputError(path, "--branch", "expected solvers of one track and kind in the file")
+    home = f"solvers/{first.track}/{'bounds/' if first.kind == 'bound' else ''}{path.name}"
+    branch = f"solver/{first.name}"
+    if _git(root, "branch", "--list", branch):
+        raise InputError(branch, "", "expected no branch of that name, delete it or rename the solver")
+    if _git(root, "ls-tree", "HEAD", "--", home) and path.resolve() != root / home:
+        raise InputError(
+            path, "--branch", f"expected a file name that is free, the project has {home}: rename the file"
+        )
+    _author(root)
+    return root, home, branch
 
 
 def _commit(root: Path, branch: str, files: Mapping[str, bytes], message: str) -> None:

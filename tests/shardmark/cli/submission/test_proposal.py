@@ -10,7 +10,8 @@ import pytest
 from referee import refusal
 
 from harness.campaign.discover import SolverInfo
-from shardmark.cli.submission import proposal
+from shardmark.cli.arguments import main
+from shardmark.cli.submission import conformance, proposal
 from shardmark.cli.submission.conformance import Finding
 from shardmark.cli.submission.proposal import propose
 from shardmark.cli.submission.standing import Standing
@@ -80,6 +81,15 @@ def test_what_has_no_place_in_the_project_is_refused(checkout, solver, tmp_path)
     assert "expected `git ls-tree` to work" in refusal(propose, path, [info], FINDINGS, [STAND])
     (checkout / ".git").rename(tmp_path / "gone")
     assert "expected a git checkout of the project" in refusal(propose, path, [info], FINDINGS, [STAND])
+
+
+def test_what_prevents_a_branch_is_told_before_any_run(checkout, solver, monkeypatch, capsys):
+    path, info = solver
+    git(checkout, "branch", "solver/mine")
+    monkeypatch.setattr(conformance, "candidates", lambda *_: [info])
+    monkeypatch.setattr(conformance, "submit", lambda *_: pytest.fail("a run began"))
+    assert main(["submit", str(path), "--branch"]) == 2
+    assert "expected no branch of that name" in capsys.readouterr().err
 
 
 def test_a_bound_goes_to_the_bounds_of_its_track(checkout, solver):
