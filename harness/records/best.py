@@ -11,7 +11,6 @@ from pathlib import Path
 
 from harness.records.history import FOLDER, Improvement, locked, read
 from harness.results import claims
-from harness.results.records import number
 from instances import catalog
 from instances.catalog import Entry
 
@@ -41,10 +40,13 @@ class BestKnown:
         return self.history[0].checksum if self.history else ""
 
     def refuted(self, bound: int | float, ours: int | float | None) -> str:
-        """Return in words the cost below a bound, ``ours`` or the best published one; empty if there is none."""
-        text = self.entry.published.get("best_cost")
-        published = None if text is None else number(text)
-        integral = isinstance(published if ours is None else ours, int)
+        """Return in words the cost below a bound, ``ours`` or the best published one; empty if there is none.
+
+        A published cost with decimals refutes nothing: it was rounded, and rests on the tolerances of its solver.
+        """
+        text = self.entry.published.get("best_cost", "")
+        published = int(text) if text.isdigit() else None
+        integral = isinstance(bound if ours is None else ours, int)
         for whose, cost in (("verified", ours), ("published", published)):
             if cost is not None and claims.contradicts(bound, cost, integral):
                 return f"the {whose} cost {cost!r}"

@@ -44,7 +44,7 @@ class Change:
 def update(store: Store, folder: Path, by: str) -> list[Change]:
     """Take all better costs and bounds of a results folder into the records, in one step; return what was found.
 
-    A cost is taken if the referee verifies its solution now, a bound if it is above no verified or published cost.
+    A cost is taken if the referee verifies its solution now, a bound if no known cost refutes it.
     Bounds of a record that is proven optimal stay as they are.
     """
     runs, machines = _runs(store), _machines(store)

@@ -101,6 +101,12 @@ def test_a_bound_above_the_best_published_cost_is_refused(results, folder):
     assert change.reason == "it is above the published cost 137"
 
 
+def test_a_bound_above_a_rounded_published_cost_stands(folder):
+    found = record(folder, "gnmt-layers-inference-free")
+    assert found.entry.published["best_cost"] == "31.685"
+    assert found.refuted(31.687, None) == ""
+
+
 def test_an_author_with_any_characters_and_a_last_line_without_an_end_lose_no_line(results, folder):
     with closing(Store.open(results(WORSE))) as store:
         updating.update(store, folder, "Ada\u2028\x85\udcff")
