@@ -5,14 +5,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from harness.results.ranking import Tables
 from harness.results.ranking.frames import DIVISION
-from instances.files.jsonfile import write_bytes
 
 #: The columns that fit a terminal, of exported tables that have more.
 _SHORT = {
@@ -96,16 +94,6 @@ def parquet(frame: pl.DataFrame) -> bytes:
 def csv(frame: pl.DataFrame) -> bytes:
     """Return a table as CSV, UTF-8, null as an empty field."""
     return _written(frame.write_csv)
-
-
-def write_parquet(frame: pl.DataFrame, path: str | Path) -> None:
-    """Write a table as Parquet; InputError if the file cannot be written."""
-    write_bytes(path, parquet(frame))
-
-
-def write_csv(frame: pl.DataFrame, path: str | Path) -> None:
-    """Write a table as CSV; InputError if the file cannot be written."""
-    write_bytes(path, csv(frame))
 
 
 def _written(write: Callable[[io.BytesIO], object]) -> bytes:

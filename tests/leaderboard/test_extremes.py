@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from harness.results.database import Store
-from harness.results.export import export_table, run_table, write_csv, write_parquet
+from harness.results.export import csv, export_table, parquet, run_table
 from harness.results.ranking import Tables, tables
 from harness.results.records import Bound, Incumbent
 from leaderboard.build import build
@@ -75,13 +75,11 @@ def test_a_gap_is_infinite_only_beyond_float64(extreme: Tables) -> None:
     assert not any(gap is not None and gap != gap for gap in gaps.values())
 
 
-def test_every_table_is_exported(extreme: Tables, tmp_path: Path) -> None:
+def test_every_table_is_exported(extreme: Tables) -> None:
     for name in ("runs", "solvers", "incumbents", "bounds", "published"):
         frame = export_table(extreme, name)
-        write_csv(frame, tmp_path / "table.csv")
-        write_parquet(frame, tmp_path / "table.parquet")
-        assert pl.read_parquet(tmp_path / "table.parquet").equals(frame)
-        assert pl.read_csv(tmp_path / "table.csv", infer_schema=False).height == frame.height
+        assert pl.read_parquet(parquet(frame)).equals(frame)
+        assert pl.read_csv(csv(frame), infer_schema=False).height == frame.height
 
 
 def test_every_page_has_numbers(extreme: Tables, tmp_path: Path) -> None:
