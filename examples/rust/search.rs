@@ -232,7 +232,7 @@ impl<'a> Search<'a> {
     fn feasible(&self) -> bool {
         self.problem
             .limit
-            .is_none_or(|limit| self.used.iter().all(|&used| used <= i128::from(limit)))
+            .map_or(true, |limit| self.used.iter().all(|&used| used <= i128::from(limit)))
     }
 
     fn place(&self, edge: &Edge) -> usize {
@@ -329,7 +329,7 @@ impl<'a> Search<'a> {
         while !self.choice.is_empty() {
             let now = Instant::now();
             // a few reports per second: a large solution is a long line
-            if reported.is_none_or(|(time, cost)| cost != self.cost && now > time + Duration::from_millis(100)) {
+            if reported.map_or(true, |(time, cost)| cost != self.cost && now > time + Duration::from_millis(100)) {
                 print(&format!("{{\"solution\": {:?}, \"cost\": {}}}", self.choice, self.cost));
                 reported = Some((now, self.cost));
             }
