@@ -19,7 +19,6 @@ sys.path[:0] = [str(DOCS.parent)]
 import instances  # noqa: E402 the root of the project is on the path now
 from harness import verify  # noqa: E402
 from harness.verify.intraop import usage_profile  # noqa: E402
-from harness.verify.pipeline import block_costs  # noqa: E402
 
 FILE = re.compile(r'^```json title="([^"]+)"\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 STYLE = """<style>
@@ -36,6 +35,7 @@ ARROW = (
     '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     '<path d="M0 0 8 4 0 8z" fill="#8d897f"/></marker></defs>'
 )
+CLASSES = {"in": "i", "work": "w", "out": "o", "overflow": "x"}  # of the style, by kind of time
 DIAMOND = ((60, 100), (150, 45), (150, 155), (240, 100))  # places of the four nodes of an example
 
 
@@ -104,28 +104,25 @@ def legend(left: float, y: float, entries: Sequence[tuple[str, str]], step: floa
     return shapes
 
 
+def load_pieces(instance: Any, split: Any) -> tuple[Sequence[float], list[tuple[str, list[tuple[str, float]]]]]:
+    """Return the load of every part, and its name with what the load consists of, as `bars` draws it."""
+    parts = verify.parts(instance, split)
+    assert parts is not None
+    rows = []
+    for name, (times,) in zip(parts.names, parts.times, strict=True):
+        rows.append((name, [(CLASSES[kind], time) for kind, time in times.items()]))
+    return parts.loads, rows
+
+
 def pipeline() -> str:
     """Draw the two stages of the diamond and what each pays."""
     instance, split = example("tracks/pipeline.md", "stages.json"), examples("tracks/pipeline.md")["halves.json"]
-    loads = block_costs(instance, split)
-    rows = []
-    for stage, load in sorted(loads.items()):
-        inside = [v for v, block in enumerate(split) if block == stage]
-        work = float(instance.work[inside].sum())
-        edges = list(zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True))
-        received = {u for u, v in edges if split[v] == stage != split[u]}
-        sent = {u for u, v in edges if split[u] == stage != split[v]}
-        arriving, leaving = (
-            float(instance.output_size[sorted(s)].sum()) / instance.bandwidth for s in (received, sent)
-        )
-        overflow = load - work - arriving - leaving
-        pieces = [("i", arriving), ("w", work), ("o", leaving), ("x", overflow)]
-        rows.append((f"stage {stage}", pieces))
+    loads, rows = load_pieces(instance, split)
     shapes = diamond(instance.node_names, split, [f"{size:g}" for size in instance.output_size])
     shapes += bars(300, rows, 34)
-    end = 300 + 34 * max(loads.values())
+    end = 300 + 34 * max(loads)
     shapes.append(f'<path class="limit" d="M{end:g} 20V150"/>')
-    shapes.append(text(end, 166, f"bottleneck {max(loads.values()):g}", "alarm", "end"))
+    shapes.append(text(end, 166, f"bottleneck {max(loads):g}", "alarm", "end"))
     shapes += legend(300, 192, [("tensors in", "i"), ("work", "w"), ("tensors out", "o"), ("overflow", "x")], 95)
     return picture("A diamond in two stages, and the load of each", 690, 204, shapes)
 
@@ -134,20 +131,12 @@ def placement() -> str:
     """Draw the diamond on two accelerators and what each pays."""
     page = "tracks/placement.md"
     instance, split = example(page, "graph.json"), examples(page)["pairs.json"]
-    judged = verify.parts(instance, split)
-    assert judged is not None
-    edges = list(zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True))
-    rows = []
-    for device, load in enumerate(judged.loads):
-        arriving = sum(instance.transfer[u] for u in {u for u, v in edges if split[v] == device != split[u]})
-        leaving = sum(instance.transfer[u] for u in {u for u, v in edges if split[u] == device != split[v]})
-        pieces = [("i", arriving), ("w", load - arriving - leaving), ("o", leaving)]
-        rows.append((judged.names[device], pieces))
+    loads, rows = load_pieces(instance, split)
     shapes = diamond([f"{v}" for v in range(4)], split, [f"{time:g}" for time in instance.transfer])
     shapes += bars(300, rows, 34)
-    end = 300 + 34 * max(judged.loads)
+    end = 300 + 34 * max(loads)
     shapes.append(f'<path class="limit" d="M{end:g} 20V150"/>')
-    shapes.append(text(end, 166, f"max-load {max(judged.loads):g}", "alarm", "end"))
+    shapes.append(text(end, 166, f"max-load {max(loads):g}", "alarm", "end"))
     shapes += legend(300, 192, [("transfers in", "i"), ("computation", "w"), ("transfers out", "o")], 120)
     return picture("A diamond on two accelerators, and the load of each", 690, 204, shapes)
 

@@ -45,7 +45,7 @@ def _read(instance: Instance, solution: Any) -> tuple[Partition, list[int] | Non
     if isinstance(solution, dict) and not {"block"} <= solution.keys() <= {"block", "order"}:
         found = ", ".join(map(repr, solution)) or "none"
         return f"solution: expected the keys block and order, found {found}"
-    block, order = _forms(solution)
+    block, order = (solution["block"], solution.get("order")) if isinstance(solution, dict) else (solution, None)
     n = instance.nodes
     reason = misplaced(block, [instance.stages] * n, "a block number", "solution" if block is solution else "block")
     if reason:
@@ -53,20 +53,6 @@ def _read(instance: Instance, solution: Any) -> tuple[Partition, list[int] | Non
     partition = Partition(instance.graph, np.array(block, dtype=np.int64))
     wrong = "" if order is None else misplaced(order, [n] * n, "a node index", "order") or partition.disorder(order)
     return partition, order, wrong
-
-
-def _forms(solution: Any) -> tuple[Any, Any]:
-    """Return the block of each node and the order of execution, None by default."""
-    return (solution["block"], solution.get("order")) if isinstance(solution, dict) else (solution, None)
-
-
-def block_costs(instance: Instance, solution: Any) -> dict[int, float]:
-    """Return the cost of every block of a feasible solution, Equation (3), by its number; the greatest is its cost."""
-    block, order = _forms(solution)
-    if not instance.nodes:
-        return {}
-    times = _block_times(instance, Partition(instance.graph, np.array(block, dtype=np.int64)), order)
-    return dict(zip(sorted(set(block)), times.costs, strict=True))
 
 
 def parts(instance: Instance, solution: Any) -> Parts | None:

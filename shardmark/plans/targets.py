@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harness import verify
-from harness.verify.pipeline import block_costs
 from instances import InputError
 from instances.models.devices import Device, device
 from instances.models.devices import devices as devices_of_catalog
@@ -114,7 +113,10 @@ class Pipeline(Target):
             return with_helpers(instance, blocks[:count]).tolist()
 
         def divide(solution: Any) -> Division:
-            costs_of = block_costs(instance, solution)
+            found = verify.parts(instance, solution)
+            if found is None:
+                raise AssertionError("expected a solution that was verified")
+            costs_of = dict(zip(sorted(set(solution)), found.loads, strict=True))
             order = in_order(solution, edges)
             stage = {block: index for index, block in enumerate(order)}
             part_of = [stage[block] for block in solution[:count]]
