@@ -63,7 +63,7 @@ def test_ten_instances_of_the_contest_are_proven_optimal_and_no_published_cost_i
     records = [record for record in chosen(best_known(), suite="contest") if record.cost]
     assert sum(record.status == "optimal" for record in records) >= 10
     above = {record.entry.id for record in records if record.over_published and record.over_published > 0}
-    assert above <= {"contest-R"}  # its search of ten times the contest's limit is not in yet
+    assert above == set()
 
 
 def test_the_folder_has_the_solutions_of_the_records_and_nothing_else() -> None:
