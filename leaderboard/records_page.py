@@ -20,7 +20,7 @@ DATA = "records"  # folder of the exports in the site
 def pages(site: Site) -> Iterator[Page]:
     """Yield the page of records and its exports."""
     held = [record for record in site.records if record.history]
-    shown = {(track.name, row["checksum"]) for track in site.tracks for row in track.instances}
+    shown = {row["checksum"] for track in site.tracks for row in track.instances}
     yield site.page(
         PAGE,
         "records.html",
@@ -42,13 +42,11 @@ def solution_files(site: Site) -> Iterator[tuple[str, bytes]]:
             yield f"{DATA}/{name}", (FOLDER / name).read_bytes()
 
 
-def _row(record: BestKnown, shown: set[tuple[str, str]]) -> Row:
+def _row(record: BestKnown, shown: set[str]) -> Row:
     published = record.entry.published
     return {
         "record": record,
-        "page": page_of("instances", record.entry.track, record.entry.id)
-        if (record.entry.track, record.checksum) in shown
-        else None,
+        "page": page_of("instances", record.entry.track, record.entry.id) if record.checksum in shown else None,
         "solution": f"{DATA}/{solutions.name_of(record.cost)}" if record.cost else None,
         "published": published.get("best_cost"),
         "published_source": published.get("best_cost_source"),

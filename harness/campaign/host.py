@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import platform
 import re
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,6 +17,7 @@ from typing import Any
 import psutil
 
 ROOT = Path("/")
+CHECKOUT = Path(__file__).resolve().parents[2]  # folder of the project, if it is not installed
 CPUS = "sys/devices/system/cpu"  # folder of the CPUs below `ROOT`
 STOLEN = 0.01  # share of a virtual machine's CPU time that its host may take (steal time) before it is a disturbance
 WAITED = 0.1  # share of the time during which some process may wait for a CPU before it is a disturbance
@@ -29,8 +31,11 @@ PACKAGES = ("benchexec", "distributed", "numpy", "ortools", "polars", "pyscipopt
 
 
 def version() -> str:
-    """Return the version of the installed project, "unknown" if it is not installed."""
-    return _package("shardmark") or "unknown"
+    """Return the version of the installed project, "unknown" if it is not installed.
+
+    In a checkout it ends in the commit, as in ``0.1.0+g1a2b3c4d5e6f``, and in ``.dirty`` if files differ from it.
+    """
+    return (_package("shardmark") or "unknown") + _commit()
 
 
 def facts() -> dict[str, Any]:
@@ -194,6 +199,18 @@ def _system() -> str:
 def _processor() -> str:
     found = re.search(r"^model name.*?: *(.*\S)", _text(Path("/proc/cpuinfo")) or "", re.MULTILINE)
     return found[1] if found else platform.processor() or platform.machine()
+
+
+def _commit() -> str:
+    """The suffix of a version that names the commit of this checkout; empty outside a checkout or without git."""
+    if not (CHECKOUT / ".git").exists():
+        return ""
+    command = ["git", "-C", str(CHECKOUT), "describe", "--always", "--dirty=.dirty", "--exclude=*", "--abbrev=12"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f"+g{done.stdout.strip()}"
 
 
 def _package(name: str) -> str | None:

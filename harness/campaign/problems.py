@@ -56,9 +56,10 @@ class Problem:
 
     @cached_property
     def checksum(self) -> str:
-        """Identity of content and options together."""
+        """Identity of content, track and options together: a file of `placement` may also be read as a `pipeline`."""
         given = {key: value for key, value in self.options.items() if value is not None}
-        return sha256(f"{self.content_hash} {json.dumps(given, sort_keys=True)}".encode())
+        track = self.track or self.instance.track
+        return sha256(f"{self.content_hash} {track} {json.dumps(given, sort_keys=True)}".encode())
 
     def holding(self, instance: Any, content_hash: str) -> Problem:
         """Return the same problem with its ``instance``, parsed from decompressed content with this SHA-256."""

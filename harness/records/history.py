@@ -3,7 +3,7 @@
 A line is an object with these keys, all required:
 
 ``instance``   id in the catalog
-``checksum``   SHA-256 of its decompressed file and its options, see `Problem.checksum`
+``checksum``   SHA-256 of its decompressed file, its track and its options, see `Problem.checksum`
 ``kind``       "cost": of a solution that the referee verified; "bound": a lower bound that a method proved
 ``value``      exact decimal text
 ``solution``   of a cost: SHA-256 of its solution, see `harness.records.solutions`; empty for a bound

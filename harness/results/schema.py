@@ -8,7 +8,7 @@ from pathlib import Path
 
 from instances import InputError
 
-VERSION = 2
+VERSION = 3
 
 SCHEMA = """
 CREATE TABLE campaigns (          -- one call of `shardmark run`
@@ -29,7 +29,7 @@ CREATE TABLE hosts (              -- the machines of a campaign
   PRIMARY KEY (campaign, name)
 ) WITHOUT ROWID;
 CREATE TABLE instances (          -- one row per content, so that pages need no instance files
-  checksum TEXT PRIMARY KEY,      -- SHA-256 of the decompressed file, and its options
+  checksum TEXT PRIMARY KEY,      -- SHA-256 of the decompressed file, its track and its options
   id TEXT NOT NULL,               -- catalog id, or the file's name
   track TEXT NOT NULL,
   summary TEXT NOT NULL,          -- JSON object: facts from Instance.summary()

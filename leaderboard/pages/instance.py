@@ -62,7 +62,7 @@ def _instance(site: Site, division: Division, instance: Row, runs: pl.DataFrame,
         "file": site.instance_files.get(instance["checksum"], (None,))[0],
         "entry": next((e for e in catalog.entries() if (e.track, e.id) == named), None),
         "commands": [_command(instance["instance"], cell) for cell in cells],
-        "record": _record(site, division.track, instance["checksum"]),
+        "record": _record(site, instance["checksum"]),
         "unfinished": runs.filter(pl.col("status") != "ok").select(TOLD).to_dicts(),
         "runs": runs.height,
     }
@@ -73,9 +73,9 @@ def _greatest_bound_first(run: Row) -> tuple[bool, Fraction]:
     return not run["bound_trusted"], -Fraction(run["lower_bound"])
 
 
-def _record(site: Site, track: str, checksum: str) -> BestKnown | None:
-    """Return the record of an instance; one file can be an instance of two tracks."""
-    return next((r for r in site.records if (r.entry.track, r.checksum) == (track, checksum)), None)
+def _record(site: Site, checksum: str) -> BestKnown | None:
+    """Return the record of an instance."""
+    return next((record for record in site.records if record.checksum == checksum), None)
 
 
 def _command(instance: str, cell: Row) -> str:

@@ -172,7 +172,7 @@ def test_every_page_says_which_results_it_shows(pages: dict[str, ET.Element]) ->
         [footer] = page.iter("footer")
         assert words(footer).startswith(
             "Made from 291 runs, the last of 2025-11-21 06:00 UTC, on Example Processor 3000 <b>, "
-            "by shardmark 0.1.0; schema 2. All data. Costs are"
+            "by shardmark 0.1.0; schema 3. All data. Costs are"
         ), path
 
 

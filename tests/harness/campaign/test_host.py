@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -160,3 +162,21 @@ def test_facts_include_governor_and_turbo(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(host, "ROOT", write(tmp_path, files))
     found = facts()
     assert (found["governor"], found["turbo"], found["cgroup"]) == ("performance, powersave", False, 2)
+
+
+def test_the_version_names_the_commit_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "CHECKOUT", tmp_path)
+    released = host.version()
+    assert "+" not in released
+
+    def git(*words: str) -> None:
+        own = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *own, "-C", tmp_path, *words], check=True, capture_output=True)
+
+    git("init")
+    (tmp_path / "file").write_text("one")
+    git("add", "file")
+    git("commit", "-m", "first")
+    assert re.fullmatch(re.escape(released) + r"\+g[0-9a-f]{12}", host.version())
+    (tmp_path / "file").write_text("two")
+    assert host.version().endswith(".dirty")

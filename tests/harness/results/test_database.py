@@ -272,7 +272,7 @@ def test_a_damaged_schema_is_one_short_sentence(store, tmp_path, old, new):
 @pytest.mark.parametrize("create", [False, True])
 def test_another_schema_is_refused(store, tmp_path, found, create):
     store.connection.execute(f"PRAGMA user_version={found}")
-    with pytest.raises(InputError, match=f"expected schema 2, found {found}: use another results folder"):
+    with pytest.raises(InputError, match=f"expected schema 3, found {found}: use another results folder"):
         Store.open(tmp_path, create=create)
 
 

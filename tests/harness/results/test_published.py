@@ -74,7 +74,7 @@ def test_every_instance_of_the_placement_paper_has_its_methods_and_the_catalog_a
 
 
 def test_printed_costs_are_rounded_up_and_splits_beyond_the_memory_have_none() -> None:
-    assert [x.value for x in published.placements("bert-3-operators-inference")] == ["27.925", "27.925", "27.925"]
-    assert [x.value for x in published.placements("gnmt-layers-latency")] == ["268.505", "244.335", "225.65"]
+    assert [x.value for x in published.placements("bert-3-operators-inference")] == ["27.93", "27.93", "27.93"]
+    assert [x.value for x in published.placements("gnmt-layers-latency")] == ["268.51", "244.34", "225.7"]
     assert [x.value for x in published.placements("gnmt-layers-latency-free")] == [None]
     assert published.placements("gnmt-layers") == []
