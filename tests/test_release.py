@@ -1,4 +1,4 @@
-"""What a release says about itself agrees, and what runs on every change is pinned."""
+"""The statements of a release about itself agree, and the programs that run on every change are pinned."""
 
 from __future__ import annotations
 

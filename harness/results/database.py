@@ -78,7 +78,7 @@ def _locked(lock: int) -> bool:
 
 
 class Ending(NamedTuple):
-    """How a run ended; ``answered`` is True if it has a feasible solution or a bound."""
+    """The end of a run; ``answered`` is True if it has a feasible solution or a bound."""
 
     answered: bool
     track: str
@@ -210,7 +210,7 @@ class Store:
         return dict(self._read("runs", ("id", "status")))
 
     def endings(self) -> dict[str, Ending]:
-        """Return how every recorded run ended, by its id."""
+        """Return the end of every recorded run, by its id."""
         rows = self._read("runs", ("id", "cost", "lower_bound", *Ending._fields[1:]))
         return {name: Ending(cost is not None or bound is not None, *row) for name, cost, bound, *row in rows}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,6 @@ from leaderboard.regressions.steps import FLOOR, PENALTY, Step, regression, step
 
 TICKS = 4  # at most, of commits on an axis
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-
-Commits = Mapping[int, Commit]  # those with measurements, by place
 
 
 def write(history: Sequence[Series], output: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from functools import cache
 from typing import Any
 
 from harness.results.database import Ending
@@ -25,7 +26,7 @@ FULL = 0.9  # share of its time after which a run that ends by itself has used i
 
 
 def kind(run: Ending) -> str:
-    """The kind of a run's end: a key of `EXPECTED`, or `FAILED`."""
+    """Return the kind of a run's end: a key of `EXPECTED`, or `FAILED`."""
     if run.status in ("ok", "declined"):
         return run.status
     if run.status in ("timeout", "cpu"):
@@ -38,12 +39,13 @@ def kind(run: Ending) -> str:
     return FAILED
 
 
+@cache
 def _traps() -> Collection[str]:
     return {entry.id for entry in catalog.entries() if entry.trap}
 
 
 def counts(runs: Collection[Ending]) -> dict[str, Any]:
-    """The number of runs of every kind, and a sentence for every run that failed."""
+    """Return the number of runs of every kind, and a sentence for every run that failed."""
     kinds = Counter(map(kind, runs))
     failed = [
         f"{run.solver} on {run.instance}{f' seed {run.seed}' if run.seed else ''} ({run.track}): "
@@ -55,7 +57,7 @@ def counts(runs: Collection[Ending]) -> dict[str, Any]:
 
 
 def words(found: dict[str, Any]) -> str:
-    """The same for people."""
+    """Return the summary for people."""
     lines = [f"{found['runs']} runs, {found['started']} of them started now; results are in {found['results']}"]
     lines += [f"{found[name]:>6} {meaning}" for name, meaning in EXPECTED.items() if found[name]]
     if found["late"] > MANY_LATE * found["runs"]:

@@ -13,7 +13,7 @@ from harness.results.ranking.selection import reports_of
 
 @dataclass(frozen=True)
 class History:
-    """What compares versions and campaigns; it counts in no score, rank or best known cost.
+    """Data that compare versions and campaigns; they count in no score, rank or best known cost.
 
     ``runs``        runs that are not current, on instances with current runs; those of the newest campaign last. They
                     have the store's columns but the log, and as in ``Tables.runs``, but computed in floats, ``instance

@@ -1,4 +1,4 @@
-"""What a shell offers at TAB, and the script that makes it ask."""
+"""The shell completes names at TAB; a script makes it ask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where answers go: files, standard output and error; errors for machines; help for whoever asks nothing."""
+"""Answers go to files, standard output and error; errors are JSON for machines; no arguments show help."""
 
 from __future__ import annotations
 
