@@ -47,6 +47,6 @@ def read(folder: Path, improvement: Improvement, instance: Any) -> Any:
 def keep_only(folder: Path, improvements: Iterable[Improvement]) -> None:
     """Remove the files of solutions that are no longer the best, or that a killed update left."""
     kept = {folder / name_of(improvement) for improvement in improvements}
-    for path in (folder / FOLDER_NAME).glob("*.json.gz"):
+    for path in (folder / FOLDER_NAME).glob("*.json.gz*"):  # with temporary files
         if path not in kept:
             path.unlink()

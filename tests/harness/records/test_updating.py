@@ -157,6 +157,7 @@ def test_a_failed_update_leaves_the_records_as_they_were(results, folder, monkey
             update(better, folder)
     assert (folder / history.FILE_NAME).read_bytes() == before
     assert verify_records(folder) == [Finding("diamond", "verified")]
+    (folder / "solutions" / ".diamond-0123456789ab.json.gz.x1y2").write_bytes(b"of a killed update")
     update(better, folder)
     assert len(list((folder / "solutions").iterdir())) == 1
 
