@@ -26,7 +26,7 @@ class Watch(Protocol):
         """Take the newest solution and bound as (seconds since the start, payload)."""
 
     def tick(self) -> tuple[bool, str]:
-        """Return True if news are wanted, and a sentence to end the run with, or ""; called ten times a second."""
+        """Return True to ask for news, and a sentence to end the run with, or ""; called ten times a second."""
 
 
 def send(link: socket.socket, header: Mapping[str, Any], payloads: Sequence[bytes] = ()) -> None:
@@ -61,7 +61,8 @@ def _exactly(link: socket.socket, size: int) -> bytes:
 class Relay:
     """The supervisor's end of the link during a run: sends news that the client asks for, and takes its requests.
 
-    It never waits for the client, as the clock of the run goes on: news that are not asked for are replaced by newer.
+    It never waits for the client, because the run's clock goes on: until the client asks, a newer solution or bound
+    replaces the one before.
     """
 
     def __init__(self, link: socket.socket) -> None:
@@ -71,7 +72,7 @@ class Relay:
         self.unsent = memoryview(b"")
 
     def offer(self, arrival: float, payload: bytes) -> None:
-        """Take a message of the run; those that are neither a solution nor a bound are no news."""
+        """Keep a message of the run for the client if it is a solution or a bound."""
         if kind := kind_of(payload):
             self.news[kind] = arrival, payload
 
