@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from harness.campaign.problems import Problem
+from harness.records.best import BestKnown
 from harness.results.ranking import Tables
-from instances import InputError, catalog
+from instances import InputError, catalog, track_module
+from instances.catalog import Entry
 from leaderboard.text import slug
 
 FOLDER = "data"  # of the site
@@ -36,20 +43,51 @@ def solutions_of(tables: Tables) -> tuple[dict[str, str], dict[str, str]]:
     return best, paths
 
 
-def instance_files_of(tables: Tables) -> dict[str, tuple[str, Path]]:
-    """Return path in the site and source of each embedded instance's file, by checksum."""
-    entries = {(entry.track, entry.id): entry for entry in catalog.entries() if entry.embedded}
+@dataclass(frozen=True)
+class Origin:
+    """The catalog's entry that an instance is of, and the options that it was given beyond the entry's."""
+
+    entry: Entry
+    options: Mapping[str, Any]
+
+
+def origins_of(tables: Tables, records: Iterable[BestKnown]) -> dict[str, Origin]:
+    """Return the origin of each instance of the catalog, by checksum.
+
+    Track, id and content must be those of the entry: the checksum is that of its record, or of its file at hand.
+    """
+    entries = {(entry.track, entry.id): entry for entry in catalog.entries()}
+    recorded = {(record.entry.track, record.entry.id): record.checksum for record in records}
     found = {}
-    for checksum, track, name in tables.instances.select("checksum", "track", "id").iter_rows():
+    for checksum, track, name, summary in tables.instances.select("checksum", "track", "id", "summary").iter_rows():
         entry = entries.get((track, name))
-        if entry and (source := catalog.at_hand(entry)) and _same(Problem.of(entry, source), checksum):
-            ending = source.name[source.name.index(".") :]
-            found[checksum] = (f"{FOLDER}/instances/{slug(track)}/{slug(name)}{ending}", source)
+        if entry is not None:
+            same = recorded.get((track, name)) == checksum
+            options = {} if same else _options(entry, checksum, json.loads(summary))
+            if options is not None:
+                found[checksum] = Origin(entry, options)
     return found
 
 
-def _same(problem: Problem, checksum: str) -> bool:
-    try:
-        return problem.checksum == checksum
-    except InputError:
-        return False
+def _options(entry: Entry, checksum: str, summary: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the options beyond the entry's that give its file this checksum; None if none do."""
+    usual = {name: option.default for name, option in track_module(entry.track).OPTIONS.items()} | {**entry.options}
+    stored = {name: summary[name] for name in usual if name in summary and summary[name] != usual[name]}
+    with suppress(InputError):  # the file has changed
+        source = catalog.at_hand(entry)
+        for given in ({}, stored) if source else ():
+            problem = Problem.of(entry, source)
+            if replace(problem, options={**entry.options, **given}).checksum == checksum:
+                return given
+    return None
+
+
+def instance_files_of(tables: Tables, origins: Mapping[str, Origin]) -> dict[str, tuple[str, Path]]:
+    """Return path in the site and source of the file of each instance that comes with the project, by checksum."""
+    found = {}
+    for checksum, track, name in tables.instances.select("checksum", "track", "id").iter_rows():
+        origin = origins.get(checksum)
+        if origin and origin.entry.embedded and (source := catalog.at_hand(origin.entry)):
+            ending = source.name[source.name.index(".") :]
+            found[checksum] = (f"{FOLDER}/instances/{slug(track)}/{slug(name)}{ending}", source)
+    return found

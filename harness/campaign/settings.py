@@ -43,6 +43,23 @@ def with_settings(info: SolverInfo, given: Mapping[str, str]) -> SolverInfo:
     return replace(info, name=f"{info.name}[{shown}]", params=params, settings=changed, variant_of=info.name)
 
 
+def declared_and_settings(name: str, params: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """Return the name of the solver that a variant was made of, and the texts that `with_settings` took.
+
+    ``params`` has all parameters of the variant; a name without settings in brackets is returned as it is.
+    """
+    declared, bracket, left = name.removesuffix("]").partition("[")
+    if not bracket:
+        return name, {}
+    settings = {}
+    for key in sorted(params):
+        words = f"{key}={_shown(params[key])}"
+        if f"{left},".startswith(f"{words},"):
+            left = left[len(words) + 1 :]
+            settings[key] = _text(params[key])
+    return declared, settings
+
+
 def _value(info: SolverInfo, name: str, text: str) -> Any:
     if info.command:
         raise InputError("--set", repr(name), f"expected a solver in Python, {info.name} is a program")
@@ -82,8 +99,12 @@ def _read(kind: type, text: str) -> Any:
     return value
 
 
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _shown(value: Any) -> str:
     """Return a value as the name of a variant shows it; a long text by the beginning of its digest."""
     if isinstance(value, str) and len(value) > MAX_SHOWN:
         return sha256(value.encode())[:12]
-    return str(value).lower() if isinstance(value, bool) else str(value).removesuffix(".0")
+    return _text(value).removesuffix(".0")

@@ -11,6 +11,8 @@ CELL = ["track", "solver", "checksum"]
 #: Columns of runs that did not end well, as `parts.failures` shows them.
 TOLD = ["instance", "solver", "seed", "status", "reason"]
 MOST_DRAWN = 30  # runs of solvers, and of bound methods, of a chart of convergence
+#: Columns of runs that a command which repeats them needs, see `leaderboard.repeat`.
+ASKED = ["seed", "timeout_s", "memory_mib", "cores", "cpu_limit_s", "processes", "output_mib", "campaign"]
 MOST_SEEDS = 10  # whose runs a cell names
 
 
@@ -26,7 +28,7 @@ def cells_of(tables: Tables, runs: pl.DataFrame) -> pl.DataFrame:
     ``runs`` is sorted by `best_first`, and so are the cells. ``cost gap time_to_best_s`` are those of the best run,
     ``lower_bound bound_trusted time_to_bound_s`` those of the greatest trusted bound, or of any if none is trusted.
     ``statuses`` has each status once; ``seeds`` has ``seed status cost lower_bound log`` of the
-    first `MOST_SEEDS` seeds.
+    first `MOST_SEEDS` seeds; ``asked`` has the columns `ASKED` of the first seed's run.
     """
     by_bound = [pl.col("bound_trusted").fill_null(False), pl.col("lower_bound_float")]
     greatest = pl.col("lower_bound", "lower_bound_float", "bound_trusted", "time_to_bound_s")
@@ -34,7 +36,8 @@ def cells_of(tables: Tables, runs: pl.DataFrame) -> pl.DataFrame:
         pl.col("cost", "cost_float", "gap", "time_to_best_s").first(),
         greatest.sort_by(by_bound, descending=True, nulls_last=True).first(),
         pl.col("wall_s").mean(),
-        pl.col("timeout_s", "memory_mib", "cores", "peak_mib").max(),
+        pl.col("timeout_s", "peak_mib").max(),
+        asked=pl.struct(ASKED).sort_by("seed").first(),
         statuses=pl.col("status").unique(maintain_order=True),
         seeds=pl.struct("seed", "status", "cost", "lower_bound", "log").sort_by("seed").head(MOST_SEEDS),
     )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from shlex import quote
 
 import polars as pl
 
 from harness.records.best import BestKnown
-from instances import catalog
+from leaderboard import repeat
 from leaderboard.drawings import pictures as drawn_as
 from leaderboard.pages.cells import TOLD
 from leaderboard.pages.convergence import convergence
@@ -27,6 +26,7 @@ def pages(site: Site) -> Iterator[Page]:
 
 
 def _division(site: Site, track: Track, division: Division) -> Iterator[Page]:
+    methods = track.methods | track.solvers
     parts = (track.notes, track.contradictions, division.published)
     notes, wrong, elsewhere = (grouped(x, "instance") for x in parts)
     runs = division.runs.partition_by("instance", as_dict=True)
@@ -36,6 +36,12 @@ def _division(site: Site, track: Track, division: Division) -> Iterator[Page]:
     for instance in division.instances:
         name = instance["instance"]
         content = _instance(site, division, instance, runs[name,], cells[name,].to_dicts()) | {"track": track}
+        content["commands"] = [
+            repeat.command(
+                instance, content["origin"], methods[c["solver"]], c["asked"], site.commands[c["asked"]["campaign"]]
+            )
+            for c in cells[name,].iter_rows(named=True)
+        ]
         lines = drawn[instance["checksum"],]
         content["chart"] = convergence(site, division, instance, content["stated"], lines.to_dicts())
         content["left_out"] = runs[name,].height - lines.height
@@ -45,7 +51,6 @@ def _division(site: Site, track: Track, division: Division) -> Iterator[Page]:
 
 def _instance(site: Site, division: Division, instance: Row, runs: pl.DataFrame, cells: Sequence[Row]) -> Row:
     published = json.loads(instance["published"])
-    named = (division.track, instance["instance"])
     drawn = site.pictures.get(instance["checksum"])
     pictures, undrawn = ((), drawn) if isinstance(drawn, str) else (drawn or (), None)
     return {
@@ -60,8 +65,7 @@ def _instance(site: Site, division: Division, instance: Row, runs: pl.DataFrame,
         "bounds": sorted((cell for cell in cells if cell["lower_bound"] is not None), key=_greatest_bound_first),
         "best_solution": site.solutions.get(instance["checksum"]),
         "file": site.instance_files.get(instance["checksum"], (None,))[0],
-        "entry": next((e for e in catalog.entries() if (e.track, e.id) == named), None),
-        "commands": [_command(instance["instance"], cell) for cell in cells],
+        "origin": site.origins.get(instance["checksum"]),
         "record": _record(site, instance["checksum"]),
         "unfinished": runs.filter(pl.col("status") != "ok").select(TOLD).to_dicts(),
         "runs": runs.height,
@@ -76,10 +80,3 @@ def _greatest_bound_first(run: Row) -> tuple[bool, Fraction]:
 def _record(site: Site, checksum: str) -> BestKnown | None:
     """Return the record of an instance."""
     return next((record for record in site.records if record.checksum == checksum), None)
-
-
-def _command(instance: str, cell: Row) -> str:
-    """The command that repeats the run of a method's first seed on an instance."""
-    what = f"solve {quote(instance)} --solver" if cell["kind"] == "solver" else f"bound {quote(instance)} --method"
-    limits = f"--timeout {cell['timeout_s']:g} --memory {cell['memory_mib']:g} --cores {cell['cores']}"
-    return f"shardmark {what} {quote(cell['solver'])} {limits} --seed {cell['seeds'][0]['seed']}"

@@ -13,7 +13,7 @@ from harness.records.best import best_known
 from harness.results.ranking import Tables
 from harness.results.schema import VERSION
 from leaderboard import text
-from leaderboard.attachments import instance_files_of, logs_of, solutions_of
+from leaderboard.attachments import instance_files_of, logs_of, origins_of, solutions_of
 from leaderboard.drawings.pictures import Pictures
 from leaderboard.explore.newest import newest_solver
 from leaderboard.pages.cells import best_first, cells_of, drawn
@@ -47,7 +47,9 @@ class Site:
         self.table_files: list[tuple[str, bytes]] = []
         self.logs = logs_of(tables)
         self.best_runs, self.solutions = solutions_of(tables)
-        self.instance_files = instance_files_of(tables)
+        self.origins = origins_of(tables, self.records)
+        self.instance_files = instance_files_of(tables, self.origins)
+        self.commands = {number: json.loads(words) for number, words in tables.campaigns["id", "command"].iter_rows()}
         self.runs = best_first(tables.runs.with_columns(log=pl.col("id").replace_strict(self.logs, default="")))
         self.cells = cells_of(tables, self.runs)
         self.drawn = drawn(self.runs)

@@ -21,7 +21,7 @@ from leaderboard.regressions.page import render, sentence, table, write
 from leaderboard.regressions.steps import regression, steps
 from tests.leaderboard.sites import broken_links, sections, tree, words
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 COMMITS = [Commit(f"{place:040x}", place, datetime(2026, 11, 1, tzinfo=UTC), f"Change {place}") for place in range(60)]
 COLUMNS = ["result", "params", "version", "started_at", "duration", "stats_ci_99_a", "stats_ci_99_b", "stats_q_25"]
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")
