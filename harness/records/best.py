@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness.records.history import FOLDER, Improvement, locked, read
 from harness.results import claims
+from harness.results.records import number
 from instances import catalog
 from instances.catalog import Entry
 
@@ -40,12 +41,9 @@ class BestKnown:
         return self.history[0].checksum if self.history else ""
 
     def refuted(self, bound: int | float, ours: int | float | None) -> str:
-        """Return in words the cost below a bound, ``ours`` or the best published one; empty if there is none.
-
-        A published cost with decimals refutes nothing: it was rounded, and rests on the tolerances of its solver.
-        """
-        text = self.entry.published.get("best_cost", "")
-        published = int(text) if text.isdigit() else None
+        """Return in words the cost below a bound, ``ours`` or the best published one; empty if there is none."""
+        text = self.entry.published.get("best_cost")
+        published = None if text is None else number(text)
         integral = isinstance(bound if ours is None else ours, int)
         for whose, cost in (("verified", ours), ("published", published)):
             if cost is not None and claims.contradicts(bound, cost, integral):
@@ -71,14 +69,15 @@ class BestKnown:
     def over_published(self) -> float | None:
         """cost / best published cost - 1, negative if ours is better; None if one is missing or the latter is 0.
 
-        0 if the difference can be rounding: a published cost with decimals was rounded up by half a printed unit.
+        0 if the difference can be rounding: a published cost with decimals was printed within half a unit of its last
+        digit, and then rounded up by a whole one.
         """
         text = self.entry.published.get("best_cost")
         if self.cost is None or text is None or Fraction(text) == 0:
             return None
         over = Fraction(self.cost.value) - Fraction(text)
         exponent = int(Decimal(text).as_tuple().exponent)
-        rounding = Fraction(10) ** (exponent + 1) if exponent < 0 else 0
+        rounding = Fraction(3, 2) * Fraction(10) ** exponent if exponent < 0 else 0
         return 0.0 if -rounding <= over <= 0 else claims.quotient(over, Fraction(text))
 
 

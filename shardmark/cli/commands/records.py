@@ -118,7 +118,7 @@ def run_verify(options: argparse.Namespace) -> Answer:
     """Verify the solutions of all records whose instances are at hand, and that no known cost refutes a bound.
 
     The exit status is 1 if a record is wrong: its solution is missing, changed, infeasible or of another cost, its
-    bound is above its cost or an exact published one, or it has expired, as the file of its instance has changed.
+    bound is above its cost or a published one, or it has expired, as the file of its instance has changed.
     """
     from harness.records.verification import ABSENT, VERIFIED, WRONG, verify_records
 

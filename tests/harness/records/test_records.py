@@ -169,6 +169,13 @@ def test_records_are_chosen_by_track_suite_and_id(records):
         chosen(records, ids=["diamod"])
 
 
+@pytest.mark.parametrize(("value", "same"), [("31.687", True), ("31.676", True), ("31.66", False), ("31.7", False)])
+def test_a_cost_within_the_rounding_of_a_printed_one_is_the_same(tmp_path, value, same):
+    line = {**LINE, "instance": "gnmt-layers-inference-free", "value": value}
+    (found,) = chosen(best_known(written(tmp_path, line)), ids=[line["instance"]])
+    assert (found.over_published == 0) == same
+
+
 def test_lines_are_written_as_they_are_read(tmp_path):
     history.append(tmp_path, [Improvement(**LINE), Improvement(**BOUND)])
     assert history.read(tmp_path) == {"diamond": [Improvement(**LINE), Improvement(**BOUND)]}

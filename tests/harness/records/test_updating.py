@@ -101,10 +101,11 @@ def test_a_bound_above_the_best_published_cost_is_refused(results, folder):
     assert change.reason == "it is above the published cost 137"
 
 
-def test_a_bound_above_a_rounded_published_cost_stands(folder):
+def test_a_published_cost_that_was_rounded_up_refutes_a_bound_above_it(folder):
     found = record(folder, "gnmt-layers-inference-free")
     assert found.entry.published["best_cost"] == "31.69"
-    assert found.refuted(31.7, None) == ""
+    assert found.refuted(31.69, None) == ""
+    assert found.refuted(31.7, None) == "the published cost 31.69"
 
 
 def test_an_author_with_any_characters_and_a_last_line_without_an_end_lose_no_line(results, folder):
