@@ -69,8 +69,8 @@ class BestKnown:
     def over_published(self) -> float | None:
         """cost / best published cost - 1, negative if ours is better; None if one is missing or the latter is 0.
 
-        0 if the difference can be rounding: a published cost with decimals was printed within half a unit of its last
-        digit, and then rounded up by a whole one.
+        0 if the difference can be rounding: a published cost with decimals was rounded or cut off in print, and is
+        rounded up by a whole unit of its last digit here.
         """
         text = self.entry.published.get("best_cost")
         if self.cost is None or text is None or Fraction(text) == 0:
