@@ -43,31 +43,26 @@ TABLES = {
 def pages(site: Site) -> Iterator[Page]:
     """Yield the page that lists the tables."""
     rows = [(name, about, getattr(site.tables, name).height) for name, about in TABLES.items()]
-    large = {path.rpartition("/")[2] for path in _large(site)}
-    yield site.page(PAGE, "data.html", rows=rows, large=large)
+    yield site.page(PAGE, "data.html", rows=rows, large=site.large_tables)
 
 
-def _large(site: Site) -> list[str]:
-    return [path for path, _ in table_files(site) if path.endswith(".gz")]
-
-
-def table_files(site: Site) -> list[tuple[str, bytes]]:
-    """Return the files of all tables; they are made once."""
-    if not site.table_files:
-        for name in TABLES:
-            frame = flat(run_table(site.tables) if name == "runs" else getattr(site.tables, name))
-            parquet = io.BytesIO()
-            frame.write_parquet(parquet, compression="zstd")
-            site.table_files.append((f"{FOLDER}/{name}.parquet", parquet.getvalue()))
-            site.table_files += [
-                _text(f"{FOLDER}/{name}.csv", _csv(frame)),
-                _text(f"{FOLDER}/{name}.json", _json(frame)),
-            ]
-    return site.table_files
+def table_files(site: Site) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of all tables, one table in memory at a time; note those that are large for `pages`."""
+    for name in TABLES:
+        frame = flat(run_table(site.tables) if name == "runs" else getattr(site.tables, name))
+        parquet = io.BytesIO()
+        frame.write_parquet(parquet, compression="zstd")
+        yield f"{FOLDER}/{name}.parquet", parquet.getvalue()
+        del parquet
+        for kind, parts in (("csv", _csv(frame)), ("json", _json(frame))):
+            path, content = _text(f"{FOLDER}/{name}.{kind}", parts)
+            if path.endswith(".gz"):
+                site.large_tables.add(path.removeprefix(f"{FOLDER}/"))
+            yield path, content
 
 
 def files(site: Site) -> Iterator[tuple[str, bytes]]:
-    """Yield path and content of every file of data."""
+    """Yield path and content of every file of data; `pages` follows."""
     yield from table_files(site)
     yield from _solutions(site)
     yield from _instances(site)

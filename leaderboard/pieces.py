@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from html import escape
 from typing import Any
 
@@ -48,6 +49,7 @@ def instance(root: str, track: str, name: str) -> Markup:
     return Markup(_link(root + page_of("instances", track, name), name))
 
 
+@cache
 def badge(status: str) -> Markup:
     """The status of a run, with its meaning."""
     told = meaning(status)
@@ -153,7 +155,12 @@ def _shown(value: object) -> str:
 
 
 def _link(path: str, name: str) -> str:
-    return f'<a href="{path}">{escape(shorten(printable(name), MOST_SHOWN))}</a>'
+    return f'<a href="{path}">{_short(name)}</a>'
+
+
+@cache
+def _short(name: str) -> str:
+    return escape(shorten(printable(name), MOST_SHOWN))
 
 
 def _statuses(cell: Row) -> str:

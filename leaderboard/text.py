@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 #: Tone and meaning of each status of a run; "mild": ended by a limit or the machine, "lie": a false claim.
@@ -58,7 +59,7 @@ def printable(words: str) -> str:
     if words.isprintable():
         return words
     plain = _COLOUR.sub("", words.replace("\r\n", "\n"))
-    if plain.isprintable():
+    if plain.replace("\n", "").replace("\t", "").isprintable():
         return plain
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in plain)
 
@@ -71,6 +72,7 @@ def shorten(words: str, most: int) -> str:
     return f"{words[: most - 1 - end]}…{words[-end:]}"
 
 
+@cache
 def slug(name: str) -> str:
     """A file name for any name, different for different names on every file system.
 
@@ -96,7 +98,7 @@ def exact(value: str | None) -> str:
     """A cost or bound from its decimal text: every digit of an integer, six of a float."""
     if value is None:
         return "–"
-    if re.fullmatch(r"-?\d+", value):
+    if value.removeprefix("-").isdecimal():
         return f"{int(value):,}"
     number = float(value)
     return f"{number:,.0f}" if 1e6 <= abs(number) < 1e15 else f"{number:,.6g}"

@@ -17,9 +17,9 @@ def tag(name: str, *content: str, **attributes: object) -> Markup:
     words = [name]
     for key, value in attributes.items():
         if value is not None:
-            text = f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
-            words.append(f'{key.rstrip("_").replace("_", "-")}="{escape(text)}"')
-    inner = Markup("").join(content)
+            text = f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else escape(str(value))
+            words.append(f'{key.rstrip("_").replace("_", "-")}="{text}"')
+    inner = "".join(map(escape, content))
     return Markup(f"<{' '.join(words)}>{inner}</{name}>") if content else Markup(f"<{' '.join(words)}/>")
 
 

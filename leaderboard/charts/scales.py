@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from leaderboard.text import short
 
@@ -26,9 +26,13 @@ class Scale:
 
     def __call__(self, value: float) -> float:
         """Position of a value, clamped to [0, 1]."""
-        low, high = self.forward(self.low), self.forward(self.high)
+        low, high = self._ends
         place = (self.forward(min(max(value, self.low), self.high)) - low) / ((high - low) or 1.0)
         return min(max(place, 0.0), 1.0)
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        return self.forward(self.low), self.forward(self.high)
 
 
 def linear(low: float, high: float, label: Callable[[float], str] = short) -> Scale:

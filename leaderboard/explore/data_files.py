@@ -19,6 +19,7 @@ from leaderboard.text import page_of, printable, slug
 
 INDEX = "data/js/index.js"
 METHOD = ["track", "solver"]
+AT_ONCE = 50  # instances whose curves are in memory at once
 MOST_POINTS = 40  # of a curve; a screen shows hardly more steps
 DIGITS = 9  # significant digits of values on curves
 
@@ -152,6 +153,17 @@ def _numbered(column: pl.Series, words: list[str]) -> list[int]:
 
 def _curve_files(tables: Tables, runs: pl.DataFrame) -> Iterator[File]:
     """Yield a file per instance: a list per run with its method, version, seed, times and values."""
+    columns = ("id", "track", "instance", "place", "kind", "solver", "solver_hash", "seed", "value")
+    runs = runs.filter(pl.col("value").is_not_null()).select(columns)
+    costs, bounds = _reports(tables)
+    for track in tables.tracks:
+        for start in range(0, tables.instances.height, AT_ONCE):
+            some = (pl.col("track") == track) & pl.col("place").is_between(start, start + AT_ONCE - 1)
+            yield from _some_curve_files(runs.filter(some), costs, bounds)
+
+
+def _reports(tables: Tables) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return costs and lower bounds of all runs, older ones included, as ``run time_s value``."""
     history = tables.history
     feasible = pl.col("feasible") == 1
     costs = [
@@ -159,15 +171,17 @@ def _curve_files(tables: Tables, runs: pl.DataFrame) -> Iterator[File]:
         for frame in (history.incumbents, tables.incumbents)
     ]
     bounds = [frame.select("run", "time_s", value="value_float") for frame in (history.reported, tables.reported)]
-    of_kind = {"solver": _steps(pl.concat(costs), pl.Expr.cum_min), "bound": _steps(pl.concat(bounds), pl.Expr.cum_max)}
-    drawn = pl.concat(
-        [
-            runs.filter((pl.col("kind") == kind) & pl.col("value").is_not_null()).join(
-                steps, left_on="id", right_on="run"
-            )
-            for kind, steps in of_kind.items()
-        ]
-    )
+    return pl.concat(costs), pl.concat(bounds)
+
+
+def _some_curve_files(runs: pl.DataFrame, costs: pl.DataFrame, bounds: pl.DataFrame) -> Iterator[File]:
+    """Yield the files of the instances of some runs of a track."""
+    parts = []
+    for kind, reports, best in (("solver", costs, pl.Expr.cum_min), ("bound", bounds, pl.Expr.cum_max)):
+        own = runs.filter(pl.col("kind") == kind)
+        steps = _steps(reports.join(own, left_on="run", right_on="id", how="semi", maintain_order="left"), best)
+        parts.append(own.join(steps, left_on="id", right_on="run"))
+    drawn = pl.concat(parts)
     whose = pl.concat_str("method", "version", "seed", separator=",")
     files = (
         drawn.with_columns(method=_quoted(drawn["solver"]), version=_quoted(drawn["solver_hash"].str.head(12)))

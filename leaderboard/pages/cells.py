@@ -10,6 +10,11 @@ from leaderboard.pages.tracks import DECLINED
 CELL = ["track", "solver", "checksum"]
 #: Columns of runs that did not end well, as `parts.failures` shows them.
 TOLD = ["instance", "solver", "seed", "status", "reason"]
+#: Columns of runs that charts of convergence show.
+DRAWN = [
+    *("id", "checksum", "solver", "kind", "seed", "timeout_s", "cost"),
+    *("lower_bound", "lower_bound_float", "bound_trusted"),
+]
 MOST_DRAWN = 30  # runs of solvers, and of bound methods, of a chart of convergence
 #: Columns of runs that a command which repeats them needs, see `leaderboard.repeat`.
 ASKED = ["seed", "timeout_s", "memory_mib", "cores", "cpu_limit_s", "processes", "output_mib", "campaign"]
@@ -47,7 +52,12 @@ def cells_of(tables: Tables, runs: pl.DataFrame) -> pl.DataFrame:
 
 def drawn(runs: pl.DataFrame) -> pl.DataFrame:
     """Return the runs that charts of convergence draw: of each instance the first of each kind."""
-    return runs.filter(pl.int_range(pl.len()).over("checksum", "kind") < MOST_DRAWN)
+    return runs.select(DRAWN).filter(pl.int_range(pl.len()).over("checksum", "kind") < MOST_DRAWN)
+
+
+def unfinished(runs: pl.DataFrame) -> pl.DataFrame:
+    """Return the runs that did not end well, as far as pages tell of them."""
+    return runs.filter(pl.col("status") != "ok").select(TOLD)
 
 
 def failed(runs: pl.DataFrame) -> pl.DataFrame:

@@ -37,7 +37,8 @@ def environment() -> jinja2.Environment:
         text.meaning,
     )
     shown: tuple[Callable[..., str], ...] = (exact, points, seconds, printable, text.times, text.shorten, *plain)
-    made.filters.update({function.__name__: function for function in (*shown, text.sort_key, text.slug, text.log_file)})
+    made.filters.update({function.__name__: function for function in (*shown, text.sort_key, text.log_file)})
+    made.filters["slug"] = text.slug
     made.filters["label"] = lambda key: key.replace("_", " ").capitalize()
     made.filters["sentence"] = lambda words: words[:1].upper() + words[1:]
     made.filters["load"] = json.loads

@@ -11,7 +11,7 @@ import polars as pl
 from harness.records.best import BestKnown
 from leaderboard import repeat
 from leaderboard.drawings import pictures as drawn_as
-from leaderboard.pages.cells import TOLD
+from leaderboard.pages.cells import unfinished
 from leaderboard.pages.convergence import convergence
 from leaderboard.pages.site import Page, Site
 from leaderboard.pages.tracks import Division, Row, Track, grouped
@@ -29,27 +29,29 @@ def _division(site: Site, track: Track, division: Division) -> Iterator[Page]:
     methods = track.methods | track.solvers
     parts = (track.notes, track.contradictions, division.published)
     notes, wrong, elsewhere = (grouped(x, "instance") for x in parts)
-    runs = division.runs.partition_by("instance", as_dict=True)
+    told = grouped(unfinished(division.runs).iter_rows(named=True), "instance")
     drawn = site.drawn.partition_by("checksum", as_dict=True)
     own = (pl.col("track") == track.name) & (pl.col("division") == division.name)
     cells = site.cells.filter(own).partition_by("instance", as_dict=True)
     for instance in division.instances:
         name = instance["instance"]
-        content = _instance(site, division, instance, runs[name,], cells[name,].to_dicts()) | {"track": track}
+        rows = cells[name,].to_dicts()
+        content = _instance(site, division, instance, rows) | {"track": track}
         content["commands"] = [
             repeat.command(
                 instance, content["origin"], methods[c["solver"]], c["asked"], site.commands[c["asked"]["campaign"]]
             )
-            for c in cells[name,].iter_rows(named=True)
+            for c in rows
         ]
         lines = drawn[instance["checksum"],]
         content["chart"] = convergence(site, division, instance, content["stated"], lines.to_dicts())
-        content["left_out"] = runs[name,].height - lines.height
+        content["left_out"] = instance["runs"] - lines.height
+        content["unfinished"] = told[name]
         remarks = {"notes": notes[name], "contradictions": wrong[name], "others": elsewhere[name]}
         yield site.page(page_of("instances", track.name, name), "instance.html", **content, **remarks)
 
 
-def _instance(site: Site, division: Division, instance: Row, runs: pl.DataFrame, cells: Sequence[Row]) -> Row:
+def _instance(site: Site, division: Division, instance: Row, cells: Sequence[Row]) -> Row:
     published = json.loads(instance["published"])
     drawn = site.pictures.get(instance["checksum"])
     pictures, undrawn = ((), drawn) if isinstance(drawn, str) else (drawn or (), None)
@@ -67,8 +69,6 @@ def _instance(site: Site, division: Division, instance: Row, runs: pl.DataFrame,
         "file": site.instance_files.get(instance["checksum"], (None,))[0],
         "origin": site.origins.get(instance["checksum"]),
         "record": _record(site, instance["checksum"]),
-        "unfinished": runs.filter(pl.col("status") != "ok").select(TOLD).to_dicts(),
-        "runs": runs.height,
     }
 
 

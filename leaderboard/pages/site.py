@@ -44,7 +44,7 @@ class Site:
         self.reproductions = reproductions or {}
         self.records = best_known()
         self.templates = environment()
-        self.table_files: list[tuple[str, bytes]] = []
+        self.large_tables: set[str] = set()  # files of tables that were compressed
         self.logs = logs_of(tables)
         self.best_runs, self.solutions = solutions_of(tables)
         self.origins = origins_of(tables, self.records)

@@ -8,7 +8,7 @@ import polars as pl
 
 from leaderboard.charts import Bar
 from leaderboard.pages.axes import losses
-from leaderboard.pages.cells import TOLD
+from leaderboard.pages.cells import unfinished
 from leaderboard.pages.machines import ways
 from leaderboard.pages.site import Page, Site
 from leaderboard.pages.tracks import Division, Row, Track
@@ -16,14 +16,19 @@ from leaderboard.text import page_of, points
 
 MAX_BARS = 40  # at most, of the chart of its results
 MAX_ENDS = 200  # runs whose end is told
+#: Columns of runs that the page shows.
+SHOWN = [
+    *("instance", "solver", "seed", "status", "reason", "stop", "claimed", "verified"),
+    *("cpu_s", "cpu_limit_s", "co_runners", "host", "backend", "enforced"),
+]
 
 
 def pages(site: Site) -> Iterator[Page]:
     """Yield a page per solver and bound method."""
     for track in site.tracks:
-        order = track.runs.sort("instance", "seed")
+        order = track.runs.select(SHOWN).sort("instance", "seed")
         runs = order.partition_by("solver", as_dict=True)
-        cells = site.cells.filter(pl.col("track") == track.name).partition_by("solver", as_dict=True)
+        cells = site.cells.drop("seeds").filter(pl.col("track") == track.name).partition_by("solver", as_dict=True)
         for name, method in (track.solvers | track.methods).items():
             content = _solver(track, method, runs[name,], cells[name,])
             yield site.page(page_of("solvers", track.name, name), "solver.html", **content)
@@ -44,7 +49,7 @@ def _solver(track: Track, method: Row, runs: pl.DataFrame, results: pl.DataFrame
         "cells": list(by_instance.values()),
         "ended": runs.head(MAX_ENDS).to_dicts(),
         "runs": runs.height,
-        "unfinished": runs.filter(pl.col("status") != "ok").select(TOLD).to_dicts(),
+        "unfinished": unfinished(runs).to_dicts(),
         "ways": ways(runs),
         "chart": losses(bars, axis) if few else None,
         "contradictions": [c for c in track.contradictions if c["solver"] == name],

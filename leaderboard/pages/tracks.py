@@ -135,7 +135,7 @@ def tracks_of(tables: Tables, runs: pl.DataFrame) -> Iterator[Track]:
     for name, about in tables.tracks.items():
         own = {part: rows[name] for part, rows in parts.items()}
         instances, notes, contradictions = (own[part] for part in ("instances", "notes", "contradictions"))
-        own_runs = runs.filter(pl.col("track") == name)
+        own_runs = runs.filter(pl.col("track") == name) if len(tables.tracks) > 1 else runs
         divisions = _divisions(name, tables.divisions[name], own, own_runs)
         yield Track(name, about, divisions, instances, own_runs, notes, contradictions)
 
