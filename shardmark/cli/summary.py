@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -17,6 +17,7 @@ EXPECTED = {
     "ok": "ended by themselves with a verified answer",
     "stopped": "reached their time limit with an answer, as methods that search until then do",
     "late": "reached their time limit without an answer; more time may help",
+    "unsolved": "searched for all their time without a feasible solution; more time may help",
     "declined": "were declined: the method does not take the instance",
     "trapped": "found nothing feasible on an instance that is made for that",
 }
@@ -35,7 +36,7 @@ def kind(run: Ending) -> str:
         if run.instance in _traps():
             return "trapped"
         if run.wall_s >= FULL * (run.timeout_s - margin_s(run.timeout_s)):
-            return "late"
+            return "unsolved" if run.status == "infeasible" else "late"
     return FAILED
 
 
@@ -53,19 +54,29 @@ def counts(runs: Collection[Ending]) -> dict[str, Any]:
         for run in runs
         if kind(run) == FAILED
     ]
-    return {**{name: kinds[name] for name in (*EXPECTED, FAILED)}, "failures": failed}
+    searched = [f"{run.solver} on {run.instance}" for run in runs if kind(run) == "unsolved"]
+    number = {name: kinds[name] for name in (*EXPECTED, FAILED)}
+    return {**number, "without_feasible": list(dict.fromkeys(searched)), "failures": failed}
 
 
 def words(found: dict[str, Any]) -> str:
     """Return the summary for people."""
     lines = [f"{found['runs']} runs, {found['started']} of them started now; results are in {found['results']}"]
-    lines += [f"{found[name]:>6} {meaning}" for name, meaning in EXPECTED.items() if found[name]]
+    for name, meaning in EXPECTED.items():
+        if found[name]:
+            lines += [f"{found[name]:>6} {meaning}"]
+            lines += _listed(found["without_feasible"]) if name == "unsolved" else []
     if found["late"] > MANY_LATE * found["runs"]:
         lines += ["       That is many: this machine is slow or busy; try --jobs 1, or a longer --timeout."]
     if not found[FAILED]:
         return "\n".join([*lines, "All runs ended as expected."])
     lines += [f"{found[FAILED]:>6} FAILED, which is not expected:"]
-    lines += [f"       {printable(sentence)}" for sentence in found["failures"][:MAX_LINES]]
-    if found[FAILED] > MAX_LINES:
-        lines += [f"       and {found[FAILED] - MAX_LINES:,} more"]
+    lines += _listed(found["failures"])
     return "\n".join([*lines, "`shardmark results` shows every run; --retry-failed repeats those that failed."])
+
+
+def _listed(sentences: Sequence[str]) -> list[str]:
+    more = len(sentences) - MAX_LINES
+    return [f"       {printable(words)}" for words in sentences[:MAX_LINES]] + [f"       and {more:,} more"] * (
+        more > 0
+    )

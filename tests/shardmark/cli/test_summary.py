@@ -25,7 +25,7 @@ def ending(status: str, **changes: Any) -> Ending:
         (ending("cpu", answered=True), "stopped"),
         (ending("timeout"), "late"),
         (ending("none", wall_s=1.7), "late"),
-        (ending("infeasible", wall_s=1.7), "late"),
+        (ending("infeasible", wall_s=1.7), "unsolved"),
         (ending("none"), "failed"),
         (ending("infeasible"), "failed"),
         (ending("infeasible", instance="waiting-room"), "trapped"),
@@ -57,6 +57,13 @@ def test_a_campaign_without_failures_says_so():
     assert words(found).endswith("All runs ended as expected.")
     assert "busy" not in words(found)
     assert "busy" in words({**found, "late": 1})
+
+
+def test_a_search_without_a_feasible_solution_is_named_and_does_not_blame_the_machine():
+    runs = [ending("infeasible", wall_s=1.7, seed=seed) for seed in range(2)]
+    text = words({"results": "results", "runs": 2, "started": 2, **counts(runs)})
+    assert f"     2 {EXPECTED['unsolved']}\n       mine on chain\nAll runs" in text
+    assert "busy" not in text
 
 
 BAD = """
