@@ -27,6 +27,12 @@ GENERATED = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
 BOOST = {"tracks/": 3, "tracks/index.md": 1, "how-to/": 2, "reference/": 0.5, "glossary.md": 1.5}
 
 
+def on_config(config: Any) -> Any:
+    """Leave out the theme's page 404.html: opened from disk, it looks for its files in the root folder."""
+    config.theme.static_templates.discard("404.html")
+    return config
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Replace formulas and the places of generated sections in the text of a page; weigh it in the search."""
     for beginning, boost in BOOST.items():

@@ -98,14 +98,17 @@ def test_nothing_comes_from_elsewhere(site):
 def test_every_link_leads_somewhere(site):
     for page in site.rglob("*.html"):
         for target in re.findall(r'\b(?:href|src)="([^"#?]+)', page.read_text(encoding="utf-8")):
-            if not re.match(r"[a-z]+:", target) and page.name != "404.html":
+            if not re.match(r"[a-z]+:", target):
                 assert (page.parent / html.unescape(target)).exists(), f"{page.name}: {target}"
 
 
 def test_the_pages_of_the_leaderboard_are_those_described():
-    described = re.findall(r"`(\w+)\.html`", (ROOT / "docs" / "how-to" / "read-the-leaderboard.md").read_text())
+    described = re.findall(r"`([\w/]+)\.html`", (ROOT / "docs" / "how-to" / "read-the-leaderboard.md").read_text())
+    folders = {"data": "data/index", "reproductions": "reproduce/index", "regressions": "regressions/index"}
+    named = {"track": "tracks/TRACK", "instance": "instances/TRACK/NAME", "solver": "solvers/TRACK/NAME"}
     templates = {path.stem for path in (ROOT / "leaderboard" / "templates").glob("*.html")}
-    assert set(described) == templates - {"base", "parts", "findings", "plan", "reproduction", "reproduction_base"}
+    shared = {"base", "parts", "findings", "plan", "reproduction", "reproduction_base"}
+    assert set(described) == {(folders | named).get(name, name) for name in templates - shared}
 
 
 def test_a_formula_is_mathml_and_none_is_left_as_latex(site):
