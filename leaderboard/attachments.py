@@ -24,20 +24,18 @@ FOLDER = "data"  # of the site
 
 def logs_of(tables: Tables) -> dict[str, str]:
     """Return the digest of the log of each current run that has one."""
-    current = set(tables.runs["id"])
-    return {
-        run: hashlib.sha256(log.encode()).hexdigest()[:16]
-        for run, log in tables.store.logs()
-        if run in current and log.strip()
-    }
+    logs = tables.store.logs()
+    digests = {run: hashlib.sha256(log.encode()).hexdigest()[:16] for run, log in logs if log.strip()}
+    current = tables.runs.filter(pl.col("id").is_in(list(digests)))["id"]
+    return {run: digests[run] for run in current}
 
 
 def solutions_of(tables: Tables) -> tuple[dict[str, str], dict[str, str]]:
     """Return the best run of each instance, by checksum, and the path of its solution if one is stored."""
-    least = tables.runs.filter(pl.col("cost").is_not_null()).sort("cost_float", "time_to_best_s", "id")
+    columns = ("checksum", "id", "cost_float", "time_to_best_s")
+    least = tables.runs.filter(pl.col("cost").is_not_null()).select(columns).sort("cost_float", "time_to_best_s", "id")
     best = dict(least.unique("checksum", keep="first", maintain_order=True).select("checksum", "id").iter_rows())
-    stored = tables.store.connection.execute("SELECT id FROM runs WHERE solution IS NOT NULL")
-    kept = {run for (run,) in stored}.intersection(best.values())
+    kept = set(filter(tables.store.has_solution, best.values()))
     rows = tables.instances.select("checksum", "track", "instance").iter_rows()
     paths = {c: f"{FOLDER}/solutions/{slug(track)}/{slug(name)}.json" for c, track, name in rows if best.get(c) in kept}
     return best, paths

@@ -19,7 +19,7 @@ from leaderboard.text import log_file, printable
 
 PAGE = f"{FOLDER}/index.html"
 LARGE = 1 << 20  # bytes of text that are not compressed
-AT_ONCE = 20_000  # rows that are written at once
+AT_ONCE = 2_000  # rows that are written at once
 #: Tables, and what a row of each is.
 TABLES = {
     "runs": "a current run, with its scores",

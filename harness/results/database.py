@@ -228,6 +228,11 @@ class Store:
         except (zlib.error, ValueError, TypeError, RecursionError):
             raise InputError(self.path, f"runs id {run!r} solution", "expected zlib of JSON") from None
 
+    def has_solution(self, run: str) -> bool:
+        """Return True if the best solution of a run is stored."""
+        stored = "SELECT 1 FROM runs WHERE id = ? AND solution IS NOT NULL"
+        return self.connection.execute(stored, (run,)).fetchone() is not None
+
     def log(self, run: str) -> str:
         """Return the log of a run."""
         [(log,)] = self._read("runs", ("log",), "WHERE id = ?", run)

@@ -199,7 +199,8 @@ def checked(path: Path, table: str, names: Sequence[str], rows: Sequence[Row]) -
     for place, name in enumerate(names):
         kind = COLUMNS[table][name]
         values = [row[place] for row in rows]
-        if len(set(map(type, values))) == 1 and all(map(kind.fits, set(values))):  # many rows have few distinct values
+        alike = len({type(None), *map(type, values)}) <= 2  # else 1, 1.0 and True would count as one value
+        if alike and all(map(kind.fits, set(values))):  # many rows have few distinct values
             continue
         for row in rows:
             if not kind.fits(row[place]):

@@ -26,7 +26,8 @@ def scored_runs(
     found = incumbents.filter(pl.col("feasible") == 1).select("cost", id="run", time_to_best_s="time_s")
     proved = reported.select(id="run", lower_bound="value", time_to_bound_s="time_s")
     for arrivals, value in ((found, "cost"), (proved, "lower_bound")):
-        first = arrivals.unique(["id", value], keep="first", maintain_order=True)
+        final = arrivals.join(scored, on=["id", value], how="semi", maintain_order="left")
+        first = final.unique(["id", value], keep="first", maintain_order=True)
         scored = beside(scored, first, ["id", value])
     return scored
 
