@@ -73,8 +73,10 @@ def _options(entry: Entry, checksum: str, summary: Mapping[str, Any]) -> dict[st
     stored = {name: summary[name] for name in usual if name in summary and summary[name] != usual[name]}
     with suppress(InputError):  # the file has changed
         source = catalog.at_hand(entry)
-        for given in ({}, stored) if source else ():
-            problem = Problem.of(entry, source)
+        if source is None:
+            return None
+        problem = Problem.of(entry, source)
+        for given in ({}, stored):
             if replace(problem, options={**entry.options, **given}).checksum == checksum:
                 return given
     return None
@@ -89,3 +91,8 @@ def instance_files_of(tables: Tables, origins: Mapping[str, Origin]) -> dict[str
             ending = source.name[source.name.index(".") :]
             found[checksum] = (f"{FOLDER}/instances/{slug(track)}/{slug(name)}{ending}", source)
     return found
+
+
+def results_file(track: str, instance: str) -> str:
+    """Return the path in the site of the results on an instance."""
+    return f"{FOLDER}/results/{slug(track)}/{slug(instance)}.csv"

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 import polars as pl
 
 from harness.results.export import run_table
-from leaderboard.attachments import FOLDER
+from leaderboard.attachments import FOLDER, results_file
 from leaderboard.pages.site import Page, Site
 from leaderboard.text import log_file, printable
 
 PAGE = f"{FOLDER}/index.html"
+KINDS = {"csv": "CSV", "json": "JSON", "parquet": "Parquet"}
 LARGE = 1 << 20  # bytes of text that are not compressed
 AT_ONCE = 2_000  # rows that are written at once
 #: Tables, and what a row of each is.
@@ -43,11 +44,20 @@ TABLES = {
 def pages(site: Site) -> Iterator[Page]:
     """Yield the page that lists the tables."""
     rows = [(name, about, getattr(site.tables, name).height) for name, about in TABLES.items()]
-    yield site.page(PAGE, "data.html", rows=rows, large=site.large_tables)
+    yield site.page(PAGE, "data.html", rows=rows)
+
+
+def link(site: Site) -> None:
+    """Tell the templates the files of each table, by kind, once they are written."""
+    names = {name: [(KINDS[kind], f"{name}.{kind}") for kind in KINDS] for name in TABLES}
+    site.templates.globals["data_files"] = {
+        table: [(kind, f"{FOLDER}/{name}{'.gz' if f'{name}.gz' in site.large_tables else ''}") for kind, name in files]
+        for table, files in names.items()
+    }
 
 
 def table_files(site: Site) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of all tables, one table in memory at a time; note those that are large for `pages`."""
+    """Yield the files of all tables, one table in memory at a time; note those that are large for `link`."""
     for name in TABLES:
         frame = flat(run_table(site.tables) if name == "runs" else getattr(site.tables, name))
         parquet = io.BytesIO()
@@ -64,8 +74,10 @@ def table_files(site: Site) -> Iterator[tuple[str, bytes]]:
 def files(site: Site) -> Iterator[tuple[str, bytes]]:
     """Yield path and content of every file of data; `pages` follows."""
     yield from table_files(site)
+    link(site)
     yield from _solutions(site)
     yield from _instances(site)
+    yield from _results(site)
     written = set()
     for run, log in site.tables.store.logs():
         path = site.logs.get(run)
@@ -122,3 +134,10 @@ def _instances(site: Site) -> Iterator[tuple[str, bytes]]:
     """Yield the files of instances that come with the project."""
     for path, source in site.instance_files.values():
         yield path, source.read_bytes()
+
+
+def _results(site: Site) -> Iterator[tuple[str, bytes]]:
+    """Yield the results on each instance, the rows of its page."""
+    cells = flat(site.cells.drop("seeds", "asked"))
+    for (track, instance), rows in cells.group_by("track", "instance", maintain_order=True):
+        yield results_file(str(track), str(instance)), b"".join(_csv(rows))

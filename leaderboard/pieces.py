@@ -60,9 +60,10 @@ def badge(status: str) -> Markup:
 def result_of_solver(root: str, track: str, cell: Row, colour: str) -> Markup:
     """The row of a solver on the page of an instance."""
     name = _link(root + page_of("solvers", track, cell["solver"]), cell["solver"])
+    anchor = f"solver-{slug(cell['solver'])}"
     return Markup(
-        f'<tr id="solver-{slug(cell["solver"])}" data-solver="{_shown(cell["solver"])}">'
-        f'<th scope="row"><span class="chip {colour}" aria-hidden="true"></span>{name}</th>'
+        f'<tr id="{anchor}" data-solver="{_shown(cell["solver"])}">'
+        f'<th scope="row"><span class="chip {colour}" aria-hidden="true"></span>{name}{_permalink(anchor)}</th>'
         f"{_seeds(root, cell, 'run')}{_statuses(cell)}{_cost_facts(cell)}{_effort(cell)}</tr>\n"
     )
 
@@ -70,11 +71,12 @@ def result_of_solver(root: str, track: str, cell: Row, colour: str) -> Markup:
 def bound_of_method(root: str, track: str, cell: Row) -> Markup:
     """The row of a bound method on the page of an instance."""
     name = _link(root + page_of("solvers", track, cell["solver"]), cell["solver"])
+    anchor = f"bound-{slug(cell['solver'])}"
     worth = '<td class="n" data-sort="">contradicted</td><td>no</td>'
     if cell["bound_trusted"]:
         worth = _number(cell["bound_score"], points(cell["bound_score"])) + _answer(cell["bound_proves"])
     return Markup(
-        f'<tr id="bound-{slug(cell["solver"])}" data-solver="{_shown(cell["solver"])}"><th scope="row">{name}</th>'
+        f'<tr id="{anchor}" data-solver="{_shown(cell["solver"])}"><th scope="row">{name}{_permalink(anchor)}</th>'
         f"{_seeds(root, cell, 'bound-run')}{_statuses(cell)}"
         f"{_cost(cell['lower_bound'], cell['lower_bound_float'])}{worth}"
         f"{_time(cell['time_to_bound_s'])}{_time(cell['wall_s'])}</tr>\n"
@@ -161,6 +163,10 @@ def _link(path: str, name: str) -> str:
 @cache
 def _short(name: str) -> str:
     return escape(shorten(printable(name), MOST_SHOWN))
+
+
+def _permalink(anchor: str) -> str:
+    return f'<a class="permalink" href="#{anchor}" aria-label="Link to this row"></a>'
 
 
 def _statuses(cell: Row) -> str:

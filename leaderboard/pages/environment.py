@@ -44,7 +44,7 @@ def environment() -> jinja2.Environment:
     made.filters["load"] = json.loads
     made.filters.update(sizes=explain.sizes, modes=explain.modes)
     made.globals.update(pieces=pieces, page_of=page_of, alike=alike, terms=explain.terms)
-    made.globals.update(menu={}, newest={}, regressions=False, docs=False, made_from="")
+    made.globals.update(menu={}, newest={}, regressions=False, docs=False, made_from="", data_files={})
     return made
 
 

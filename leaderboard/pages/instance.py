@@ -10,6 +10,7 @@ import polars as pl
 
 from harness.records.best import BestKnown
 from leaderboard import repeat
+from leaderboard.attachments import results_file
 from leaderboard.drawings import pictures as drawn_as
 from leaderboard.pages.cells import unfinished
 from leaderboard.pages.convergence import convergence
@@ -67,6 +68,7 @@ def _instance(site: Site, division: Division, instance: Row, cells: Sequence[Row
         "bounds": sorted((cell for cell in cells if cell["lower_bound"] is not None), key=_greatest_bound_first),
         "best_solution": site.solutions.get(instance["checksum"]),
         "file": site.instance_files.get(instance["checksum"], (None,))[0],
+        "rows": results_file(division.track, instance["instance"]),
         "origin": site.origins.get(instance["checksum"]),
         "record": _record(site, instance["checksum"]),
     }

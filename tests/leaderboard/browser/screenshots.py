@@ -20,6 +20,7 @@ SCHEMES = ("light", "dark")
 def kinds(site: Path) -> Iterator[Path]:
     """Yield the pages at the top, every track, and the first solver and instance of each track."""
     yield from sorted(site.glob("*.html"))
+    yield from (page for page in [site / "data/index.html"] if page.is_file())
     yield from sorted(site.glob("tracks/*.html"))
     for folder in sorted([*site.glob("solvers/*/"), *site.glob("instances/*/")]):
         yield from sorted(folder.glob("*.html"))[:1]

@@ -15,6 +15,7 @@ from tests.leaderboard.browser.conftest import Visitor
 #: A page of each kind, and pages with every kind of drawing.
 KINDS = (
     *("index.html", "instances.html", "solvers.html", "compare.html?track=pipeline", "failures.html", "scores.html"),
+    *("data/index.html", "records.html"),
     *("reproduce/index.html", "tracks/pipeline.html", "tracks/placement.html", "solvers/pipeline/brkga-100.html"),
     *("solvers/pipeline/exact.html", "instances/pipeline/regal-01-k2.html", "instances/intraop/diamond.html"),
     *("instances/pipeline/chain.html", "instances/placement/crossing.html", "instances/scheduling/dataflow-12.html"),
@@ -169,7 +170,7 @@ def test_a_solver_is_highlighted_by_a_click_and_by_the_address(visitor: Visitor)
     page.locator(row, has_text="brkga-100").last.get_by_role("button").click()
     expect(page.locator(f"{row}.chosen th")).to_have_text("brkga-100")
     assert urlsplit(page.url).query == "solver=brkga-100"
-    assert page.locator("#profile ~ figure .wide g.series.chosen path").count() >= 1
+    assert page.locator("[aria-labelledby='profile'] .wide g.series.chosen path").count() >= 1
     page = visitor.open("instances/pipeline/regal-01-k2.html?solver=moves")
     assert set(page.locator("tr.chosen th").all_inner_texts()) == {"moves"}
     page.locator("svg g.series[data-solver=brkga-100]").first.dispatch_event("click")
