@@ -9,6 +9,8 @@ from fractions import Fraction
 import polars as pl
 
 from harness.records.best import BestKnown
+from harness.results.claims import TOLERANCE
+from harness.results.ranking.cases import KNOWN
 from leaderboard import repeat
 from leaderboard.attachments import results_file
 from leaderboard.drawings import pictures as drawn_as
@@ -55,6 +57,7 @@ def _division(site: Site, track: Track, division: Division) -> Iterator[Page]:
 def _instance(site: Site, division: Division, instance: Row, cells: Sequence[Row]) -> Row:
     published = json.loads(instance["published"])
     drawn = site.pictures.get(instance["checksum"])
+    record = _record(site, instance["checksum"])
     pictures, undrawn = ((), drawn) if isinstance(drawn, str) else (drawn or (), None)
     return {
         "undrawn": undrawn,
@@ -70,7 +73,10 @@ def _instance(site: Site, division: Division, instance: Row, cells: Sequence[Row
         "file": site.instance_files.get(instance["checksum"], (None,))[0],
         "rows": results_file(division.track, instance["instance"]),
         "origin": site.origins.get(instance["checksum"]),
-        "record": _record(site, instance["checksum"]),
+        "record": record,
+        "ran_best": _from_runs(instance["best_by"]),
+        "ran_bound": _from_runs(instance["bound_by"]),
+        "beaten": beaten(instance, record),
     }
 
 
@@ -82,3 +88,22 @@ def _greatest_bound_first(run: Row) -> tuple[bool, Fraction]:
 def _record(site: Site, checksum: str) -> BestKnown | None:
     """Return the record of an instance."""
     return next((record for record in site.records if record.checksum == checksum), None)
+
+
+def _from_runs(holders: Sequence[str]) -> bool:
+    """Return False if only published values are as good."""
+    return not holders or any(name not in ("published", KNOWN) for name in holders)
+
+
+def beaten(instance: Row, record: BestKnown | None) -> list[str]:
+    """Name what the runs have better than the record: the cost, the bound, both or nothing."""
+    if record is None or record.cost is None:
+        return []
+    cost, bound = instance["best_cost"], instance["lower_bound"]
+    slack = 0 if isinstance(record.cost.number, int) else TOLERANCE  # as for `shardmark records update`
+    ran, held = cost is not None and _from_runs(instance["best_by"]), Fraction(record.cost.value)
+    less = ran and Fraction(cost) < held - slack * abs(held)
+    proved = bound is not None and record.status != "optimal" and _from_runs(instance["bound_by"])
+    known = None if record.bound is None else Fraction(record.bound.value)
+    greater = proved and (known is None or Fraction(bound) > known + slack * abs(known))
+    return [f"the {what} here is" for what, better in (("cost", less), ("bound", greater)) if better]

@@ -5,8 +5,13 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from harness.records.best import BestKnown
+from harness.records.history import Improvement
 from harness.results.ranking import Tables
+from harness.results.records import number
+from instances import catalog
 from leaderboard.explore.indexes import instance_rows, machine_class, solver_rows
+from leaderboard.pages.instance import beaten
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +22,28 @@ def methods(scored: Tables) -> dict[tuple[str, str], dict]:
 def test_every_method_and_instance_has_one_row(methods, scored: Tables) -> None:
     ran = set(scored.runs.select("track", "solver").iter_rows())
     assert set(methods) == ran
-    assert [row["checksum"] for row in instance_rows(scored)] == list(scored.instances["checksum"])
+    assert [row["checksum"] for row in instance_rows(scored, [])] == list(scored.instances["checksum"])
+
+
+def test_an_instance_is_settled_by_its_runs_or_by_its_record(scored: Tables) -> None:
+    row = next(
+        row for row in scored.instances.to_dicts() if not row["proven"] and type(number(row["best_cost"])) is int
+    )
+
+    def settled(cost: int, bound: int) -> tuple[bool, list[str]]:
+        lines = [line(row["checksum"], kind, str(value)) for kind, value in (("cost", cost), ("bound", bound))]
+        record = BestKnown(catalog.find("chain"), lines)
+        found = next(r for r in instance_rows(scored, [record]) if r["checksum"] == row["checksum"])
+        return found["settled"], beaten(row, record)
+
+    best = int(row["best_cost"])
+    assert settled(best, best) == (True, [])
+    assert settled(best, 0)[0] is False
+    assert settled(best + 1, best + 1) == (False, ["the cost here is"])
+
+
+def line(checksum: str, kind: str, value: str) -> Improvement:
+    return Improvement("chain", checksum, kind, value, "", "m", "v", 0, 1.0, 64.0, 1, 1.0, "x", "2025-01-02", "Ada")
 
 
 def test_a_solver_with_one_ranking_shows_its_rank_and_score(methods, scored: Tables) -> None:
@@ -50,5 +76,5 @@ def test_totals_count_failures_and_the_largest_instance_solved(methods) -> None:
 def test_machines_of_runs_are_named_by_class(methods, scored: Tables) -> None:
     name = "Example Processor 3000 <b>, 2 cores"
     assert methods["pipeline", "merge"]["machines"] == [name]
-    assert all(row["machines"] == [name] for row in instance_rows(scored))
+    assert all(row["machines"] == [name] for row in instance_rows(scored, []))
     assert machine_class({}) == "unknown processor, ? cores"
