@@ -16,7 +16,7 @@ C_CORE := $(shell find c_src -name '*.[ch]')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
-.PHONY: setup help benchmark run leaderboard docs test fuzz measure screenshots lint format asv instances clean
+.PHONY: setup help benchmark run leaderboard docs test fuzz measure large screenshots lint format asv instances clean
 
 setup: $(VENV)/base ## the virtual environment (every other target sets it up)
 
@@ -73,6 +73,9 @@ fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, abo
 # Precision of limits, overhead of 10,000 runs, and 100 kills each of a campaign and of a site's build: minutes, on an otherwise idle machine.
 measure: $(VENV)/extra-test ## how precisely limits hold, some minutes
 	@SHARDMARK_KILLS=100 $(BIN)/python -m pytest -s $(wildcard tests/harness/sandbox/precision/measure_*.py) tests/harness/campaign/test_kill.py tests/leaderboard/test_kill.py $(PYTEST)
+
+large: $(VENV)/extra-test ## seconds, memory and sizes of the site of 300,000 generated runs (SITE=site)
+	@$(BIN)/python -m tests.performance.large_site '$(SITE)-large'
 
 # Needs Debian's package chromium. Look at them after a change of a page.
 screenshots: $(VENV)/extra-test ## pictures of the site's pages, phone to screen, light and dark (SITE=site)

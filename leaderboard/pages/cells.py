@@ -15,6 +15,8 @@ DRAWN = [
     *("id", "checksum", "solver", "kind", "seed", "timeout_s", "cost"),
     *("lower_bound", "lower_bound_float", "bound_trusted"),
 ]
+#: Columns of runs that no page shows.
+UNUSED = ["feasible", "started", "solver_hash", "certified", "best", "proven", "bound_best", "bound_proves"]
 MOST_DRAWN = 30  # runs of solvers, and of bound methods, of a chart of convergence
 #: Columns of runs that a command which repeats them needs, see `leaderboard.repeat`.
 ASKED = ["seed", "timeout_s", "memory_mib", "cores", "cpu_limit_s", "processes", "output_mib", "campaign"]
@@ -22,7 +24,8 @@ MOST_SEEDS = 10  # whose runs a cell names
 
 
 def best_first(runs: pl.DataFrame) -> pl.DataFrame:
-    """Sort runs by track and instance, the best of each instance first."""
+    """Sort runs by track and instance, the best of each instance first, without the columns `UNUSED`."""
+    runs = runs.drop(UNUSED)
     scores = [-pl.col(column).fill_null(-1.0) for column in ("score", "bound_score")]
     return runs.sort("track", "instance", pl.col("cost").is_null(), *scores, "solver", "seed")
 

@@ -26,11 +26,10 @@ SHOWN = [
 def pages(site: Site) -> Iterator[Page]:
     """Yield a page per solver and bound method."""
     for track in site.tracks:
-        order = track.runs.select(SHOWN).sort("instance", "seed")
-        runs = order.partition_by("solver", as_dict=True)
         cells = site.cells.drop("seeds").filter(pl.col("track") == track.name).partition_by("solver", as_dict=True)
         for name, method in (track.solvers | track.methods).items():
-            content = _solver(track, method, runs[name,], cells[name,])
+            runs = track.runs.filter(pl.col("solver") == name).select(SHOWN).sort("instance", "seed")
+            content = _solver(track, method, runs, cells[name,])
             yield site.page(page_of("solvers", track.name, name), "solver.html", **content)
 
 
