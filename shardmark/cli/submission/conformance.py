@@ -31,6 +31,9 @@ CPU_SHARE, CPU_S = 1.1, 0.2
 MAX_BUSY = 1.25  # mean number of threads running or waiting for a core; two overlap when one hands over to another
 MAX_DESCRIPTION = 160
 
+#: Ends of a run that kept to its limits, with nothing that counts.
+WITHOUT_RESULT = ("none", "infeasible", "misclaim", "contradiction")
+
 YES, NO, UNTESTED = "yes", "no", "not tested"
 
 
@@ -144,8 +147,7 @@ class Trial:
         for problem in problems("tiny", self.info.track):
             row = self.run_tiny(problem)
             self.first.append((problem, row))
-            check = f"{'solves' if self.info.kind == 'solver' else 'bounds'} {problem.id}"
-            yield Finding(check, self.info.name, *_worth(row, problem))
+            yield Finding(_task(self.info, problem), self.info.name, *_worth(row, problem))
         if all(row.status == "declined" for _, row in self.first):
             yield Finding("accepts an instance", self.info.name, NO, "it declined every tiny instance of its track")
 
@@ -175,6 +177,8 @@ class Trial:
         (problem, *_) = problems("deadline", self.info.track)
         row, busy = self.watched(problem)
         name = self.info.name
+        if row.status in WITHOUT_RESULT:
+            yield Finding(_task(self.info, problem), name, NO, f"{row.status}: {row.reason}")
         yield Finding("meets the deadline", name, *_in_time(row, problem))
         yield Finding("stays on one core", name, *_on_one_core(row, busy))
         rows = [row, *(row for _, row in self.first)]
@@ -198,6 +202,10 @@ def problems(suite: str, track: str) -> list[Problem]:
     return [Problem.of(entry, catalog.locate(entry)) for entry in catalog.suite(suite) if entry.track == track]
 
 
+def _task(info: SolverInfo, problem: Problem) -> str:
+    return f"{'solves' if info.kind == 'solver' else 'bounds'} {problem.id}"
+
+
 def _worth(row: Record, problem: Problem) -> tuple[str, str]:
     """Judge a run on a tiny instance: did it pass, and how did it end?"""
     if row.status == "declined":
@@ -217,6 +225,8 @@ def _in_time(row: Record, problem: Problem) -> tuple[str, str]:
     """Check that a run ended by itself before its limit, with something to show."""
     if row.stop == "timeout":
         return NO, f"{problem.id}: {row.reason}; it has to return before run.deadline"
+    if row.status in WITHOUT_RESULT:
+        return UNTESTED, f"{problem.id}: no {'feasible solution' if row.kind == 'solver' else 'valid bound'}"
     if row.status not in ("ok", "declined"):
         return NO, f"{problem.id}: {row.status}: {row.reason}"
     return YES, f"{problem.id}: {_words(row) or 'declined'} after {row.wall_s:.2f} s, the limit is {DEADLINE_S:g} s"

@@ -185,6 +185,15 @@ def test_what_crashes_is_not_said_to_use_all_of_its_time(tmp_path):
     assert findings["stays on one core"].detail.startswith("the run above did not end by itself, after ")
 
 
+def test_a_result_that_does_not_count_leaves_the_deadline_untested(tmp_path):
+    silent = HEAD.replace("run.report(frugal(instance))", "pass")
+    findings = check(tmp_path, "return [-1] * instance.nodes if big(instance) else frugal(instance)", head=silent)
+    (unsolved,) = failed(findings)
+    assert findings[unsolved].detail.startswith("infeasible: ")
+    deadline = findings["meets the deadline"]
+    assert (deadline.passed, deadline.detail.partition(": ")[2]) == ("not tested", "no feasible solution")
+
+
 @pytest.mark.parametrize(
     ("cpu_s", "busy", "passed", "detail"),
     [
