@@ -90,7 +90,7 @@ def _copy(results: Path) -> Iterator[Store]:
 def _perform(
     info: SolverInfo, problems: Sequence[Problem], results: Path, store: Store, say: Callable[[str], None]
 ) -> None:
-    """Store the runs of a solver that are not stored already."""
+    """Store the runs of a solver that are not stored already, and the record of every instance."""
     jobs = []
     for problem in problems:
         limits = Limits(problem.timeout_s or CAMPAIGN_TIMEOUT_S, DEFAULT_MEMORY_MIB)  # those of a campaign's jobs
@@ -99,7 +99,10 @@ def _perform(
     number = store.add_campaign(utc_now(), sys.argv, host.version(), host.facts(), [job.id for job in jobs])
     with choose().supervisor() as supervisor:
         for job in jobs:
-            if job.id not in done:
+            if job.id in done:
+                problem = job.problem
+                store.add_instance(problem.checksum, problem.id, info.track, problem.summary, problem.published)
+            else:
                 say(f"{info.name} on {job.problem.id}")
                 store_record(store, number, job, perform(job, supervisor, usable_cpus()[:1]))
             job.problem.forget()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from referee import answer, shardmark
 
+from harness.campaign.discover import discover
 from shardmark.cli.submission import standing as module
 from shardmark.cli.submission.conformance import candidates
 from shardmark.cli.submission.standing import Standing, standing
@@ -56,6 +58,15 @@ def test_a_solver_is_ranked_among_stored_runs(stand, results):
     assert {row["solver"] for row in found.ranking} == {"random-1", "mine"}
     assert not found.alone
     assert (results / "results.sqlite").read_bytes() == before
+
+
+def test_stored_runs_are_compared_with_the_record_as_new_ones_are(results, monkeypatch):
+    monkeypatch.setattr(module, "SUITE", "smoke")
+    (info,) = (found for found in discover() if (found.track, found.name) == ("pipeline", "random-1"))
+    with_record = module._with_record
+    monkeypatch.setattr(module, "_with_record", lambda best: replace(with_record(best), published={"best_cost": "0.5"}))
+    rows = standing(info, results, lambda _: None).instances
+    assert {(row["best_known"], row["score"]) for row in rows} == {(0.5, 0.5 / row["cost"]) for row in rows}
 
 
 def test_a_bound_is_ranked_among_bounds(stand):
