@@ -94,8 +94,14 @@ def suite(name: str) -> tuple[Entry, ...]:
     """The entries of one suite; InputError for an unknown one."""
     known = suites()
     if name not in known:
-        raise InputError("suite", repr(name), f"expected one of {', '.join(known)}{near_miss(name, known)}")
+        raise InputError("suite", repr(name), f"expected {named('suite', name, known)}")
     return known[name]
+
+
+def named(kind: str, name: str, known: Iterable[str]) -> str:
+    """``"the name of a suite, did you mean 'x'? ..."``: the known name most like ``name``, then the command for all."""
+    near = near_miss(name, known) or ";"
+    return f"the name of a {kind}{near} `shardmark list {kind}s` lists all"
 
 
 def near_miss(name: str, known: Iterable[str]) -> str:

@@ -55,14 +55,17 @@ def find_method(infos: Sequence[SolverInfo], track: str, name: str, kind: str | 
     """
     names = {info.name: info for info in infos if info.track == track}
     if name not in names:
-        near = catalog.near_miss(name, names)
         offered = sorted(known for known, info in names.items() if kind in (None, info.kind))
         if kind == "bound" and len(offered) < len(names):
             offered.append("or a solver that proves bounds (`shardmark list solvers` lists all solvers)")
         others = sorted({info.track for info in infos if info.name == name})
-        elsewhere = f"; this instance is of {track}, {name} is for {' and '.join(others)}" if others else near
+        elsewhere = f"; this instance is of {track}, {name} is for {' and '.join(others)}" if others else ""
         broken = [f"; {info.file} cannot be imported ({info.error})" for info in names.values() if info.error]
-        expected = f"expected one of {', '.join(offered)}{elsewhere}{''.join(broken)}"
+        if catalog.near_miss(name, names) and not others:
+            choice = catalog.named(kind or "solver", name, names)
+        else:
+            choice = f"one of {', '.join(offered)}{elsewhere}"
+        expected = f"expected {choice}{''.join(broken)}"
         raise InputError(kind or "solver", repr(name), expected)
     info = names[name]
     if kind == "solver" and info.kind == "bound":

@@ -75,8 +75,7 @@ def contenders(options: argparse.Namespace, tracks: Iterable[str]) -> list[Solve
     known = {info.name for info in infos}
     for name in options.solver or ():
         if name not in known:
-            near = catalog.near_miss(name, known)
-            raise InputError("solver", repr(name), f"expected one of {', '.join(sorted(known))}{near}")
+            raise InputError("solver", repr(name), f"expected {catalog.named('solver', name, known)}")
     taken = {(info.track, info.name) for info in infos}
     programs = [from_command(command, track) for command in options.command_line for track in tracks]
     for program in programs:
