@@ -35,7 +35,7 @@ TABLES = {
     "declined": "a method that declined a whole division",
     "published": "a published result, shown beside ours",
     "contradictions": "a lower bound above a known cost",
-    "campaigns": "a call of `shardmark run`",
+    "campaigns": "a call of shardmark run",
     "hosts": "a machine of a campaign",
     "notes": "a caveat for comparisons",
 }

@@ -110,11 +110,17 @@ def short(value: float) -> str:
 
 
 def points(value: float | None, digits: int = 3) -> str:
-    """A score, truncated and not rounded, so that nothing below 1 shows as 1.000."""
+    """A score, rounded, but downwards to a whole number, so that only a perfect sum of scores shows as one."""
     if value is None:
         return "–"
-    cut = math.floor(value * 10**digits * (1 + 1e-12))
-    return f"{(cut - 1 if value < 1 and cut == 10**digits else cut) / 10**digits:.{digits}f}"
+    near = round(value, digits)
+    faked = near == round(near) and (value < near == 1 or near > value * (1 + 1e-12))
+    return f"{near - 10**-digits if faked else near:.{digits}f}"
+
+
+def apart(first: float, second: float, digits: int = 2) -> int:
+    """Return the decimals, at least ``digits``, that two scores need to look different; 6 at most."""
+    return next((d for d in range(digits, 6) if points(first, d) != points(second, d)), 6)
 
 
 def percent(value: float | None) -> str:

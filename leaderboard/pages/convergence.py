@@ -30,7 +30,7 @@ def convergence(site: Site, division: Division, instance: Row, published: Row, r
     if not events:
         return None
     x = times(events, max(run["timeout_s"] for run in runs))
-    leaders = {solver for solver, style in division.colours.items() if style != "s0"}
+    leaders = {solver for solver, style in division.colours.items() if style != "s0"} | {site.newest[division.track]}
     lines = _run_curves(division, runs, site.found, place, x.high, leaders, bounds=False)
     best_bound = {run["solver"] for run in trusted[:1]}
     lines += _run_curves(division, trusted, site.proved, place, x.high, best_bound, bounds=True)
@@ -64,7 +64,7 @@ def _run_curves(
     reports: Mapping[str, Any],
     place: Any,
     until: float,
-    leaders: Collection[str],
+    leaders: Collection[str | None],
     *,
     bounds: bool,
 ) -> list[Curve]:

@@ -7,15 +7,15 @@ from markupsafe import Markup
 from leaderboard.charts import Bar
 from leaderboard.pages.axes import losses
 from leaderboard.pages.tracks import Division, Row
-from leaderboard.text import page_of, points
+from leaderboard.text import apart, page_of, points
 
 
-def front(division: Division, root: str, most: int, wide: int) -> Row:
+def front(division: Division, root: str, most: int, wide: int, newest: str | None) -> Row:
     """The verdict and the chart at the top of a division."""
     return {
         "division": division,
         "verdict": verdict(division),
-        "ranking_chart": ranking_chart(division, root, most, wide),
+        "ranking_chart": ranking_chart(division, root, most, wide, newest),
     }
 
 
@@ -26,16 +26,23 @@ def verdict(division: Division) -> Row | None:
         return None
     leaders = [row for row in ranking if row["rank"] == 1]
     second = next(iter(ranking[len(leaders) :]), None)
+    digits = apart(leaders[0]["score_sum"], second["score_sum"]) if second else 2
+    shown = [float(points(row["score_sum"], digits)) for row in (leaders[0], second) if row]
     return {
         "leaders": [row["solver"] for row in leaders],
         "first": leaders[0],
         "second": second,
-        "lead": leaders[0]["score_sum"] - second["score_sum"] if second else None,
+        "lead": f"{shown[0] - shown[1]:.{digits}f}" if second else None,  # as a reader subtracts
+        "digits": digits,
     }
 
 
-def ranking_chart(division: Division, root: str, most: int, wide: int) -> Markup:
-    """Draw the first ``most`` solvers of a ranking; ``root`` leads from the page to the root of the site."""
+def ranking_chart(division: Division, root: str, most: int, wide: int, newest: str | None) -> Markup:
+    """Draw the first ``most`` solvers of a ranking, and the ``newest`` if it is not among them.
+
+    ``root`` leads from the page to the root of the site.
+    """
+    shown = [row for place, row in enumerate(division.ranking) if place < most or row["solver"] == newest]
     bars = [
         Bar(
             name=row["solver"],
@@ -48,6 +55,6 @@ def ranking_chart(division: Division, root: str, most: int, wide: int) -> Markup
             style=division.colours[row["solver"]],
             solver=row["solver"],
         )
-        for row in division.ranking[:most]
+        for row in shown
     ]
     return losses(bars, "points lost: 1 − mean score", wide)

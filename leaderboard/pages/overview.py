@@ -15,7 +15,8 @@ FEW_ROWS = 8  # at most, of a ranking chart
 def pages(site: Site) -> Iterator[Page]:
     """Yield the first page of the site, and the page that lists the reproductions."""
     panels = [
-        (track, [front(division, "", FEW_ROWS, charts.HALF) for division in track.divisions]) for track in site.tracks
+        (track, [front(d, "", FEW_ROWS, charts.HALF, site.newest[track.name]) for d in track.divisions])
+        for track in site.tracks
     ]
     yield site.page(
         "index.html", "index.html", panels=panels, machines=machines(site), limits=limits(site), runs=len(site.runs)

@@ -57,10 +57,11 @@ class Site:
         shown = replace(tables, incumbents=tables.incumbents.filter(own), reported=tables.reported.filter(own))
         self.found, self.proved = shown.costs_over_time(), shown.bounds_over_time()
         self.tracks = list(tracks_of(tables, self.runs))
+        self.newest = {track.name: newest_solver(tables, track.name) for track in self.tracks}
         self.templates.globals.update(
             tracks=self.tracks,
             menu={track.name: page_of("tracks", track.name) for track in self.tracks},
-            newest={track.name: newest_solver(tables, track.name) for track in self.tracks},
+            newest=self.newest,
             regressions=regressions,
             docs=docs,
             made_from=_made_from(tables),

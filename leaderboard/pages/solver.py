@@ -43,6 +43,7 @@ def _solver(track: Track, method: Row, runs: pl.DataFrame, results: pl.DataFrame
     return {
         "track": track,
         "method": method,
+        "leader": _leader(track, name) if method["kind"] == "solver" else None,
         "places": [(division, row) for division in track.divisions for row in division.places(name)],
         "declined": [d for d in track.divisions if any(row["solver"] == name for row in d.declined)],
         "cells": list(by_instance.values()),
@@ -54,6 +55,12 @@ def _solver(track: Track, method: Row, runs: pl.DataFrame, results: pl.DataFrame
         "contradictions": [c for c in track.contradictions if c["solver"] == name],
         "absent": [instance["instance"] for _, instance, cell in cells if cell is None],
     }
+
+
+def _leader(track: Track, name: str) -> str | None:
+    """Return the first solver, other than itself, of a ranking that a solver takes part in."""
+    firsts = (division.ranking[0]["solver"] for division in track.divisions if division.places(name))
+    return next((first for first in firsts if first != name), None)
 
 
 def _cell_bar(division: Division, cell: Row) -> Bar:

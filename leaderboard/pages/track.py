@@ -39,7 +39,7 @@ def _division(site: Site, division: Division, room: int) -> Row:
     ours = grouped(solved.select("instance", "solver", "cost", "cost_float").iter_rows(named=True), "instance")
     beside = published_results.beside(division.instances, elsewhere, ours)
     solvers, matrix = _matrix(site, division, room)
-    return front(division, "../", MAX_ROWS, charts.WIDE) | {
+    return front(division, "../", MAX_ROWS, charts.WIDE, site.newest[division.track]) | {
         "profile": _profile(site, division),
         "anytime": _anytime(site, division),
         "matrix": matrix,
@@ -65,12 +65,14 @@ def _of(frame: pl.DataFrame, division: Division) -> pl.DataFrame:
     return frame.filter((pl.col("track") == division.track) & (pl.col("division") == division.name))
 
 
-def _leaders(division: Division) -> list[str]:
-    """The solvers with a curve: the first of the ranking."""
-    return list(division.colours)[:MAX_CURVES]
+def _leaders(division: Division, newest: str | None) -> list[str]:
+    """The solvers with a curve: the first of the ranking, and the newest."""
+    return [name for place, name in enumerate(division.colours) if place < MAX_CURVES or name == newest]
 
 
-def _curves(division: Division, frame: pl.DataFrame, x: str, y: str, until: float, words: str) -> list[Curve]:
+def _curves(
+    division: Division, newest: str | None, frame: pl.DataFrame, x: str, y: str, until: float, words: str
+) -> list[Curve]:
     """One curve per solver, in the order of the ranking, as far as there are rows."""
     rows = grouped(frame.iter_rows(named=True), "solver")
     return [
@@ -79,7 +81,7 @@ def _curves(division: Division, frame: pl.DataFrame, x: str, y: str, until: floa
             points=[(rows[name][0][x], 0.0), *((row[x], row[y]) for row in rows[name])],
             until=until,
             style=style,
-            label=name if style != "s0" else "",
+            label=name if style != "s0" or name == newest else "",
             solver=name,
         )
         for name, style in division.colours.items()
@@ -88,23 +90,31 @@ def _curves(division: Division, frame: pl.DataFrame, x: str, y: str, until: floa
 
 
 def _profile(site: Site, division: Division) -> Markup | None:
-    frame = _of(site.tables.profiles, division).filter(pl.col("solver").is_in(_leaders(division)))
+    frame = _of(site.tables.profiles, division).filter(
+        pl.col("solver").is_in(_leaders(division, site.newest[division.track]))
+    )
     frame = frame.with_columns(gap=pl.col("ratio") - 1)
     if frame.is_empty():
         return None
     far = min(max(float(frame["gap"].max() or 0) * 1.2, 0.01), PROFILE_LIMIT)  # type: ignore[arg-type]
     near = frame.filter(pl.col("gap") <= far)
-    lines = _curves(division, near, "gap", "share", far, "{solver}: share of instances within a cost")
+    lines = _curves(
+        division, site.newest[division.track], near, "gap", "share", far, "{solver}: share of instances within a cost"
+    )
     x = charts.gaps(0.0, far)
     return charts.figure(lines, x, fractions(), ("cost above the best known", "share of instances"), wide=charts.HALF)
 
 
 def _anytime(site: Site, division: Division) -> Markup | None:
-    frame = _of(site.tables.anytime, division).filter(pl.col("solver").is_in(_leaders(division)))
+    frame = _of(site.tables.anytime, division).filter(
+        pl.col("solver").is_in(_leaders(division, site.newest[division.track]))
+    )
     if frame.is_empty():
         return None
     axis = times(frame["time_s"].to_list(), float(division.runs["timeout_s"].max()))  # type: ignore[arg-type]
-    lines = _curves(division, frame, "time_s", "score", axis.high, "{solver}: mean score over time")
+    lines = _curves(
+        division, site.newest[division.track], frame, "time_s", "score", axis.high, "{solver}: mean score over time"
+    )
     return charts.figure(lines, axis, fractions(), ("time since the start", "mean score so far"), wide=charts.HALF)
 
 

@@ -135,7 +135,7 @@
   const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
   const exactly = (value) =>
     value === null ? "–" : value.toLocaleString("en", Number.isInteger(value) ? {} : { maximumSignificantDigits: 6 });
-  const points = (score) => (Math.floor(score * 1000 * (1 + 1e-12)) / 1000).toFixed(3);
+  const points = (score) => (score < 1 ? Math.min(score, 0.999) : score).toFixed(3);
   const chance = (p) => (p < 0.001 ? "p < 0.001" : `p = ${p.toPrecision(2)}`);
 
   const summary = (data, pairs) => {

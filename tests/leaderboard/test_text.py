@@ -70,12 +70,14 @@ def test_exact(value: str | None, shown: str) -> None:
         (0.9999999, 3, "0.999"),
         (math.nextafter(1.0, 0.0), 3, "0.999"),
         (0.29, 2, "0.29"),
+        (3.9799, 2, "3.98"),
+        (3.9999, 2, "3.99"),
         (7.0, 2, "7.00"),
         (None, 2, "–"),
         (0.0, 3, "0.000"),
     ],
 )
-def test_points_are_cut(value: float | None, digits: int, shown: str) -> None:
+def test_points_are_rounded_but_never_up_to_a_perfect_score(value: float | None, digits: int, shown: str) -> None:
     assert points(value, digits) == shown
 
 
