@@ -44,7 +44,8 @@ def _read(instance: Instance, solution: Any) -> tuple[Partition, list[int] | Non
     """Return the partition, the order, and what is wrong with the order; or why there is no partition."""
     if isinstance(solution, dict) and not {"block"} <= solution.keys() <= {"block", "order"}:
         found = ", ".join(map(repr, solution)) or "none"
-        return f"solution: expected the keys block and order, found {found}"
+        expected = f"a list of {instance.nodes} stages, or an object with the keys block and order"
+        return f"solution: expected {expected}, found {found}"
     block, order = (solution["block"], solution.get("order")) if isinstance(solution, dict) else (solution, None)
     n = instance.nodes
     reason = misplaced(block, [instance.stages] * n, "a block number", "solution" if block is solution else "block")

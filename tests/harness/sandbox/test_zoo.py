@@ -333,9 +333,18 @@ VALUES = (
     malformed("nothing", "solution: expected a list of 4 integers, found null"),
     malformed("text", "solution: expected a list of 4 integers, found '0011'"),
     malformed("number", "solution: expected a list of 4 integers, found 6"),
-    malformed("wrong-keys", "solution: expected the keys block and order, found 'blocks'"),
-    malformed("more-keys", "solution: expected the keys block and order, found 'block', 'cost'"),
-    malformed("number-keys", "solution: expected the keys block and order, found '0', '1', '2', '3'"),
+    malformed(
+        "wrong-keys",
+        "solution: expected a list of 4 stages, or an object with the keys block and order, found 'blocks'",
+    ),
+    malformed(
+        "more-keys",
+        "solution: expected a list of 4 stages, or an object with the keys block and order, found 'block', 'cost'",
+    ),
+    malformed(
+        "number-keys",
+        "solution: expected a list of 4 stages, or an object with the keys block and order, found '0', '1', '2', '3'",
+    ),
     malformed("no-order", "order: expected every node once, node 1 is missing"),
     malformed("nonsense", "solution: expected a list of 4 integers, found true"),
     element("out-of-range", "2", "solution[2]"),

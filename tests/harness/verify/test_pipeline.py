@@ -179,9 +179,15 @@ def test_cost_is_rounded_only_once():
         ([0, 0, 0, 0, float("nan")], "solution[4]: expected a block number from 0 to 2, found nan"),
         ([-1, 0, 0, 0, 0], "solution[0]: expected a block number from 0 to 2, found -1"),
         ([10**30, 0, 0, 0, 0], "solution[0]: expected a block number from 0 to 2, found 1" + 30 * "0"),
-        ({}, "solution: expected the keys block and order, found none"),
-        ({"blocks": [0] * 5}, "solution: expected the keys block and order, found 'blocks'"),
-        ({"block": [0] * 5, "cost": 1}, "solution: expected the keys block and order, found 'block', 'cost'"),
+        ({}, "solution: expected a list of 5 stages, or an object with the keys block and order, found none"),
+        (
+            {"blocks": [0] * 5},
+            "solution: expected a list of 5 stages, or an object with the keys block and order, found 'blocks'",
+        ),
+        (
+            {"block": [0] * 5, "cost": 1},
+            "solution: expected a list of 5 stages, or an object with the keys block and order, found 'block', 'cost'",
+        ),
         ({"block": [0] * 4}, "block: expected 5 elements, one per node, found 4"),
         ({"block": None}, "block: expected a list of 5 integers, found null"),
         ({"block": [0] * 5, "order": 5}, "order: expected a list of 5 integers, found 5"),
