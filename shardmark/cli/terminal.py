@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 import os
 import re
@@ -23,6 +24,8 @@ BEYOND = ">1e308"
 LOOKS = {"name": "1", "good": "32", "bad": "31"}
 #: Values of a status, or of a check, that tell of a failure.
 BAD_WORDS = ("no", "infeasible", "crash", "error", "import", "lost", "contradiction", "misclaim")
+#: Names of columns and fields whose value is a lower bound.
+LOWER_BOUNDS = ("lower_bound", "bound")
 #: Maximum number of elements shown of a list, one per line.
 MAX_LINES = 20
 
@@ -43,6 +46,14 @@ def text(value: Any, digits: int | None = None) -> str:
     if isinstance(value, Mapping):
         return " ".join(f"{printable(str(key))}={text(part)}" for key, part in value.items()) or "-"
     return printable(str(value))
+
+
+def cell_text(name: str, value: Any, digits: int | None = None) -> str:
+    """The text of a value by the name of its column: a lower bound is rounded down, as it is a claim; see `text`."""
+    if name in LOWER_BOUNDS and digits is None and isinstance(value, float) and math.isfinite(value):
+        with decimal.localcontext(prec=6, rounding=decimal.ROUND_FLOOR):
+            value = float(+decimal.Decimal(repr(value)))
+    return text(value, digits)
 
 
 def printable(words: str, keep: str = "") -> str:
@@ -82,15 +93,15 @@ def pairs(answer: Mapping[str, Any], bright: bool = False) -> str:
     width = max(map(len, answer), default=0)
     lines = []
     for key, value in answer.items():
-        for name, words in zip_longest([key], _lines(value) or ["-"], fillvalue=""):
+        for name, words in zip_longest([key], _lines(key, value) or ["-"], fillvalue=""):
             cell = painted(words, look_of(key, value), bright)
             lines.append(f"{painted(f'{name:<{width}}', 'name', bright)}  {cell}")
     return "\n".join(lines)
 
 
-def _lines(value: Any) -> list[str]:
+def _lines(key: str, value: Any) -> list[str]:
     if not isinstance(value, list):
-        return [text(value)]
+        return [cell_text(key, value)]
     more = len(value) - MAX_LINES
     return [*map(text, value[:MAX_LINES]), *([f"and {more:,} more, shown by --json"] if more > 0 else [])]
 
@@ -104,7 +115,7 @@ def table(rows: Sequence[Mapping[str, Any]], decimals: Mapping[str, int] | None 
     if not rows:
         return "(none)"
     names = list(rows[0])
-    cells = [[text(row[name], (decimals or {}).get(name)) for name in names] for row in rows]
+    cells = [[cell_text(name, row[name], (decimals or {}).get(name)) for name in names] for row in rows]
     right = [all(isinstance(row[name], int | float) or row[name] is None for row in rows) for name in names]
     widths = [max(len(name), *(len(row[i]) for row in cells)) for i, name in enumerate(names)]
 
@@ -153,7 +164,8 @@ class Progress:
     def __call__(self, progress: CampaignProgress, job: Job, row: Record) -> None:
         """Print the line of one finished run."""
         worth = row.cost if row.kind == "solver" or row.lower_bound is None else row.lower_bound
-        found = "" if worth is None else f"{'cost' if worth is row.cost else 'bound'} {text(worth)}"
+        name = "cost" if worth is row.cost else "bound"
+        found = "" if worth is None else f"{name} {cell_text(name, worth)}"
         state = found if row.status == "ok" else f"{row.status}{', ' + found if found else ''}: {row.reason}"
         width = len(str(progress.total))
         self.line(

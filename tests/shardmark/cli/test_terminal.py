@@ -51,3 +51,11 @@ def test_verdicts_have_colours_and_names_are_bold() -> None:
     assert table([row], bright=True).split("\n") == ["  ".join(names), "  ".join(cells)]
     assert pairs({"feasible": True}, bright=True) == f"{bold.format('feasible')}  {green.format('yes')}"
     assert "\x1b" not in table([row]) + pairs(row)
+
+
+def test_a_lower_bound_is_rounded_down():
+    row = {"cost": 1811.489, "lower_bound": 1811.485, "gap": None}
+    assert table([row]).split()[-3:] == ["1811.49", "1811.48", "-"]
+    assert pairs({"bound": 1811.4899}) == "bound  1811.48"
+    assert pairs({"cost": 1811.4899}) == "cost  1811.49"
+    assert pairs({"lower_bound": -0.5}) == "lower_bound  -0.5"
