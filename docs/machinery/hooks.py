@@ -24,7 +24,20 @@ GENERATED = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
 
 
 #: What explains is found before what lists.
-BOOST = {"tracks/": 3, "tracks/index.md": 1, "how-to/": 2, "reference/": 0.5, "glossary.md": 1.5}
+BOOST = {
+    "tutorial.md": 2,
+    "tracks/": 3,
+    "tracks/index.md": 1,
+    "how-to/": 2,
+    "how-to/own-instance.md": 8,
+    "how-to/external-program.md": 3,
+    "how-to/track-regressions.md": 1,
+    "reference/": 0.5,
+    "reference/python.md": 0.2,
+    "glossary.md": 2.5,
+    "measuring.md": 2,
+    "reproductions.md": 0.7,
+}
 
 
 def on_config(config: Any) -> Any:

@@ -70,8 +70,19 @@ TOPICS = {
     "not promised": "measuring.html",
     "reproduce": "reproductions.html",
     "findings do not hold": "reproductions.html",
-    "contradiction": "how-to/read-the-leaderboard.html",
+    "contradiction": "glossary.html",
     "glossary": "glossary.html",
+    "line protocol": "how-to/external-program.html",
+    "gap meaning": "glossary.html",
+    "memory limit": "measuring.html",
+    "seed": "measuring.html",
+    "add instance": "how-to/own-instance.html",
+    "my own instance": "how-to/own-instance.html",
+    "infeasible": "glossary.html",
+    "resume": "how-to/several-machines.html",
+    "GPU": "plans.html",
+    "split.json": "tutorial.html",
+    "compare two solvers": "how-to/compare-and-cite.html",
 }
 
 
