@@ -139,7 +139,7 @@ class Reports:
             return
         self.verified = "feasible"
         if claim is not None and undercuts(claim, cost) and not self.misclaim:
-            self.misclaim = f"claims the cost {claim!r} for a solution of cost {cost!r}"
+            self.misclaim = f"claims the cost {_shown(claim)} for a solution of cost {_shown(cost)}"
         if self.cost is None or cost < self.cost:
             self.cost, self.solution = cost, message.value
 
@@ -179,7 +179,11 @@ def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: 
         stop, reason = "memory", limits.memory_reason(sent.peak_mib)
     cost, bound = sent.cost, sent.lower_bound
     if cost is not None and bound is not None and contradicts(bound, cost, isinstance(cost, int)):
-        return stop, "contradiction", f"claims the lower bound {bound!r}, but has a solution of cost {cost!r}"
+        return (
+            stop,
+            "contradiction",
+            f"claims the lower bound {_shown(bound)}, but has a solution of cost {_shown(cost)}",
+        )
     if sent.misclaim:
         return stop, "misclaim", sent.misclaim
     if stop == "halted" and (cost is not None or (kind == "bound" and bound is not None)):
@@ -200,3 +204,8 @@ def sentence(text: str) -> str:
     line = " ".join(text[: 2 * SENTENCE].split())
     plain = "".join(character if character.isprintable() else "\ufffd" for character in line)
     return plain if len(plain) <= SENTENCE else f"{plain[: SENTENCE - 1]}…"
+
+
+def _shown(value: float) -> str:
+    """Return every digit of a cost or bound; a whole number without a point, as in tables."""
+    return repr(value).removesuffix(".0")

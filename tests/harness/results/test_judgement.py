@@ -98,7 +98,7 @@ BROKEN_LIMITS = ("timeout", "cpu", "memory", "processes", "output", "lost")
         ([DONE], {"fault": "stopped in the middle"}, "exit", "error", "nothing", "done", "stopped in the middle"),
         ([b"{"], LATE, "timeout", "timeout", "nothing", "nothing", "late"),
         ([BELOW, DONE], {}, "exit", "misclaim", "feasible", "done", "claims the cost 5.9 for a"),
-        ([BELOW], LATE, "timeout", "misclaim", "feasible", "nothing", "of cost 6.0"),
+        ([BELOW], LATE, "timeout", "misclaim", "feasible", "nothing", "of cost 6"),
         ([BELOW, text("bound", 7), DONE], {}, "exit", "contradiction", "feasible", "done", "claims the lower bound 7"),
     ],
 )

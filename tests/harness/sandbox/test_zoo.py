@@ -374,14 +374,12 @@ VALUES = (
     *(Case(name, "exit", "ok") for name in ("bounds", "bound-of-numpy", "negative-bound", "exact-bound")),
     *well("claims-the-truth", "claims-the-truth-in-integers", "claims-too-much"),
     *(
-        Case(
-            f"claims-{name}", "exit", "misclaim", f"claims the cost {re.escape(cost)} for a solution of cost 10.0", 10.0
-        )
-        for name, cost in (("too-little", "9.0"), ("zero", "-0.0"), ("minus-a-lot", "-1e+300"))
+        Case(f"claims-{name}", "exit", "misclaim", f"claims the cost {re.escape(cost)} for a solution of cost 10", 10.0)
+        for name, cost in (("too-little", "9"), ("zero", "-0"), ("minus-a-lot", "-1e+300"))
     ),
     *(Case(f"claims-{name}", "exit", "error", NO_COST) for name in ("beyond-floats", "in-words", "yes")),
     Case("claims-nan", "error", "error", PLAIN),
-    Case("liar", "exit", "contradiction", "claims the lower bound 1000000000.0, but has a solution of cost 10.0", 10.0),
+    Case("liar", "exit", "contradiction", "claims the lower bound 1000000000, but has a solution of cost 10", 10.0),
 )
 
 

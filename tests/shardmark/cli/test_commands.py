@@ -558,7 +558,7 @@ def crashes(instance, run, *, how: str = "exit", before: bool = True):
             3,
             "failed: RuntimeError: no idea (crashes.py:12); what it reported before counts",
         ),
-        ("claim", True, "contradiction", 3, "claims the lower bound 7.0, but has a solution of cost 6.0"),
+        ("claim", True, "contradiction", 3, "claims the lower bound 7, but has a solution of cost 6"),
         ("end", True, "ok", 0, ""),
     ],
 )
