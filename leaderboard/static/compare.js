@@ -39,12 +39,18 @@
     const { select, label } = controls[key];
     const asked = pageState.get(key);
     select.replaceChildren(...options.map(([value, words]) => new Option(words, value)));
-    select.value = options.some(([value]) => value === asked) ? asked : preferred;
+    const known = options.some(([value]) => value === asked);
+    select.value = known ? asked : preferred;
+    const side = pageState.get("by") === "campaigns" ? "campaign" : "solver";
+    const noun = { track: "track", a: side, b: side, solver: "solver" }[key];
+    if (asked && !known && noun) unknown.push(`No ${noun} ${asked} here; showing ${select.selectedOptions[0]?.text ?? "none"}.`);
     label.hidden = options.length < 2;
     return select.value;
   };
 
+  let unknown = []; // what the address asks for in vain
   const choose = () => {
+    unknown = [];
     const track = offer("track", Object.keys(tracks).map((name) => [name, name]));
     const { methods, newest } = tracks[track];
     const several = campaigns.filter(({ id }) => methods.some((method) => method.campaigns.includes(id)));
@@ -302,8 +308,10 @@
   };
 
   const results = element("div", { class: "results" });
+  const notice = element("p", { role: "status" });
   const show = async () => {
     const choice = choose();
+    notice.textContent = unknown.join(" ");
     const asked = (shown = { choice });
     try {
       const data = await gather(choice);
@@ -342,7 +350,7 @@
     width = fitting();
     show();
   });
-  page.append(form, results);
+  page.append(form, notice, results);
   width = fitting();
   show();
 })();
