@@ -14,7 +14,7 @@ from harness.results.ranking import Tables
 from instances import catalog
 from leaderboard.pages.instance import beaten
 from leaderboard.pages.site import Page, Site
-from leaderboard.pages.tracks import Row
+from leaderboard.pages.tracks import FAILED, Row
 
 METHOD = ["track", "solver"]
 
@@ -103,14 +103,14 @@ def _totals(tables: Tables) -> dict[tuple[str, str], Row]:
     size = tables.instances.select("checksum").with_columns(pl.Series("nodes", nodes, pl.Int64, strict=False))
     done = pl.col("cost").is_not_null() | pl.col("bound_trusted").fill_null(False)
     rows = (
-        tables.runs.select("checksum", *METHOD, "status", "started", done=done)
+        tables.runs.select("checksum", *METHOD, "started", done=done, failed=FAILED)
         .join(size, on="checksum", how="left")
         .group_by(METHOD)
         .agg(
             pl.col("checksum").unique(),
             instances=pl.col("checksum").n_unique(),
             largest=pl.col("nodes").filter("done").max(),
-            failed=(~pl.col("status").is_in(["ok", "declined"])).sum(),
+            failed=pl.col("failed").sum(),
             first=pl.col("started").min(),
         )
     )

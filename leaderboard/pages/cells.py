@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from harness.results.ranking import Tables
-from leaderboard.pages.tracks import DECLINED
+from leaderboard.pages.tracks import FAILED
 
 CELL = ["track", "solver", "checksum"]
 #: Columns of runs that did not end well, as `parts.failures` shows them.
@@ -64,5 +64,5 @@ def unfinished(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def failed(runs: pl.DataFrame) -> pl.DataFrame:
-    """Return the runs that failed; a declined run is no failure."""
-    return runs.filter(~pl.col("status").is_in(["ok", DECLINED]))
+    """Return the runs that failed."""
+    return runs.filter(FAILED)

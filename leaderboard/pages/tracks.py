@@ -16,6 +16,13 @@ from leaderboard import charts
 
 DECLINED = "declined"  # status of a run whose method does not take the instance
 
+#: The run was stopped at its limit of time with an answer, as methods that search until then are.
+AT_LIMIT = pl.col("status").is_in(["timeout", "cpu"]) & (
+    pl.col("cost").is_not_null() | pl.col("bound_trusted").fill_null(False)
+)
+#: The run failed.
+FAILED = ~pl.col("status").is_in(["ok", DECLINED]) & ~AT_LIMIT
+
 Row = dict[str, Any]
 
 
@@ -109,8 +116,13 @@ class Track:
 
     @property
     def failed(self) -> int:
-        """The number of runs that failed; a declined run is no failure."""
-        return self.runs.filter(~pl.col("status").is_in(["ok", DECLINED])).height
+        """The number of runs that failed; a run that declined, or reached its limit with an answer, did not."""
+        return self.runs.filter(FAILED).height
+
+    @property
+    def limited(self) -> int:
+        """The number of runs that reached their limit of time with an answer."""
+        return self.runs.filter(AT_LIMIT).height
 
     @property
     def refused(self) -> int:

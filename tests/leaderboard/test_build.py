@@ -27,7 +27,7 @@ from leaderboard import build as building
 from leaderboard.build import build
 from leaderboard.pages.environment import environment
 from leaderboard.pages.site import Site
-from leaderboard.pages.tracks import colours_of
+from leaderboard.pages.tracks import AT_LIMIT, colours_of
 from leaderboard.report import Device, Link, Schedule, Split
 from leaderboard.text import page_of
 from tests.leaderboard.conftest import Filler, filled
@@ -209,8 +209,10 @@ def test_hostile_text_is_text(site: Path, pages: dict[str, ET.Element]) -> None:
 
 def test_every_failure_is_shown_with_reason_and_log(pages: dict[str, ET.Element], scored: Tables) -> None:
     rows = table_of(pages["failures.html"], "failures")
-    failed = [run for run in scored.runs.iter_rows(named=True) if run["status"] not in ("ok", "declined")]
-    assert len(rows) == len(failed) == 14
+    limited = scored.runs.filter(AT_LIMIT)["id"].to_list()
+    ended = [run for run in scored.runs.iter_rows(named=True) if run["status"] not in ("ok", "declined")]
+    failed = [run for run in ended if run["id"] not in limited]
+    assert len(rows) == len(failed) == 11
     for run in failed:
         [row] = [row for row in rows if row[:4] == [run["track"], run["instance"], run["solver"], str(run["seed"])]]
         assert row[4] == run["status"]
@@ -230,10 +232,17 @@ def test_declines_are_listed_apart_and_counted(pages: dict[str, ET.Element], sco
     assert "36 runs in which the solver or bound method does not take the instance." in words(page)
     [fold] = [x for x in page.iter("details") if of_class(x, "cards")]
     assert fold.get("open") is None
-    totals = {row[0]: row[5:8] for row in table_of(pages["index.html"], "totals")}
-    assert totals == {"intraop": ["64", "8", "0"], "pipeline": ["167", "6", "1"], "placement": ["60", "0", "35"]}
+    totals = {row[0]: row[5:9] for row in table_of(pages["index.html"], "totals")}
+    assert totals == {
+        "intraop": ["64", "1", "7", "0"],
+        "pipeline": ["167", "2", "4", "1"],
+        "placement": ["60", "0", "0", "35"],
+    }
     assert "Of 60 runs none failed, but 35 were declined." in words(pages["tracks/placement.html"])
-    assert "misclaim 1, output 1, processes 1, timeout 1) and 1 was declined." in words(pages["tracks/pipeline.html"])
+    assert (
+        "misclaim 1, output 1, processes 1) and 1 was declined. 2 runs reached their time limit with an answer."
+        in words(pages["tracks/pipeline.html"])
+    )
     load = pages["solvers/placement/load.html"]
     assert "Declined is for throughput: bert-latency, gnmt-latency All declined runs" in words(load)
     assert "Failures" not in [words(heading) for heading in load.iter("h2")]
