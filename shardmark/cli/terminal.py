@@ -49,10 +49,16 @@ def text(value: Any, digits: int | None = None) -> str:
 
 
 def cell_text(name: str, value: Any, digits: int | None = None) -> str:
-    """The text of a value by the name of its column: a lower bound is rounded down, as it is a claim; see `text`."""
+    """The text of a value by the name of its column: a lower bound is rounded down, as it is a claim; see `text`.
+
+    One within a relative 1e-9 of a shorter number, such as 8.999999999991, shows as that number: costs compare so.
+    """
     if name in LOWER_BOUNDS and digits is None and isinstance(value, float) and math.isfinite(value):
-        with decimal.localcontext(prec=6, rounding=decimal.ROUND_FLOOR):
-            value = float(+decimal.Decimal(repr(value)))
+        nearest = float(f"{value:.6g}")
+        if not math.isclose(nearest, value, rel_tol=1e-9):
+            with decimal.localcontext(prec=6, rounding=decimal.ROUND_FLOOR):
+                nearest = float(+decimal.Decimal(repr(value)))
+        value = nearest
     return text(value, digits)
 
 

@@ -38,7 +38,7 @@ from instances import track_module
 from solvers.registry import Declined, LocalRun, Solver, load_file, solver_files
 
 #: Instances per track.
-DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(25, 8)
+DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(15, 8)
 #: Seeds in a block, which is one test.
 BLOCK = 50
 

@@ -105,7 +105,7 @@ def matrix(chain):
 def local_table(matrix, tmp_path_factory):
     """Return the rows of the same campaign on this machine alone."""
     results = tmp_path_factory.mktemp("local")
-    assert main([*campaign_of(results, *matrix), "--limits", "posix", "--quiet"]) == 0
+    assert main([*campaign_of(results, *matrix), "--limits", "posix", "--quiet"]) == 3  # some of its runs fail
     return table(results)
 
 
@@ -122,7 +122,7 @@ def test_a_campaign_that_loses_a_worker_stores_the_same_rows_as_a_local_one(
     assert ended(one)[0] == (-number if number == signal.SIGKILL else 0)
     assert psutil.wait_procs(lost, timeout=30)[1] == []
     status, _, errors = ended(campaign)
-    assert status == 0, errors
+    assert status == 3, errors
     assert "has gone" in errors
     assert len(local_table) == 10
     assert table(tmp_path / "dask") == local_table
@@ -145,7 +145,7 @@ def test_a_run_that_takes_down_two_workers_is_lost_and_the_campaign_goes_on(clus
     assert ended(cluster.worker("only", "--isolation", "none"))[0] == -signal.SIGKILL
     cluster.worker("only", "--isolation", "none")
     status, _, errors = ended(campaign)
-    assert status == 0, errors
+    assert status == 3, errors
     rows = table(tmp_path / "r", "SELECT solver, status, stop, reason FROM runs ORDER BY solver")
     assert [row[:3] for row in rows] == [("fells", "lost", "lost"), ("quick", "ok", "exit")]
     assert rows[0][3].startswith("took down 2 workers, the last was only-")

@@ -21,7 +21,7 @@ from solvers.pipeline._kernels import PipelineCore
 from solvers.pipeline.search.orders import blocks
 
 sizes = st.one_of(st.integers(0, 9).map(float), st.floats(0, 1e6))
-quick = settings(deadline=None, max_examples=draws(200, 40), derandomize=True)
+quick = settings(deadline=None, max_examples=draws(100, 40), derandomize=True)
 
 
 @st.composite
