@@ -15,7 +15,7 @@ from effort import draws
 from marked import Marked, ended
 
 HERE = Path(__file__).parent
-SEEDS, KILLS = 30, int(os.environ.get("SHARDMARK_KILLS", str(draws(4, 3))))  # make measure: 100
+SEEDS, KILLS = 30, int(os.environ.get("SHARDMARK_KILLS", str(draws(6, 4))))  # make measure: 100
 TABLE = "SELECT solver, instance, seed, status, reason, cost, lower_bound, solution FROM runs ORDER BY solver, seed"
 PARTS = """
 SELECT (SELECT count(*) FROM incumbents WHERE run = id), (SELECT count(*) FROM bounds WHERE run = id),
