@@ -40,7 +40,7 @@ INDEX = "index.html"
 #: The part of a page that holds its menu.
 HEADER = re.compile(r'<header class="top">.*?</header>', re.DOTALL)
 
-#: What yields the pages of a site, one entry per kind of page.
+#: Functions that yield the pages of a site, one per kind of page.
 WRITERS: tuple[Callable[[Site], Iterator[Page]], ...] = (
     overview.pages,
     failures.pages,

@@ -23,7 +23,7 @@ INLINE = re.compile(r"\$`(.+?)`\$")
 GENERATED = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
 
 
-#: What explains is found before what lists.
+#: Weights in the search: pages that explain rank above pages that list.
 BOOST = {
     "tutorial.md": 2,
     "tracks/": 3,

@@ -102,7 +102,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-#: What writes each section, by the name with which a page asks for it.
+#: Writer of each section, by the name with which a page asks for it.
 SECTIONS: Mapping[str, Callable[[], str]] = {
     "commands": commands,
     "suites": all_suites,

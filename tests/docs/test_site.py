@@ -27,7 +27,7 @@ pytestmark = [
 
 ROOT = Path(__file__).parents[2]
 
-#: What the README used to explain, or a user asks: words to search for, and the page or section that is found first.
+#: Words that a user searches for, and the page or section that is found first.
 TOPICS = {
     "install": "tutorial.html",
     "my split good enough": "tutorial.html",

@@ -76,7 +76,7 @@ def suites(**_: Any) -> list[str]:
     return list(catalog.suites())
 
 
-#: What completes the value of an option or argument, by its destination.
+#: Completer of the value of an option or argument, by its destination.
 NAMES = {"instance": ids, "solver": methods, "method": methods, "suite": suites}
 
 COMMANDS = (Command("completion", run_completion, completion_arguments, "bash"),)
