@@ -80,6 +80,14 @@ def _devices(track: str | None) -> list[dict[str, Any]]:
     ]
 
 
+def _add_run(sub: argparse.ArgumentParser, output: str) -> None:
+    """Add the options of one run on one instance; ``output`` says what its file is for."""
+    shared.add_output(sub, output)
+    shared.add_quiet(sub)
+    shared.add_instance(sub)
+    shared.add_limits(sub, DEFAULT_TIMEOUT_S)
+
+
 def solve_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `solve`."""
     method = sub.add_argument_group("the solver")
@@ -87,10 +95,7 @@ def solve_arguments(sub: argparse.ArgumentParser) -> None:
     who.add_argument("-s", "--solver", metavar="NAME", help="a name from `shardmark list solvers`")
     who.add_argument("--command", dest="command_line", metavar="CMD", help="a program, started as `CMD FILE SECONDS`")
     shared.add_settings(method)
-    shared.add_output(sub, "file for the best solution")
-    shared.add_quiet(sub)
-    shared.add_instance(sub)
-    shared.add_limits(sub, DEFAULT_TIMEOUT_S)
+    _add_run(sub, "file for the best solution")
 
 
 def run_solve(options: argparse.Namespace) -> Answer:
@@ -201,10 +206,7 @@ def bound_arguments(sub: argparse.ArgumentParser) -> None:
     words = "a name from `shardmark list bounds`, or a solver that proves bounds"
     method.add_argument("-m", "--method", required=True, metavar="NAME", help=words)
     shared.add_solver_path(method)
-    shared.add_output(sub, "JSON file for the bound, its method and what the run took")
-    shared.add_quiet(sub)
-    shared.add_instance(sub)
-    shared.add_limits(sub, DEFAULT_TIMEOUT_S)
+    _add_run(sub, "JSON file for the bound, its method and what the run took")
 
 
 def run_bound(options: argparse.Namespace) -> Answer:
