@@ -46,6 +46,11 @@ class Frame:
         """Return the y below the last row."""
         return self.top + self.row * rows
 
+    @property
+    def pixel(self) -> float:
+        """Length on the axis per pixel."""
+        return (self.x.high - self.x.low) / self.inner
+
 
 def bars(frame: Frame, row: int, lines: Sequence[Sequence[Piece]], thick: float) -> list[Markup]:
     """The bars of a row; several lines of pieces lie below each other and share the thickness."""

@@ -9,7 +9,8 @@ from itertools import pairwise
 from markupsafe import Markup, escape
 
 from leaderboard import charts
-from leaderboard.charts import NARROW, WIDE, Scale, tag, text, tooltip
+from leaderboard.charts import NARROW, WIDE, tag, text, tooltip
+from leaderboard.charts.stacks import Frame
 from leaderboard.report import Schedule
 from leaderboard.text import count
 
@@ -108,36 +109,12 @@ def together(schedule: Schedule, vertices: Iterable[int], pixel: float) -> list[
     return found
 
 
-@dataclass(frozen=True)
-class Frame:
-    """Layout of the drawing: rows of equal height below ``top``, time from 0 at ``left``."""
-
-    left: int
-    inner: int
-    top: int
-    row: int
-    x: Scale
-
-    def at(self, time: float) -> float:
-        """Return the x of a time."""
-        return self.left + self.inner * self.x(time)
-
-    def middle(self, row: int) -> float:
-        """Return the y of the middle of a row."""
-        return self.top + self.row * (row + 0.5)
-
-    @property
-    def pixel(self) -> float:
-        """Time per pixel."""
-        return (self.x.high - self.x.low) / self.inner
-
-
 def _drawing(schedule: Schedule, shown: Sequence[Row], width: int) -> Markup:
     makespan = max(schedule.finish, default=0.0)
     left, right = (176, 14) if width > NARROW else (80, 8)
     x = charts.linear(0.0, max(makespan, schedule.until or 0.0) or 1.0)
-    frame = Frame(left, width - left - right, 34, 22 if len(shown) <= 24 else 15, x)
-    foot = frame.top + frame.row * len(shown)
+    inner, top, height = width - left - right, 34, 22 if len(shown) <= 24 else 15
+    frame, foot = Frame(left, inner, top, height, x), top + height * len(shown)
     chain = {link.vertex: link.cause for link in schedule.chain}
     others = [together(schedule, (v for v in row.vertices if v not in chain), frame.pixel) for row in shown]
     critical = [together(schedule, (v for v in row.vertices if v in chain), frame.pixel) for row in shown]
@@ -147,7 +124,7 @@ def _drawing(schedule: Schedule, shown: Sequence[Row], width: int) -> Markup:
         bars = _bars(schedule, frame, i, others[i], few[0], {}) + _bars(schedule, frame, i, critical[i], few[1], chain)
         speed = schedule.devices[row.device].speed if width > NARROW else ""
         marks.append(_row(frame, i, row, f"{row.name}, {speed}" if speed else row.name, bars))
-    parts = [*charts.ruled(x, left, frame.inner, frame.top, foot, AXIS), *marks, *_hops(schedule, frame, shown)]
+    parts = [*charts.ruled(x, left, inner, top, foot, AXIS), *marks, *_hops(schedule, frame, shown)]
     words = f"{_vertices(len(schedule.nodes))} on {len(schedule.devices)} devices, makespan {makespan:,.6g}"
     words += "" if schedule.bound is None else f", lower bound {schedule.bound:,.6g}"
     return charts.svg(width, foot + 40, words, [*parts, *_ends(schedule, frame, foot, makespan)])
@@ -157,7 +134,7 @@ def _row(frame: Frame, i: int, row: Row, name: str, bars: Sequence[Markup]) -> M
     """The row of a device with its name and bars."""
     y, width = frame.middle(i), frame.left + frame.inner
     hit = tag("rect", class_="hit", x=0, y=y - frame.row / 2, width=width, height=frame.row)
-    return tag("g", tooltip(row.title), hit, charts.row_name(name, frame.left, y), *bars)
+    return tag("g", tooltip(row.title), hit, charts.row_name(name, round(frame.left), y), *bars)
 
 
 def _bars(
