@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parents[3]
 #: Folder of a clone of this project; None if the project is installed as a package.
 CHECKOUT = ROOT if (ROOT / "pyproject.toml").is_file() else None
 PACKAGES = tuple(ROOT / name for name in ("harness", "instances", "shardmark", "solvers"))
-#: Published costs and bounds: in the catalog, beside the results, and in the reproductions.
-PUBLISHED = (ROOT / "instances" / "catalog.toml", ROOT / "harness" / "results", ROOT / "leaderboard")
+#: Known costs, bounds and solutions: in the catalog, beside the results, in the reproductions, and the records.
+KNOWN = (ROOT / "instances" / "catalog.toml", ROOT / "harness" / "results", ROOT / "leaderboard", ROOT / "records")
 #: Folders of the root with programs and their settings, which every run can read.
 SYSTEM = frozenset(("bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "sbin", "sys", "usr"))
 OWN_MOUNTS = frozenset(("dev", "tmp"))  # folders of the root of which an isolated run has its own
@@ -60,7 +60,7 @@ def view_of(solver: str, command: Iterable[str] = (), files: Iterable[Path] = ()
     named = _hideable([*_solver(solver), *(path for word in command for path in _word(word))])
     answers = (path for folder in named for path in _answers(folder))
     shown = (*_common_paths(), *named, *_hideable(files))
-    return View(shown, (*PUBLISHED, *_common_answers(), *answers, *hidden))
+    return View(shown, (*KNOWN, *_common_answers(), *answers, *hidden))
 
 
 def view_of_run(order: Order, command: Iterable[str]) -> View:

@@ -14,6 +14,7 @@ from orders import order_of
 from referee import backend_here
 
 import instances
+from harness.records.history import FOLDER
 from harness.results.database import FILE_NAME
 from harness.sandbox.backends import view
 
@@ -270,6 +271,10 @@ def test_a_checkout_among_the_system_s_folders_is_covered(monkeypatch):
 
 def test_every_folder_of_results_is_known_by_its_database():
     assert FILE_NAME in view.ANSWERS
+
+
+def test_the_records_are_hidden_where_the_project_is_installed_among_packages_too():
+    assert FOLDER in view.view_of("").hidden
 
 
 def test_a_solver_of_the_project_needs_no_more_than_every_run():
