@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -49,8 +50,12 @@ def _run(kind: str, improvement: Improvement | None) -> dict[str, Any]:
 
 
 def as_json(records: Sequence[BestKnown]) -> str:
-    """Return a list with an object per instance, its history included; values are exact decimal text."""
-    return json.dumps([_document(record) for record in records], indent=1, ensure_ascii=False) + "\n"
+    """Return a list with an object per instance, its history included; values are exact decimal text.
+
+    JSON has no number for a gap beyond float64: it is null, as without a bound, and the values tell the two apart.
+    """
+    documents = [_document(record) for record in records]
+    return json.dumps(documents, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _document(record: BestKnown) -> dict[str, Any]:
@@ -60,7 +65,7 @@ def _document(record: BestKnown) -> dict[str, Any]:
         "options": dict(record.entry.options),
         "checksum": record.checksum or None,
         "status": record.status,
-        "gap": record.gap,
+        "gap": record.gap if record.gap is not None and math.isfinite(record.gap) else None,
         "cost": _improvement(record.cost),
         "bound": _improvement(record.bound),
         "published": dict(record.entry.published),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 from pathlib import Path
 
@@ -153,6 +154,14 @@ def test_csv_has_exact_text_and_a_row_per_instance(records):
         *("unknown", ""),
         "11",
     )
+
+
+def test_json_has_no_number_for_a_gap_beyond_float64(tmp_path):
+    lines = {**LINE, "value": "1e308"}, {**BOUND, "value": "1e-308"}
+    (found,) = chosen(best_known(written(tmp_path, *lines)), ids=["diamond"])
+    assert found.gap == math.inf
+    (document,) = json.loads(export.as_json([found]), parse_constant=pytest.fail)
+    assert (document["gap"], document["cost"]["value"]) == (None, "1e308")
 
 
 def test_json_has_the_history(records):

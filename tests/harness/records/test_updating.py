@@ -70,6 +70,14 @@ def test_nothing_worse_and_nothing_unverified_is_taken(results, folder, run, sen
     assert (folder / history.FILE_NAME).read_bytes() == before
 
 
+def test_nothing_is_taken_but_what_runs_found_and_proved(results, folder):
+    place = results(WORSE)
+    with closing(Store.open(place, create=True)) as store:
+        ((checksum,),) = store.connection.execute("SELECT checksum FROM instances").fetchall()
+        store.add_instance(checksum, "diamond", "intraop", {}, {"best_cost": "137", "lower_bound": "137"})
+    assert [(change.kind, change.value) for change in update(place, folder)] == [("cost", "141"), ("bound", "120")]
+
+
 def test_a_bound_above_the_best_cost_and_one_of_a_refuted_run_are_refused(results, folder):
     changes = update(
         results(WORSE, {"instance": "diamond", "lower_bound": 142, "solver": "liar"}, {**WORSE, "id": "x"}), folder
