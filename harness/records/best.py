@@ -15,6 +15,9 @@ from harness.results.records import number
 from instances import catalog
 from instances.catalog import Entry
 
+#: Author of a record among those of costs and bounds, beside names of methods and "published".
+RECORDS = "records"
+
 
 @dataclass(frozen=True)
 class BestKnown:
@@ -85,6 +88,11 @@ def best_known(folder: Path = FOLDER) -> list[BestKnown]:
     """Return the record of every instance, in the order of the catalog; those without one have no history."""
     with locked(folder):
         return unlocked(folder)
+
+
+def by_checksum(folder: Path = FOLDER) -> dict[str, BestKnown]:
+    """Return the records that there are, by the checksum of content, track and options of their instances."""
+    return {record.checksum: record for record in best_known(folder) if record.history}
 
 
 def unlocked(folder: Path) -> list[BestKnown]:

@@ -56,6 +56,19 @@ def relative_gap(cost: Number, bound: Number) -> float | None:
     return quotient(_exact(cost) - _exact(bound), bound) if bound > 0 else None
 
 
+def excess(cost: int | float | None, best: int | float | None) -> float | None:
+    """Return cost / best - 1 of two verified or published costs, 0 if they count as equal; None if one is missing or 0.
+
+    It is negative if the first cost is the better one.
+    """
+    if cost is None or best is None:
+        return None
+    integral = isinstance(cost, int) and isinstance(best, int)
+    if not contradicts(cost, best, integral) and not contradicts(best, cost, integral):
+        return 0.0
+    return quotient(_exact(cost) - _exact(best), best) if best > 0 else None
+
+
 def gap(cost: int | float | None, bound: int | float | None) -> float | None:
     """Return the greatest possible gap of a cost to the optimum, see `relative_gap`; None without cost or bound.
 

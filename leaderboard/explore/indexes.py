@@ -9,10 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from harness.records.best import BestKnown
 from harness.results.ranking import Tables
 from instances import catalog
-from leaderboard.pages.instance import beaten
 from leaderboard.pages.site import Page, Site
 from leaderboard.pages.tracks import FAILED, Row
 
@@ -22,16 +20,12 @@ METHOD = ["track", "solver"]
 def pages(site: Site) -> Iterator[Page]:
     """Yield the two indexes."""
     modes = any(track.named for track in site.tracks)
-    yield site.page("instances.html", "instances.html", rows=instance_rows(site.tables, site.records), modes=modes)
+    yield site.page("instances.html", "instances.html", rows=instance_rows(site.tables), modes=modes)
     yield site.page("solvers.html", "solvers.html", rows=solver_rows(site.tables))
 
 
-def instance_rows(tables: Tables, records: Sequence[BestKnown]) -> list[Row]:
-    """Return the rows of ``tables.instances`` with ``nodes edges suites machines settled`` added.
-
-    An instance is ``settled`` if the runs or its record prove an optimum.
-    """
-    optimal = {record.checksum: record for record in records if record.status == "optimal"}
+def instance_rows(tables: Tables) -> list[Row]:
+    """Return the rows of ``tables.instances`` with ``nodes edges suites machines`` added."""
     machines = _machines(tables, ["checksum"])
     suites = _suites(tables)
     rows = []
@@ -39,9 +33,7 @@ def instance_rows(tables: Tables, records: Sequence[BestKnown]) -> list[Row]:
         facts = json.loads(row["summary"])
         sizes = {size: facts.get(size) for size in ("nodes", "edges")}
         held = {"suites": suites[row["checksum"]], "machines": machines[(row["checksum"],)]}
-        record = optimal.get(row["checksum"])
-        settled = row["proven"] or (record is not None and not beaten(row, record))
-        rows.append(row | sizes | held | {"settled": settled})
+        rows.append(row | sizes | held)
     return rows
 
 

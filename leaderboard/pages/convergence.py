@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
+from harness.records.best import RECORDS
 from harness.results.ranking.cases import KNOWN
 from leaderboard import charts
 from leaderboard.charts import Curve, Rule
@@ -34,18 +35,24 @@ def convergence(site: Site, division: Division, instance: Row, published: Row, r
     lines = _run_curves(division, runs, site.found, place, x.high, leaders, bounds=False)
     best_bound = {run["solver"] for run in trusted[:1]}
     lines += _run_curves(division, trusted, site.proved, place, x.high, best_bound, bounds=True)
-    rules = [
-        Rule(place(float(published[key])), words, f"{words}: {exact(str(published[key]))}")
-        for key, holders, what in (("best_cost", "best_by", "best"), ("lower_bound", "bound_by", "bound"))
-        if published.get(key) is not None
-        for words in [f"{'known' if KNOWN in instance[holders] else 'published'} {what}"]
-    ]
+    rules = [*_known_before(instance, published, place, "best"), *_known_before(instance, published, place, "bound")]
     y = _heights(lines, [rule.value for rule in rules], relative)
     bound = instance["lower_bound_float"]
     open_gap = best is not None and bound is not None and not instance["proven"]
     band = (place(bound), place(best), "the optimum lies here") if open_gap else None
     y_axis = "distance to the best known cost" if relative else "cost"
     return charts.figure(lines, x, y, ("time since the start", y_axis), rules=rules, band=band)
+
+
+def _known_before(instance: Row, published: Row, place: Callable[[float], float], what: str) -> Iterator[Rule]:
+    """Yield the published "best" cost or "bound", and the record if nothing that was published is as good."""
+    key, holders = ("best_cost" if what == "best" else "lower_bound"), instance[f"{what}_by"]
+    if published.get(key) is not None:
+        words = f"{'known' if KNOWN in holders else 'published'} {what}"
+        yield Rule(place(float(published[key])), words, f"{words}: {exact(str(published[key]))}")
+    if RECORDS in holders and not {"published", KNOWN} & set(holders):
+        words = f"{what} of the records"
+        yield Rule(place(float(instance[key])), words, f"{words}: {exact(instance[key])}")
 
 
 def _heights(lines: Sequence[Curve], more: Sequence[float], relative: bool) -> charts.Scale:

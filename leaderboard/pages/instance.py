@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import polars as pl
 
-from harness.records.best import BestKnown
+from harness.records.best import RECORDS, BestKnown
 from harness.results.claims import TOLERANCE
 from harness.results.ranking.cases import KNOWN
 from leaderboard import repeat
@@ -75,6 +75,7 @@ def _instance(site: Site, division: Division, instance: Row, cells: Sequence[Row
         "origin": site.origins.get(instance["checksum"]),
         "record": record,
         "ran_best": _from_runs(instance["best_by"]),
+        "found": min((cell["cost"] for cell in cells if cell["cost"] is not None), key=Fraction, default=None),
         "ran_bound": _from_runs(instance["bound_by"]),
         "beaten": beaten(instance, record),
     }
@@ -91,8 +92,8 @@ def _record(site: Site, checksum: str) -> BestKnown | None:
 
 
 def _from_runs(holders: Sequence[str]) -> bool:
-    """Return False if only published values are as good."""
-    return not holders or any(name not in ("published", KNOWN) for name in holders)
+    """Return False if only published values and records are as good."""
+    return not holders or any(name not in ("published", KNOWN, RECORDS) for name in holders)
 
 
 def beaten(instance: Row, record: BestKnown | None) -> list[str]:

@@ -10,7 +10,8 @@ certified   greatest trusted lower bound of the instance / cost of the run: at l
 gap         cost / trusted lower bound - 1; infinite if it lies beyond float64, null for a bound of 0 or less
 division    instances of a track with the same modes, see `instances.options`; all sums, means and ranks are within
             one division
-known cost  the least of the verified costs of all current runs, bound methods included, and of the published best
+known cost  the least of the verified costs of all current runs, bound methods included, of the published best and of
+            the record, see `harness.records`
 trusted     of a bound: not above the known cost, see `harness.results.claims`
 current     of a run: asked for by the newest campaign that names its solver, instance content and seed
 """
@@ -19,9 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
+from harness.records.best import by_checksum
+from harness.records.history import FOLDER
 from harness.results.database import Store
 from harness.results.ranking.cases import cases_of, contradictions_of, published_results
 from harness.results.ranking.curves import anytime_of, improvements, profiles_of
@@ -64,8 +68,8 @@ class Tables:
                         bound_trusted bound_score bound_best bound_proves time_to_bound_s``
     ``instances``       one row per instance: ``track division instance checksum summary published`` (both JSON),
                         ``about`` (its note in the catalog, or ""), ``best_cost best_cost_float
-                        best_by lower_bound lower_bound_float bound_by`` (lists of names, including "published" and
-                        "known beforehand"), ``gap proven runs solved``
+                        best_by lower_bound lower_bound_float bound_by`` (lists of names, including "published",
+                        "known beforehand" and "records"), ``gap proven runs solved``
     ``results``         one row per method and instance, seeds averaged: ``kind runs solved score certified best
                         proven time_to_best_s bounded bound_score bound_best bound_proves time_to_bound_s``
     ``solvers``         the rankings, one row per division and solver: ``rank``, its facts (``kind hash source
@@ -88,7 +92,7 @@ class Tables:
                         the least cost and over the greatest bound of the runs here), ``better`` (than all runs here),
                         ``contradicted`` (by one of them)
     ``contradictions``  one row per bound above a known cost: ``track division instance checksum solver seed run bound
-                        cost against``
+                        cost against``; ``solver`` and ``against`` may be "published" or "records"
     ``campaigns``       ``id started ended command version executor jobs`` and ``runs``, current ones
     ``hosts``           one row per machine of a campaign: ``campaign name facts disturbances`` (JSON, disturbances null
                         if not checked) and ``runs``, current ones
@@ -129,8 +133,11 @@ class Tables:
         return improvements(self.reported, "value_float", pl.Expr.cum_max)
 
 
-def tables(store: Store, only: Collection[str] | None = None) -> Tables:
-    """Score a results database, or its instances whose ids are in ``only``: one pass over the runs, then columns."""
+def tables(store: Store, only: Collection[str] | None = None, records: Path = FOLDER) -> Tables:
+    """Score a results database, or its instances whose ids are in ``only``: one pass over the runs, then columns.
+
+    ``records`` is the folder of the records that count as known.
+    """
     everything = load(store, "runs", without=("log",)).filter(
         pl.lit(only is None) | pl.col("instance").is_in(list(only or []))
     )
@@ -146,7 +153,7 @@ def tables(store: Store, only: Collection[str] | None = None) -> Tables:
     runs = beside(runs, named, ["checksum"])
     incumbents = reports_of(store, "incumbents", runs)
     reported = reports_of(store, "bounds", runs)
-    cases = cases_of(instances, runs)
+    cases = cases_of(instances, runs, by_checksum(records))
     runs = scored_runs(runs, cases, incumbents, reported)
     instances = scored_instances(instances, runs, cases)
     declined = declined_divisions(runs)

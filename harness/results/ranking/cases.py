@@ -1,4 +1,4 @@
-"""Exact comparison of all claims about an instance: costs, lower bounds, published values."""
+"""Exact comparison of all claims about an instance: costs and lower bounds of runs, publications and records."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from harness.records.best import RECORDS, BestKnown
 from harness.results import published
 from harness.results.claims import contradicts, proves, quotient, relative_gap
 from harness.results.ranking.frames import DIVISION, frame
@@ -26,7 +27,7 @@ _Stated = tuple[str, str, str | None, int | None]  # the text, author, run and s
 class _Claim:
     """A stated cost or lower bound: its exact value in units of its case, its text, and its author.
 
-    ``run`` and ``seed`` are None for a published value.
+    ``run`` and ``seed`` are None for a published value and for a record.
     """
 
     value: int
@@ -119,8 +120,11 @@ def _ratio(part: int, whole: int) -> float:
     return min(part / whole, ALMOST_ONE) if part > 0 else 0.0
 
 
-def cases_of(instances: pl.DataFrame, runs: pl.DataFrame) -> dict[str, Case]:
-    """Return one case per instance, by checksum. Costs of a track are integers if all verified ones are written so."""
+def cases_of(instances: pl.DataFrame, runs: pl.DataFrame, records: Mapping[str, BestKnown]) -> dict[str, Case]:
+    """Return one case per instance, by checksum, as are the records.
+
+    Costs of a track are integers if all verified ones are written so.
+    """
     integer = pl.col("cost").str.contains(r"^-?\d+$")
     integral = dict(runs.group_by("track").agg(integer.any() & integer.all()).iter_rows())
     costs: dict[str, list[_Stated]] = {checksum: [] for checksum in instances["checksum"]}
@@ -131,9 +135,11 @@ def cases_of(instances: pl.DataFrame, runs: pl.DataFrame) -> dict[str, Case]:
             stated_by[checksum].append(tuple(claim))
     cases = {}
     for checksum, track, facts in instances.select("checksum", "track", "published").iter_rows():
-        stated = json.loads(facts)
+        stated, record = json.loads(facts), records.get(checksum)
         for key, claims in (("best_cost", costs), ("lower_bound", bounds)):
             claims[checksum] += _published(stated, key)
+        for line, claims in ((record.cost, costs), (record.bound, bounds)) if record else ():
+            claims[checksum] += [(line.value, RECORDS, None, None)] if line else []
         cases[checksum] = Case(costs[checksum], bounds[checksum], integral[track])
     return cases
 

@@ -8,8 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from harness.campaign.discover import SolverInfo
 from harness.campaign.jobs import Job, perform, utc_now
 from harness.campaign.problems import Problem
 from harness.campaign.queue import store_record
-from harness.records.best import BestKnown, best_known
 from harness.results.database import FILE_NAME, Store
 from harness.results.ranking import Tables, tables
 from harness.sandbox.backends.choice import choose
@@ -49,8 +47,7 @@ class Standing:
 
 def standing(info: SolverInfo, results: Path, say: Callable[[str], None]) -> Standing:
     """Run a solver on the suite; compare it with what is stored in the folder ``results``, if there is any."""
-    members = {entry.id for entry in catalog.suite(SUITE) if entry.track == info.track}
-    problems = [_with_record(record) for record in best_known() if record.entry.id in members]
+    problems = [Problem.of(entry, catalog.locate(entry)) for entry in catalog.suite(SUITE) if entry.track == info.track]
     with _copy(results) as store:
         _perform(info, problems, results, store, say)
         found = tables(store, {problem.id for problem in problems})
@@ -61,18 +58,6 @@ def require_readable(results: Path) -> None:
     """Raise InputError if a folder has a results database that cannot be read."""
     if (results / FILE_NAME).is_file():
         Store.open(results).close()
-
-
-def _with_record(record: BestKnown) -> Problem:
-    """Return the problem of an instance; its published results include the record, if that is better."""
-    problem = Problem.of(record.entry, catalog.locate(record.entry))
-    published = dict(problem.published)
-    if record.checksum != problem.checksum:
-        return problem
-    for key, best, pick in (("best_cost", record.cost, min), ("lower_bound", record.bound, max)):
-        known = [text for text in (published.get(key), best.value if best else None) if text is not None]
-        published |= {key: pick(known, key=lambda text: Fraction(text))} if known else {}
-    return replace(problem, published=published)
 
 
 @contextmanager
@@ -90,7 +75,7 @@ def _copy(results: Path) -> Iterator[Store]:
 def _perform(
     info: SolverInfo, problems: Sequence[Problem], results: Path, store: Store, say: Callable[[str], None]
 ) -> None:
-    """Store the runs of a solver that are not stored already, and the record of every instance."""
+    """Store the runs of a solver that are not stored already."""
     jobs = []
     for problem in problems:
         limits = Limits(problem.timeout_s or CAMPAIGN_TIMEOUT_S, DEFAULT_MEMORY_MIB)  # those of a campaign's jobs
@@ -99,10 +84,7 @@ def _perform(
     number = store.add_campaign(utc_now(), sys.argv, host.version(), host.facts(), [job.id for job in jobs])
     with choose().supervisor() as supervisor:
         for job in jobs:
-            if job.id in done:
-                problem = job.problem
-                store.add_instance(problem.checksum, problem.id, info.track, problem.summary, problem.published)
-            else:
+            if job.id not in done:
                 say(f"{info.name} on {job.problem.id}")
                 store_record(store, number, job, perform(job, supervisor, usable_cpus()[:1]))
             job.problem.forget()

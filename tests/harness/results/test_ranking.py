@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from harness.records.history import FILE_NAME, FOLDER
 from harness.results import export
 from harness.results.database import Store
 from harness.results.export import export_table, run_table, shown_table
@@ -92,9 +93,9 @@ class Book:
         self.store.add_run(self.number, record)
         return name
 
-    def tables(self) -> Tables:
-        """Score the runs in the book."""
-        return tables(self.store)
+    def tables(self, records: Path = FOLDER) -> Tables:
+        """Score the runs in the book, beside the records of a folder."""
+        return tables(self.store, records=records)
 
 
 @pytest.fixture
@@ -414,6 +415,49 @@ def test_published_values_count_and_can_be_contradicted(book: Book) -> None:
     assert row(scored.solvers, solver="greedy")["score_sum"] == pytest.approx(0.8 + 1)
     wrong = scored.contradictions.row(0, named=True)
     assert (wrong["instance"], wrong["solver"], wrong["run"], wrong["bound"]) == ("y", "published", None, "20")
+
+
+def record_line(checksum: str, instance: str, kind: str, value: str) -> str:
+    """Return a line of the history of the records."""
+    solution = "f" * 64 if kind == "cost" else ""
+    limits = {"seed": 0, "timeout_s": 1.0, "memory_mib": 64.0, "cores": 1, "wall_s": 1.0}
+    about = {"instance": instance, "checksum": checksum, "kind": kind, "value": value, "solution": solution}
+    made = {"method": "m", "version": "v", "machine": "x", "date": "2025-01-02", "by": "Ada"}
+    return f"{json.dumps(about | limits | made)}\n"
+
+
+def test_records_count_by_checksum_and_can_be_contradicted(book: Book, tmp_path: Path) -> None:
+    """A poor cost is not the best known one for want of others; a name alone makes no record."""
+    x, y, z = ("a" * 64, "b" * 64, "c" * 64)
+    known = [(x, "diamond", "80", "60"), (y, "triangle", "80", "60"), (z, "overflow", "80", "60")]
+    lines = [
+        record_line(checksum, name, kind, value)
+        for checksum, name, *values in known
+        for kind, value in zip(("cost", "bound"), values, strict=True)
+    ]
+    (tmp_path / FILE_NAME).write_text("".join(lines))
+    book.run("greedy", "renamed", 100, checksum=x)
+    book.run("greedy", "triangle", 50, checksum=y)
+    book.run("greedy", "overflow", 80, checksum=z, bound=90)
+    book.run("greedy", "diamond", 100)
+    scored = book.tables(tmp_path)
+    found = {
+        row["instance"]: (row["best_cost"], row["best_by"], row["lower_bound"], row["bound_by"])
+        for row in scored.instances.iter_rows(named=True)
+    }
+    assert found == {
+        "renamed": ("80", ["records"], "60", ["records"]),
+        "triangle": ("50", ["greedy"], None, []),
+        "overflow": ("80", ["greedy", "records"], "60", ["records"]),
+        "diamond": ("100", ["greedy"], None, []),
+    }
+    run = row(scored.runs, instance="renamed")
+    assert (run["score"], run["certified"], run["best"]) == (0.8, 0.6, False)
+    wrong = scored.contradictions.select("instance", "solver", "run", "bound", "cost", "against")
+    assert set(wrong.rows()) == {
+        ("triangle", "records", None, "60", "50", "greedy"),
+        ("overflow", "greedy", row(scored.runs, instance="overflow")["id"], "90", "80", "greedy"),
+    }
 
 
 def test_cost_zero(book: Book) -> None:

@@ -22,24 +22,21 @@ def methods(scored: Tables) -> dict[tuple[str, str], dict]:
 def test_every_method_and_instance_has_one_row(methods, scored: Tables) -> None:
     ran = set(scored.runs.select("track", "solver").iter_rows())
     assert set(methods) == ran
-    assert [row["checksum"] for row in instance_rows(scored, [])] == list(scored.instances["checksum"])
+    assert [row["checksum"] for row in instance_rows(scored)] == list(scored.instances["checksum"])
 
 
-def test_an_instance_is_settled_by_its_runs_or_by_its_record(scored: Tables) -> None:
+def test_what_the_runs_have_better_than_the_record_is_named(scored: Tables) -> None:
     row = next(
         row for row in scored.instances.to_dicts() if not row["proven"] and type(number(row["best_cost"])) is int
     )
 
-    def settled(cost: int, bound: int) -> tuple[bool, list[str]]:
+    def better(cost: int, bound: int) -> list[str]:
         lines = [line(row["checksum"], kind, str(value)) for kind, value in (("cost", cost), ("bound", bound))]
-        record = BestKnown(catalog.find("chain"), lines)
-        found = next(r for r in instance_rows(scored, [record]) if r["checksum"] == row["checksum"])
-        return found["settled"], beaten(row, record)
+        return beaten(row, BestKnown(catalog.find("chain"), lines))
 
     best = int(row["best_cost"])
-    assert settled(best, best) == (True, [])
-    assert settled(best, 0)[0] is False
-    assert settled(best + 1, best + 1) == (False, ["the cost here is"])
+    assert better(best, best) == []
+    assert better(best + 1, best + 1) == ["the cost here is"]
 
 
 def line(checksum: str, kind: str, value: str) -> Improvement:
@@ -76,5 +73,5 @@ def test_totals_count_failures_and_the_largest_instance_solved(methods) -> None:
 def test_machines_of_runs_are_named_by_class(methods, scored: Tables) -> None:
     name = "Example Processor 3000 <b>, 2 cores"
     assert methods["pipeline", "merge"]["machines"] == [name]
-    assert all(row["machines"] == [name] for row in instance_rows(scored, []))
+    assert all(row["machines"] == [name] for row in instance_rows(scored))
     assert machine_class({}) == "unknown processor, ? cores"

@@ -9,6 +9,8 @@ import pytest
 from referee import answer, shardmark
 
 from harness.campaign.discover import discover
+from harness.records.best import by_checksum
+from harness.results import ranking
 from shardmark.cli.submission import standing as module
 from shardmark.cli.submission.conformance import candidates
 from shardmark.cli.submission.standing import Standing, standing
@@ -63,8 +65,12 @@ def test_a_solver_is_ranked_among_stored_runs(stand, results):
 def test_stored_runs_are_compared_with_the_record_as_new_ones_are(results, monkeypatch):
     monkeypatch.setattr(module, "SUITE", "smoke")
     (info,) = (found for found in discover() if (found.track, found.name) == ("pipeline", "random-1"))
-    with_record = module._with_record
-    monkeypatch.setattr(module, "_with_record", lambda best: replace(with_record(best), published={"best_cost": "0.5"}))
+    half = {
+        checksum: replace(record, history=[replace(record.cost, value="0.5")])
+        for checksum, record in by_checksum().items()
+        if record.cost
+    }
+    monkeypatch.setattr(ranking, "by_checksum", lambda _: half)
     rows = standing(info, results, lambda _: None).instances
     assert {(row["best_known"], row["score"]) for row in rows} == {(0.5, 0.5 / row["cost"]) for row in rows}
 
