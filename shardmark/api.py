@@ -87,8 +87,9 @@ def solve(
     ``solver_path``  files and folders with more solvers
     ``options``      limits and seed, see `RunOptions`
 
-    The run ends early once a lower bound, its own or one known before, proves its cost optimal. A run that fails is a
-    result, and its ``status`` says how. Raises InputError for bad input.
+    The run ends early once a lower bound, its own or one known before, proves its cost optimal: no run can find better,
+    and its ``reason`` names the bound. The solver itself is told no such bound. A run that fails is a result, and its
+    ``status`` says how. Raises InputError for bad input.
 
     >>> solve("chain", "random-1", timeout=30).status
     'ok'
@@ -96,7 +97,7 @@ def solve(
     refuse_inside_runs()
     from harness.campaign.discover import from_command
     from shardmark import runs
-    from shardmark.problems import greatest_bound, problem_of
+    from shardmark.problems import Known, problem_of
 
     if (solver is None) == (command is None):
         raise TypeError("solve() expects either a solver or a command")
@@ -106,10 +107,10 @@ def solve(
             method = from_command(command, track)
         else:
             method = runs.method_of(solver, track, "solver", solver_path)
-        known, _ = greatest_bound(problem)
-        row = runs.run(problem, runs.with_params(method, params), known=known, **options)
-        found = runs.result_of(problem, row)
-        lower_bound, bound_from = greatest_bound(problem, found)
+        known = Known.of(problem)
+        row = runs.run(problem, runs.with_params(method, params), known=known.greatest_bound(), **options)
+        found = runs.result_of(problem, runs.judged_against(row, known), known)
+        lower_bound, bound_from = known.greatest_bound(found.cost, found)
         return replace(found, lower_bound=lower_bound, bound_from=bound_from)
 
 
@@ -124,12 +125,13 @@ def bound(
     """Run a method that proves lower bounds, see `shardmark.bound`."""
     refuse_inside_runs()
     from shardmark import runs
-    from shardmark.problems import problem_of
+    from shardmark.problems import Known, problem_of
 
     with problem_of(instance) as problem:
         found = runs.method_of(method, problem.instance.track, "bound", solver_path)
-        row = runs.run(problem, runs.with_params(found, params), **options)
-        return runs.result_of(problem, runs.judged_against(row, None))
+        row = runs.of_bound(runs.run(problem, runs.with_params(found, params), **options))
+        known = Known.of(problem)
+        return runs.result_of(problem, runs.judged_against(row, known), known)
 
 
 def check(
@@ -146,7 +148,8 @@ def check(
     ``solution``  plain JSON as in the track's solution files (NumPy arrays are accepted), or the path of such a file
     ``method``    a bound, or a solver that proves bounds, to run for the gap if the solution is feasible
 
-    The other arguments are those of `solve`. A lower bound of the method above the verified cost is ignored.
+    The other arguments are those of `solve`. A lower bound above the verified cost is ignored, and so is one of the
+    method above the cost of the records; ``contradiction`` and the ``status`` of the run say so.
 
     >>> check("diamond", [0, 0, 0, 0]).cost
     141
@@ -154,7 +157,7 @@ def check(
     refuse_inside_runs()
     from harness.verify import verify
     from shardmark.outcomes import CheckResult
-    from shardmark.problems import greatest_bound, nondefault_options, problem_of, solution_of
+    from shardmark.problems import Known, nondefault_options, problem_of, solution_of
 
     if options and method is None:
         raise TypeError("check() takes limits and a seed only with a method")
@@ -165,10 +168,12 @@ def check(
 
             found = runs.method_of(method, problem.instance.track, "bound", solver_path)
         verdict = verify(problem.instance, solution_of(solution, problem.instance))
+        known, cost = Known.of(problem), verdict.cost if verdict.feasible else None
         if found is not None and verdict.feasible:
-            row = runs.judged_against(runs.run(problem, found, **options), verdict.cost)
-            run = runs.result_of(problem, row)
-        lower_bound, bound_from = greatest_bound(problem, run)
+            row = runs.of_bound(runs.run(problem, found, **options))
+            run = runs.result_of(problem, runs.judged_against(row, known, cost), known)
+        lower_bound, bound_from = known.greatest_bound(cost, run)
+        best_known, best_from = known.best
         return CheckResult(
             instance=problem.id,
             track=problem.instance.track,
@@ -180,6 +185,9 @@ def check(
             lower_bound=lower_bound,
             bound_from=bound_from,
             run=run,
+            best_known=best_known,
+            best_from=best_from,
+            contradiction=known.contradiction(cost),
         )
 
 

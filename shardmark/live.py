@@ -11,6 +11,7 @@ from harness.results.claims import gap, optimal
 from harness.results.judgement import Reports
 from harness.sandbox.contract import Outcome
 from shardmark.outcomes import Cost
+from shardmark.problems import Stated
 
 PAUSE_S = 0.2  # least time in seconds between two looks at a run
 COST_RATIO = 4.0  # pause after a look in units of its duration: verifying takes at most a fifth of a core
@@ -44,10 +45,10 @@ Show = Callable[[Progress], str | None]
 class Live:
     """Verifies what a run reports, shows it, and ends the run once a bound proves its cost optimal.
 
-    ``known`` is a lower bound known before, None without one. Implements `harness.sandbox.link.Watch`.
+    ``known`` is a lower bound known before and its source, None without one. Implements `harness.sandbox.link.Watch`.
     """
 
-    def __init__(self, instance: Any, timeout_s: float, known: Cost | None, show: Show | None) -> None:
+    def __init__(self, instance: Any, timeout_s: float, known: Stated | None, show: Show | None) -> None:
         self.timeout_s, self.known, self.show = timeout_s, known, show
         self.reports = Reports(instance, Outcome())
         self.found_s: float | None = None
@@ -68,10 +69,12 @@ class Live:
         """Show the progress; return True if it is time for news, and a sentence to end the run with, or ""."""
         now, cost = time.monotonic(), self.reports.cost
         self.start = now if self.start is None else self.start
-        bound = max((b for b in (self.known, self.reports.lower_bound) if b is not None), default=None)
+        bound, whose = self.reports.lower_bound, ""
+        if self.known is not None and (bound is None or self.known[0] > bound):
+            bound, whose = self.known[0], f" ({self.known[1]})"
         words = None
         if self.show is not None:
             words = self.show(Progress(now - self.start, self.timeout_s, cost, self.found_s, bound))
         if optimal(cost, bound):
-            words = f"ended early: the lower bound {bound!r} proves the cost {cost!r} optimal"
+            words = f"ended early: the lower bound {bound!r}{whose} proves the cost {cost!r} optimal"
         return now >= self.next_look, words or ""

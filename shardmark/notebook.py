@@ -70,7 +70,10 @@ def _facts_of_run(run: RunResult) -> dict[str, str]:
 def _facts_of_bound(found: RunResult | CheckResult) -> dict[str, str]:
     whose = f" ({found.bound_from})" if found.bound_from else ""
     gap = "proven optimal" if found.optimal else percent(found.gap)
-    return {"lower bound": f"{exact(decimal(found.lower_bound))}{whose}", "gap": gap}
+    bound = {"lower bound": f"{exact(decimal(found.lower_bound))}{whose}", "gap": gap}
+    if found.best_known is None:
+        return bound
+    return bound | {"best known cost": f"{exact(decimal(found.best_known))} ({found.best_from})"}
 
 
 def _ending(run: RunResult) -> str:

@@ -23,7 +23,9 @@ class RunResult:
     ``feasible``     True if a feasible solution was reported; None if no solution was reported
     ``cost``         least verified cost; None without a feasible solution. An exact int for `intraop`, else a float
     ``lower_bound``  after `solve` the greatest lower bound known, after `bound` the one that the method proved, if any
-    ``bound_from``   source of that bound: "instance" (its own simple bound), "published", or the method's name
+    ``bound_from``   source of that bound: "instance" (its own simple bound), "published", "records", or the method
+    ``best_known``   least cost known before the run, published or of the records, and ``best_from``, which of the two
+    ``contradiction``  a sentence if a bound known before is above the cost, so that one of the two is wrong
     ``solution``     the solution of that cost, plain JSON as in the track's solution files
     ``incumbents``   every solution reported, in order: ``time_s`` (seconds), ``feasible`` and ``cost``, all verified
     ``bounds``       every lower bound reported, in order: ``time_s`` and ``value``
@@ -50,6 +52,9 @@ class RunResult:
     peak_mib: float
     limits: str = field(repr=False)
     log: str = field(repr=False)
+    best_known: Cost | None = None
+    best_from: str = ""
+    contradiction: str = field(default="", repr=False)
 
     @property
     def gap(self) -> float | None:
@@ -57,6 +62,13 @@ class RunResult:
         from harness.results.claims import gap
 
         return gap(self.cost, self.lower_bound)
+
+    @property
+    def over_best(self) -> float | None:
+        """cost / best_known - 1: negative for a better cost, 0.0 for an equal one, None if one is missing or 0."""
+        from harness.results.claims import excess
+
+        return excess(self.cost, self.best_known)
 
     @property
     def optimal(self) -> bool | None:
@@ -94,6 +106,9 @@ class CheckResult:
     lower_bound: Cost
     bound_from: str
     run: RunResult | None = field(default=None, repr=False)
+    best_known: Cost | None = None
+    best_from: str = ""
+    contradiction: str = field(default="", repr=False)
 
     @property
     def gap(self) -> float | None:
@@ -101,6 +116,13 @@ class CheckResult:
         from harness.results.claims import gap
 
         return gap(self.cost, self.lower_bound) if self.feasible else None
+
+    @property
+    def over_best(self) -> float | None:
+        """cost / best_known - 1 of a feasible solution; see `RunResult.over_best`."""
+        from harness.results.claims import excess
+
+        return excess(self.cost, self.best_known) if self.feasible else None
 
     @property
     def optimal(self) -> bool | None:

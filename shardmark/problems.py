@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from harness.campaign.problems import Problem
+from harness.records.best import RECORDS, BestKnown, by_checksum
+from harness.results.claims import contradicts
 from harness.results.records import number
 from harness.verify import longest_solution, verify_reported
 from instances import InputError, catalog, save, track_module, tracks
@@ -20,6 +23,9 @@ from instances.judged import Judged
 
 if TYPE_CHECKING:
     from shardmark.outcomes import Cost, RunResult
+
+#: A cost or bound and its source.
+Stated: TypeAlias = "tuple[Cost, str]"
 
 Judged.verdict = staticmethod(verify_reported)
 
@@ -30,13 +36,18 @@ _origins: WeakKeyDictionary[Any, tuple[Problem, str]] = WeakKeyDictionary()
 def find_problem(
     reference: str | os.PathLike[str], track: str | None = None, options: Mapping[str, Any] | None = None
 ) -> Problem:
-    """The problem that a file or an id of the catalog names; ``options`` add to the catalog's, or override them."""
+    """The problem that a file or an id of the catalog names; ``options`` add to the catalog's, or override them.
+
+    With other options it is another instance, about which nothing was published.
+    """
     path, entry = catalog.resolve(os.fspath(reference))
     if entry is None:
         return Problem(path.name, path, track, dict(options or {}))
     if track not in (None, entry.track):
         raise InputError(entry.id, "track", f"expected {entry.track}, found {track}")
-    return replace(Problem.of(entry, path), options={**entry.options, **(options or {})})
+    given = {**entry.options, **(options or {})}
+    published = entry.published if given == entry.options else {}
+    return replace(Problem.of(entry, path), options=given, published=published)
 
 
 def remember(problem: Problem) -> Any:
@@ -75,14 +86,65 @@ def nondefault_options(problem: Problem) -> dict[str, Any]:
     }
 
 
-def greatest_bound(problem: Problem, run: RunResult | None = None) -> tuple[Cost, str]:
-    """The greatest lower bound known and its source: the instance itself, a publication, or a run."""
-    bounds = [(problem.summary["simple_bound"], "instance")]
-    if run is not None and run.lower_bound is not None and run.status != "contradiction":
-        bounds.append((run.lower_bound, run.method))
-    if not problem.options and "lower_bound" in problem.published:
-        bounds.append((number(problem.published["lower_bound"]), "published"))
-    return max(bounds, key=lambda known: known[0])
+@dataclass(frozen=True)
+class Known:
+    """Costs and lower bounds of an instance that are known before a run, each with its source.
+
+    Sources are "instance" (its own simple bound), "published", and "records": the record of an instance is found by
+    the checksum of content, track and options, whatever its file is called.
+    """
+
+    costs: Sequence[Stated]
+    bounds: Sequence[Stated]
+
+    @classmethod
+    def of(cls, problem: Problem) -> Known:
+        """Return what is known of a problem."""
+        record, published = _records().get(problem.checksum), problem.published
+        costs = [(number(published["best_cost"]), "published")] if "best_cost" in published else []
+        bounds = [(problem.summary["simple_bound"], "instance")]
+        bounds += [(number(published["lower_bound"]), "published")] if "lower_bound" in published else []
+        costs += [(record.cost.number, RECORDS)] if record and record.cost else []
+        bounds += [(record.bound.number, RECORDS)] if record and record.bound else []
+        return cls(costs, bounds)
+
+    @property
+    def best(self) -> tuple[Cost | None, str]:
+        """The least cost and its source; of equal ones the first."""
+        return min(self.costs, key=lambda stated: stated[0], default=(None, ""))
+
+    @property
+    def verified(self) -> Cost | None:
+        """The cost of the record, which the referee verified."""
+        return next((cost for cost, source in self.costs if source == RECORDS), None)
+
+    def greatest_bound(self, cost: Cost | None = None, run: RunResult | None = None) -> Stated:
+        """The greatest lower bound and its source, which may be a run; none that a verified cost refutes."""
+        bounds = [bound for bound in self.bounds if bound not in self._refuted(cost)]
+        if run is not None and run.lower_bound is not None and run.status != "contradiction":
+            bounds.insert(1, (run.lower_bound, run.method))
+        return max(bounds, key=lambda stated: stated[0])
+
+    def contradiction(self, cost: Cost | None) -> str:
+        """A sentence on the first bound that is above a verified cost, so that one of the two is wrong; else empty."""
+        words = {"published": "published lower bound", RECORDS: "lower bound of the records"}
+        for bound, source in self._refuted(cost):
+            return f"the {words[source]}, {bound!r}, is above the verified cost {cost!r}: one of the two is wrong"
+        return ""
+
+    def _refuted(self, cost: Cost | None) -> list[Stated]:
+        """Return the stated bounds above a cost; the instance's own follows from its definition."""
+        return [
+            (bound, source)
+            for bound, source in self.bounds[1:]
+            if cost is not None and contradicts(bound, cost, isinstance(cost, int))
+        ]
+
+
+@cache
+def _records() -> Mapping[str, BestKnown]:
+    """Return the project's records by checksum, read once."""
+    return by_checksum()
 
 
 def solution_of(solution: Any, instance: Any) -> Any:

@@ -24,7 +24,7 @@ from harness.sandbox.contract import DEFAULT_MEMORY_MIB, DEFAULT_TIMEOUT_S, ISOL
 from instances import InputError, catalog
 from shardmark.live import Live, Show
 from shardmark.outcomes import Cost, RunResult
-from shardmark.problems import nondefault_options
+from shardmark.problems import Known, Stated, nondefault_options
 from solvers.registry import declared_by
 
 NO_BOUND = "reported no lower bound"
@@ -102,11 +102,12 @@ def run(
     limits: str = "auto",
     isolation: str = "auto",
     progress: Show | None = None,
-    known: Cost | None = None,
+    known: Stated | None = None,
 ) -> Record:
     """One run of a method; `shardmark.api.RunOptions` documents the keywords.
 
-    The run ends early once a bound proves its cost optimal: its own bound, or one ``known`` before.
+    The run ends early once a bound proves its cost optimal: its own bound, or one ``known`` before, with its source.
+    The method itself is told nothing of the latter.
     """
     held = Limits(
         timeout_s=positive("timeout", timeout if timeout is not None else problem.timeout_s or DEFAULT_TIMEOUT_S),
@@ -147,8 +148,9 @@ def one_of(name: str, value: str, choices: Sequence[str]) -> str:
     return value
 
 
-def result_of(problem: Problem, row: Record) -> RunResult:
+def result_of(problem: Problem, row: Record, known: Known) -> RunResult:
     """A run as users see it, with its own lower bound."""
+    best_known, best_from = known.best
     return RunResult(
         instance=problem.id,
         track=row.track,
@@ -168,15 +170,23 @@ def result_of(problem: Problem, row: Record) -> RunResult:
         peak_mib=row.peak_mib,
         limits=described(row.backend, row.enforced) if row.backend and row.enforced else "",
         log=row.log,
+        best_known=best_known,
+        best_from=best_from,
+        contradiction=known.contradiction(row.cost),
     )
 
 
-def judged_against(row: Record, cost: Cost | None) -> Record:
-    """Mark the run of a bound method as a contradiction if its bound exceeds the cost of a verified solution."""
-    bound = row.lower_bound
-    if bound is None:
-        return replace(row, reason=row.reason or NO_BOUND)
-    if cost is None or not contradicts(bound, cost, isinstance(cost, int)):
-        return row
-    words = f"claims the lower bound {bound!r}, but the solution has the cost {cost!r}"
-    return replace(row, status="contradiction", reason=words)
+def of_bound(row: Record) -> Record:
+    """Give the run of a bound method without a bound a reason."""
+    return row if row.lower_bound is not None else replace(row, reason=row.reason or NO_BOUND)
+
+
+def judged_against(row: Record, known: Known, cost: Cost | None = None) -> Record:
+    """Mark a run as a contradiction if its bound exceeds the cost of a verified solution, given or of the records."""
+    for verified, whose in ((cost, "the solution"), (known.verified, "the solution of the records")):
+        if row.lower_bound is None or verified is None or row.status == "contradiction":
+            continue
+        if contradicts(row.lower_bound, verified, isinstance(verified, int)):
+            words = f"claims the lower bound {row.lower_bound!r}, but {whose} has the cost {verified!r}"
+            row = replace(row, status="contradiction", reason=words)
+    return row

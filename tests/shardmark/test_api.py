@@ -14,14 +14,18 @@ from xml.etree import ElementTree
 import numpy as np
 import polars as pl
 import pytest
-from referee import CHAIN, ZOO, answer, refusal
+from referee import CHAIN, ZOO, answer, refusal, shardmark
 
 import shardmark as sm
+from harness.campaign.problems import Problem
+from harness.records.best import BestKnown
+from harness.records.history import Improvement
 from harness.results.records import Bound, Incumbent
 from harness.sandbox.backends.choice import Backend
+from instances import catalog
 from instances.files.jsonfile import write_json
 from instances.generate import families
-from shardmark import api, runs
+from shardmark import api, problems, runs
 from solvers.registry import MOVED, declared_by
 from solvers.registry import load as load_solvers
 
@@ -311,6 +315,52 @@ def test_a_solution_is_checked(four, tmp_path):
     bad = sm.check(four, [0, 0, 1, 2])
     assert (bad.feasible, bad.gap, bad.optimal) == (False, None, None)
     assert "solution[3]" in bad.violations[0]
+
+
+def with_record(monkeypatch, instance, cost, bound):
+    """Let an instance have a record of this cost and bound."""
+    entry = catalog.find(instance)
+    checksum = Problem.of(entry, catalog.locate(entry)).checksum
+    made = ("m", "v", 0, 1.0, 64.0, 1, 1.0, "x", "2025-01-02", "Ada")
+    lines = [
+        Improvement(instance, checksum, kind, value, "", *made) for kind, value in (("cost", cost), ("bound", bound))
+    ]
+    monkeypatch.setattr(problems, "_records", lambda: {checksum: BestKnown(entry, lines)})
+
+
+def test_a_solution_is_compared_with_the_best_known(monkeypatch):
+    with_record(monkeypatch, "erdos-renyi-60", "2.0", "1.5")
+    solution = [0] * sm.load("erdos-renyi-60").nodes
+    found = sm.check("erdos-renyi-60", solution)
+    assert (found.best_known, found.best_from) == (2.0, "records")
+    assert found.over_best == pytest.approx(found.cost / 2.0 - 1)
+    monkeypatch.setattr(problems, "_records", dict)
+    unknown = sm.check("erdos-renyi-60", solution)
+    assert (unknown.best_known, unknown.best_from, unknown.over_best) == (None, "", None)
+
+
+def test_a_known_bound_above_a_verified_cost_is_told_and_does_not_count(monkeypatch, tmp_path):
+    with_record(monkeypatch, "chain", "13.0", "12.0")
+    found = sm.check("chain", [0, 0, 0, 1, 1])
+    assert (found.cost, found.lower_bound, found.bound_from) == (11.0, 11, "published")
+    words = "the lower bound of the records, 12.0, is above the verified cost 11.0: one of the two is wrong"
+    assert found.contradiction == words
+    write_json(tmp_path / "solution.json", [0, 0, 0, 1, 1])
+    told = shardmark("check", "chain", tmp_path / "solution.json")
+    assert (told.returncode, told.stderr) == (0, f"shardmark: {words}\n")
+
+
+def test_a_bound_above_the_cost_of_a_record_is_refuted(mine):
+    found = sm.bound("chain", "liar", solver_path=mine, timeout=20)
+    assert found.status == "contradiction"
+    assert found.reason.endswith("but the solution of the records has the cost 11.0")
+
+
+def test_nothing_is_published_about_an_instance_with_other_options():
+    assert problems.find_problem("chain").published
+    assert problems.find_problem("chain", None, {"stages": 3}).published == {}
+    entry = next(entry for entry in catalog.entries() if entry.options and entry.published and entry.embedded)
+    assert problems.find_problem(entry.id, None, entry.options).published == entry.published
 
 
 def test_a_solution_is_checked_against_a_method(four, mine):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 
 import pytest
 from referee import answer, shardmark
 
 from harness.sandbox.protocol import HEADER, encode
+from instances import catalog
 from shardmark import api, live
 from shardmark.cli import watching
 from shardmark.cli.watching import words
@@ -49,6 +51,22 @@ def test_a_run_ends_once_its_own_bound_proves_its_cost(chain, waits):
 def test_a_run_ends_once_it_reaches_a_bound_known_before(waits):
     found = api.solve("chain", "waits", params={"blocks": "[0,0,0,1,1]"}, **waits)
     assert (found.status, found.cost, found.bound_from, found.optimal) == ("ok", 11.0, "published", True)
+
+
+def test_a_run_ends_once_it_reaches_a_recorded_bound_and_says_so(waits, tmp_path):
+    """The record is found by content, whatever the name of the file."""
+    file = shutil.copyfile(catalog.locate(catalog.find("chain")), tmp_path / "mine.json")
+    found = api.solve(file, "waits", params={"blocks": "[0,0,0,1,1]"}, **waits)
+    assert (found.status, found.cost, found.bound_from, found.optimal) == ("ok", 11.0, "records", True)
+    assert found.reason.endswith("(records) proves the cost 11.0 optimal")
+    assert (found.best_known, found.best_from, found.over_best) == (11.0, "records", 0.0)
+
+
+@pytest.mark.gate
+def test_no_known_bound_ends_a_run_of_a_campaign(waits, tmp_path):
+    solver = ["--solver", "waits", "--solver-path", waits["solver_path"], "--set", "blocks=[0,0,0,1,1]"]
+    done = answer("run", "--instance", "chain", *solver, "--timeout", 1, "--results", tmp_path / "results", "--quiet")
+    assert (done["runs"], done["stopped"]) == (1, 1)
 
 
 def test_a_bound_method_ends_at_its_own_proof_only(chain, waits):

@@ -13,12 +13,12 @@ from shardmark import api
 from shardmark.api import RunOptions
 from shardmark.cli import options as shared
 from shardmark.cli.options import FAULTY, Answer, Command
-from shardmark.cli.output import write_document
+from shardmark.cli.output import tell, write_document
 from shardmark.cli.terminal import printable, unmarked
 from shardmark.cli.watching import Watching, watching
 
 if TYPE_CHECKING:
-    from shardmark.outcomes import RunResult
+    from shardmark.outcomes import CheckResult, RunResult
 
 
 def list_arguments(sub: argparse.ArgumentParser) -> None:
@@ -102,10 +102,12 @@ def run_solve(options: argparse.Namespace) -> Answer:
     """Run a solver on an instance, under limits.
 
     The lower bound shown is the greatest one known; ``bound_from`` names its source: the instance's own simple bound,
-    which `info` shows, a published one, or the solver's. ``gap`` is cost / bound - 1, a fraction: at 0.5 the cost may
-    be 1.5 times the optimum; at 0 it is proven optimal.
+    which `info` shows, a published one, one of the records, or the solver's. ``gap`` is cost / bound - 1, a fraction:
+    at 0.5 the cost may be 1.5 times the optimum; at 0 it is proven optimal. If a cost was published or is in the
+    records, ``best_known`` is the least of these and ``over_best`` is cost / best_known - 1.
 
-    The run ends early once the bound proves its cost optimal, or at Ctrl-C, and what it has found counts.
+    The run ends early once the bound proves its cost optimal, wherever the bound is from, as nothing is better;
+    ``reason`` then names it. It also ends at Ctrl-C, and what it has found counts.
 
     The exit status is 0 if the solver found a feasible solution, even if a limit ended it later; 1 if it found none; 3
     if it found one but crashed, failed or made a claim that was refuted: the solution is still shown and written, and
@@ -126,6 +128,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
             **limits_of(options, watch),
         )
     tell_of(found)
+    tell_of_contradiction(found)
     if options.output and found.solution is not None:
         write_document(options.output, found.solution, "the solution")
     return watch.status(exit_status(found.cost is not None, at_fault(found))), {
@@ -140,6 +143,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
         "bound_from": found.bound_from,
         "gap": found.gap,
         "optimal": found.optimal,
+        **beside_best(found),
         **measured(found),
     }
 
@@ -163,8 +167,9 @@ def run_check(options: argparse.Namespace) -> Answer:
     With --method, a bound or a solver that proves bounds runs before the answer; ``method_cost`` is the cost of the
     best solution it finds (`solve` writes it to a file). If the solution is infeasible, the method does not run. A
     bound above the verified cost of a feasible solution is ignored. ``bound_from`` names the source of the greatest
-    bound: the instance's own simple bound, which `info` shows, a published one, or the method's. ``gap`` is
-    cost / bound - 1, a fraction; 0 if the cost is proven optimal.
+    bound: the instance's own simple bound, which `info` shows, a published one, one of the records, or the method's.
+    ``gap`` is cost / bound - 1, a fraction; 0 if the cost is proven optimal. If a cost was published or is in the
+    records, ``best_known`` is the least of these and ``over_best`` is cost / best_known - 1, below 0 for a better one.
     """
     if options.timeout and not options.method:
         raise InputError("check", "--timeout", "expected only with --method, whose run it limits")
@@ -174,6 +179,7 @@ def run_check(options: argparse.Namespace) -> Answer:
         found = api.check(*given, method=options.method, solver_path=options.solver_path, **held)
     if found.run is not None:
         tell_of(found.run)
+    tell_of_contradiction(found)
     return watch.status(int(not found.feasible)), {
         "instance": found.instance,
         **found.options,
@@ -183,6 +189,7 @@ def run_check(options: argparse.Namespace) -> Answer:
         "bound_from": found.bound_from,
         "gap": found.gap,
         "optimal": found.optimal,
+        **beside_best(found),
         "violations": list(found.violations),
         **found.facts,
         **({} if found.run is None else of_method(found.run)),
@@ -213,7 +220,10 @@ def run_bound(options: argparse.Namespace) -> Answer:
     """Run a method that proves a lower bound.
 
     If the method also finds a cost, that is "optimal" if the bound lies less than 1 below it (integer costs) or within
-    a relative 1e-5 (float costs). ``gap`` is cost / bound - 1, a fraction; 0 if the cost is "optimal".
+    a relative 1e-5 (float costs). ``gap`` is cost / bound - 1, a fraction; 0 if the cost is "optimal". If a cost was
+    published or is in the records, ``best_known`` is the least of these, and ``gap_of_best`` the gap that the bound
+    leaves to it. The run does not end at it: only its own bound and cost count. A bound above the cost of the records,
+    whose solution was verified, is refuted.
 
     The exit status is 1 if there is no bound or if it is refuted, 3 if there is one but the method crashed, failed or
     made another claim that was refuted.
@@ -231,6 +241,7 @@ def run_bound(options: argparse.Namespace) -> Answer:
         "cost": found.cost,
         "gap": found.gap,
         "optimal": found.optimal,
+        **({} if found.best_known is None else of_best(found)),
         "status": found.status,
         "reason": found.reason,
         **measured(found),
@@ -239,6 +250,14 @@ def run_bound(options: argparse.Namespace) -> Answer:
     if options.output and holds:
         write_document(options.output, {**answer, **certificate(instance, found, options)}, "the bound")
     return watch.status(exit_status(holds, at_fault(found))), answer
+
+
+def of_best(found: RunResult) -> dict[str, Any]:
+    """Return the part of the answer of `bound` that is about the best cost known before."""
+    from harness.results.claims import gap
+
+    left = gap(found.best_known, found.lower_bound)
+    return {"best_known": found.best_known, "best_from": found.best_from, "gap_of_best": left}
 
 
 def certificate(instance: Any, found: RunResult, options: argparse.Namespace) -> dict[str, Any]:
@@ -261,8 +280,15 @@ def certificate(instance: Any, found: RunResult, options: argparse.Namespace) ->
 
 
 def run_info(options: argparse.Namespace) -> Answer:
-    """Show facts about an instance."""
-    return 0, load_named(options).summary()
+    """Show facts about an instance, and the least cost and greatest lower bound known, if it is a public one."""
+    from shardmark.problems import Known, problem_of
+
+    instance = load_named(options)
+    with problem_of(instance) as problem:
+        known = Known.of(problem)
+    (best, best_from), (bound, bound_from) = known.best, known.greatest_bound()
+    about = {"best_known": best, "best_from": best_from, "lower_bound": bound, "bound_from": bound_from}
+    return 0, {**instance.summary(), **({} if best is None else about)}
 
 
 def load_named(options: argparse.Namespace) -> Any:
@@ -284,6 +310,19 @@ def limits_of(options: argparse.Namespace, watch: Watching) -> RunOptions:
         "limits": options.limits,
         "isolation": options.isolation,
     }
+
+
+def beside_best(found: RunResult | CheckResult) -> dict[str, Any]:
+    """Return the part of an answer that compares a cost with the best known before; empty if nothing was known."""
+    if found.best_known is None:
+        return {}
+    return {"best_known": found.best_known, "best_from": found.best_from, "over_best": found.over_best}
+
+
+def tell_of_contradiction(found: RunResult | CheckResult) -> None:
+    """Print on standard error that a bound known before is above a verified cost."""
+    if found.contradiction:
+        tell(f"shardmark: {found.contradiction}")
 
 
 def tell_of(run: RunResult) -> None:
