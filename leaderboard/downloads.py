@@ -50,7 +50,7 @@ def pages(site: Site) -> Iterator[Page]:
 def link(site: Site) -> None:
     """Tell the templates the files of each table, by kind, once they are written."""
     names = {name: [(KINDS[kind], f"{name}.{kind}") for kind in KINDS] for name in TABLES}
-    site.templates.globals["data_files"] = {
+    site.shown["data_files"] = {
         table: [(kind, f"{FOLDER}/{name}{'.gz' if f'{name}.gz' in site.large_tables else ''}") for kind, name in files]
         for table, files in names.items()
     }

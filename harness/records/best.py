@@ -38,7 +38,7 @@ class BestKnown:
         bounds = (line for line in self.history if line.kind == "bound")
         return max(bounds, key=lambda line: Fraction(line.value), default=None)
 
-    @property
+    @cached_property
     def checksum(self) -> str:
         """Identity of the instance, content and options, that the record is about; empty without a record."""
         return self.history[0].checksum if self.history else ""
@@ -53,7 +53,7 @@ class BestKnown:
                 return f"the {whose} cost {cost!r}"
         return ""
 
-    @property
+    @cached_property
     def status(self) -> str:
         """Return "optimal" if our bound proves our cost, "open" if there is a cost, else "unknown"."""
         if self.cost is None:
@@ -61,14 +61,14 @@ class BestKnown:
         bound = None if self.bound is None else self.bound.number
         return "optimal" if claims.optimal(self.cost.number, bound) else "open"
 
-    @property
+    @cached_property
     def gap(self) -> float | None:
         """cost / bound - 1, 0 if proven; None without a cost or a positive bound."""
         if self.cost is None or self.bound is None:
             return None
         return claims.gap(self.cost.number, self.bound.number)
 
-    @property
+    @cached_property
     def over_published(self) -> float | None:
         """cost / best published cost - 1, negative if ours is better; None if one is missing or the latter is 0.
 

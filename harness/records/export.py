@@ -7,7 +7,6 @@ import io
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from harness.records.best import BestKnown
@@ -76,7 +75,7 @@ def _document(record: BestKnown) -> dict[str, Any]:
 def _improvement(improvement: Improvement | None) -> dict[str, Any] | None:
     if improvement is None:
         return None
-    shown = {key: value for key, value in asdict(improvement).items() if key not in ("instance", "checksum")}
+    shown = {key: value for key, value in vars(improvement).items() if key not in ("instance", "checksum")}
     return shown | {"file": name_of(improvement) if improvement.solution else None}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -15,8 +16,13 @@ from leaderboard.text import exact, page_of, points, printable, seconds
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
 
 
+@cache
 def environment() -> jinja2.Environment:
-    """The template environment: all values are escaped, and undefined names are errors."""
+    """The template environment: all values are escaped, and undefined names are errors.
+
+    All sites share it, as it takes longer to compile the templates than to render a small site; what they know of a
+    site is passed when a page is rendered.
+    """
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,

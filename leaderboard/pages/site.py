@@ -43,7 +43,6 @@ class Site:
         self.tables, self.pictures = tables, pictures or {}
         self.reproductions = reproductions or {}
         self.records = best_known()
-        self.templates = environment()
         self.large_tables: set[str] = set()  # files of tables that were compressed
         self.logs = logs_of(tables)
         self.best_runs, self.solutions = solutions_of(tables)
@@ -58,20 +57,20 @@ class Site:
         self.found, self.proved = shown.costs_over_time(), shown.bounds_over_time()
         self.tracks = list(tracks_of(tables, self.runs))
         self.newest = {track.name: newest_solver(tables, track.name) for track in self.tracks}
-        self.templates.globals.update(
-            tracks=self.tracks,
-            menu={track.name: page_of("tracks", track.name) for track in self.tracks},
-            newest=self.newest,
-            regressions=regressions,
-            docs=docs,
-            made_from=_made_from(tables),
-            solver_count=sum(len(track.solvers) for track in self.tracks),
-        )
+        self.shown: dict[str, Any] = {
+            "tracks": self.tracks,
+            "menu": {track.name: page_of("tracks", track.name) for track in self.tracks},
+            "newest": self.newest,
+            "regressions": regressions,
+            "docs": docs,
+            "made_from": _made_from(tables),
+            "solver_count": sum(len(track.solvers) for track in self.tracks),
+        }  # on every page
 
     def page(self, path: str, template: str, **content: Any) -> Page:
         """Render a template as the page at a path."""
         root = "../" * path.count("/")
-        return path, self.templates.get_template(template).render(root=root, path=path, **content)
+        return path, environment().get_template(template).render(self.shown, root=root, path=path, **content)
 
 
 def _made_from(tables: Tables) -> str:
