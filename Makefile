@@ -72,9 +72,10 @@ test: $(VENV)/extra-test ## the quick tests (PYTEST=options); all of them with S
 fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, about an hour (DRAWS=10000 per track)
 	@SHARDMARK_DRAWS=$(DRAWS) $(BIN)/python -m pytest --numprocesses=logical --show-capture=no tests/fuzz $(PYTEST)
 
-# Precision of limits, overhead of 10,000 runs, and 100 kills each of a campaign and of a site's build: minutes, on an otherwise idle machine.
-measure: $(VENV)/extra-test ## how precisely limits hold, some minutes
-	@SHARDMARK_KILLS=100 $(BIN)/python -m pytest -s $(wildcard tests/harness/sandbox/precision/measure_*.py) tests/harness/campaign/test_kill.py tests/leaderboard/test_kill.py $(PYTEST)
+# Precision of limits, overhead of 10,000 runs, predictions of stages, and 100 kills each of a campaign and of a site's build:
+# minutes, on an otherwise idle machine.
+measure: $(VENV)/extra-test ## how precisely limits hold and stages are predicted, some minutes
+	@SHARDMARK_KILLS=100 $(BIN)/python -m pytest -s $(wildcard tests/harness/sandbox/precision/measure_*.py tests/performance/measure_*.py) tests/harness/campaign/test_kill.py tests/leaderboard/test_kill.py $(PYTEST)
 
 large: $(VENV)/extra-test ## seconds, memory and sizes of the site of 300,000 generated runs (SITE=site)
 	@$(BIN)/python -m tests.performance.large_site '$(SITE)-large'

@@ -10,7 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+from instances.files.jsonfile import read_bytes, sha256
 from instances.models.onnx_names import operator_names
+from shardmark.plans import saving
+from shardmark.plans.stages import export_stages
 
 #: Models of package onnx; the last three have weights of hundreds of megabytes.
 LIGHT = sorted(
@@ -92,3 +95,21 @@ def run_stages(folder: Path, inputs: Arrays) -> dict[str, npt.NDArray[np.generic
     for stage in manifest["stages"]:
         tensors |= run(folder / stage["file"], tensors)
     return {port["name"]: tensors[port["name"]] for port in manifest["outputs"]}
+
+
+def plan_folder(folder: Path, model: Path, split: Mapping[str, int], dims: Mapping[str, int] | None = None) -> Path:
+    """A folder with the stages of a model, and with what a rehearsal needs of plan.json."""
+    folder.mkdir()
+    digest = sha256(read_bytes(model))
+    parts = [{"compute_us": 10.0 * (stage + 1)} for stage in range(1 + max(split.values()))]
+    plan = dict.fromkeys(saving.KEYS) | {
+        "format": saving.FORMAT,
+        "model": {"file": str(model), "sha256": digest},
+        "costs": "roofline",
+        "parts": parts,
+        "assignment": dict(split),
+        "options": {"dims": dict(dims or {})},
+    }
+    (folder / "plan.json").write_text(json.dumps(plan))
+    export_stages(model, split, folder / "stages", dims=dims)
+    return folder

@@ -7,21 +7,17 @@ import hashlib
 import json
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from onnx_models import LIGHT, equal_split, random_weights
+from onnx_models import LIGHT, equal_split, plan_folder, random_weights
 from referee import answer
 
 from instances import InputError
-from instances.files.jsonfile import read_bytes, sha256
-from shardmark.plans import rehearsal, running, saving
-from shardmark.plans.profile import profile
+from shardmark.plans import rehearsal, running
 from shardmark.plans.rehearsal import verify
-from shardmark.plans.stages import export_stages
 
 MODEL = next(path for path in LIGHT if "squeezenet" in path.name)
 
@@ -29,24 +25,6 @@ MODEL = next(path for path in LIGHT if "squeezenet" in path.name)
 @pytest.fixture(autouse=True)
 def few_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rehearsal, "SECONDS", 0.1)
-
-
-def plan_folder(folder: Path, model: Path, split: Mapping[str, int], dims: Mapping[str, int] | None = None) -> Path:
-    """A folder with the stages of a model, and with what a rehearsal needs of plan.json."""
-    folder.mkdir()
-    digest = sha256(read_bytes(model))
-    parts = [{"compute_us": 10.0 * (stage + 1)} for stage in range(1 + max(split.values()))]
-    plan = dict.fromkeys(saving.KEYS) | {
-        "format": saving.FORMAT,
-        "model": {"file": str(model), "sha256": digest},
-        "costs": "roofline",
-        "parts": parts,
-        "assignment": dict(split),
-        "options": {"dims": dict(dims or {})},
-    }
-    (folder / "plan.json").write_text(json.dumps(plan))
-    export_stages(model, split, folder / "stages", dims=dims)
-    return folder
 
 
 @pytest.fixture
@@ -184,23 +162,6 @@ def test_compressed_models_are_rehearsed(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(MODEL.read_bytes()))
     folder = plan_folder(tmp_path / "plan", path, equal_split(onnx.load(MODEL), 2))
     assert verify(folder).equal
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
-def test_predictions_from_a_profile_are_near_what_is_measured(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Within 40 % in all and a factor of 2 for the slowest stage, as other tests run beside this one."""
-    monkeypatch.setattr(rehearsal, "SECONDS", 2.0)
-    path = next(path for path in LIGHT if name in path.name)
-    split = equal_split(onnx.load(path), 3)
-    seconds = profile(path)
-    predicted = [1e6 * sum(seconds[operator] for operator in split if split[operator] == stage) for stage in range(3)]
-    measured = [run.measured_us for run in verify(plan_folder(tmp_path / "plan", path, split)).stages]
-    assert sum(predicted) == pytest.approx(sum(measured), rel=0.4)
-    slowest = measured.index(max(measured))
-    assert 0.5 < predicted[slowest] / measured[slowest] < 2
 
 
 def test_several_plans_make_a_page_of_the_site(folder: Path, tmp_path: Path) -> None:
