@@ -66,24 +66,24 @@ class Improvement:
         return number(self.value)
 
 
-def _is_day(value: object) -> bool:
+def _is_day(text: str) -> bool:
     try:
-        return isinstance(value, str) and date.fromisoformat(value).isoformat() == value
+        return date.fromisoformat(text).isoformat() == text
     except ValueError:
         return False
 
 
-def _is_digest(value: object) -> bool:
-    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
+def _is_digest(text: str) -> bool:
+    return len(text) == 64 and set(text) <= set("0123456789abcdef")
 
 
-_DIGEST = Kind("a SHA-256 in hexadecimal", _is_digest)
+_DIGEST = Kind("a SHA-256 in hexadecimal", TEXT.types, _is_digest)
 _KINDS: Mapping[str, Kind] = {
     "instance": TEXT,
     "checksum": _DIGEST,
     "kind": one_of("cost", "bound"),
     "value": DECIMAL,
-    "solution": Kind("a SHA-256 in hexadecimal, or ''", lambda value: value == "" or _is_digest(value)),
+    "solution": Kind("a SHA-256 in hexadecimal, or ''", TEXT.types, lambda value: value == "" or _is_digest(value)),
     "method": TEXT,
     "version": TEXT,
     "seed": INTEGER,
@@ -92,7 +92,7 @@ _KINDS: Mapping[str, Kind] = {
     "cores": INTEGER,
     "wall_s": NUMBER,
     "machine": TEXT,
-    "date": Kind("a day as 2025-01-31", _is_day),
+    "date": Kind("a day as 2025-01-31", TEXT.types, _is_day),
     "by": TEXT,
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -27,35 +27,44 @@ _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?")
 
 @dataclass(frozen=True)
 class Kind:
-    """The values of a column: ``expected`` describes them, ``fits`` tests one."""
+    """The values of a column: ``expected`` describes them, and all have one of the ``types``.
+
+    ``test`` returns True for those values of the types that fit, None apart; without a test all of them do.
+    """
 
     expected: str
-    fits: Callable[[Any], bool]
+    types: frozenset[type]
+    test: Callable[[Any], bool] | None = None
+
+    def fits(self, value: Any) -> bool:
+        """Return True if a value fits."""
+        return self.all_fit([value])
+
+    def all_fit(self, values: Collection[Any]) -> bool:
+        """Return True if all values fit; values that are equal are tested once, as many rows have few values."""
+        if not self.types.issuperset(map(type, values)):
+            return False
+        return self.test is None or all(map(self.test, set(values) - {None}))
 
 
 def optional(kind: Kind) -> Kind:
     """Return the kind that also allows NULL."""
-    return Kind(f"{kind.expected}, or NULL", lambda value: value is None or kind.fits(value))
+    return Kind(f"{kind.expected}, or NULL", kind.types | {type(None)}, kind.test)
 
 
 def one_of(*words: str | int) -> Kind:
     """Return the kind of a few values."""
-    return Kind(f"one of {', '.join(map(str, words))}", lambda value: value in words)
+    return Kind(f"one of {', '.join(map(str, words))}", frozenset(map(type, words)), lambda value: value in words)
 
 
-def is_decimal(value: Any) -> bool:
-    """Return True if a value is the decimal text of a number within float64."""
-    return (
-        isinstance(value, str)
-        and len(value) <= LONGEST_DECIMAL
-        and _DECIMAL.fullmatch(value) is not None
-        and math.isfinite(float(value))
-    )
+def is_decimal(text: str) -> bool:
+    """Return True if a text is the decimal text of a number within float64."""
+    return len(text) <= LONGEST_DECIMAL and _DECIMAL.fullmatch(text) is not None and math.isfinite(float(text))
 
 
-def _is_moment(value: Any) -> bool:
+def _is_moment(text: str) -> bool:
     try:
-        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+        return datetime.fromisoformat(text).tzinfo is not None
     except ValueError:
         return False
 
@@ -63,16 +72,16 @@ def _is_moment(value: Any) -> bool:
 def _json(shape: str, fits: Callable[[Any], bool]) -> Kind:
     """Return the kind of JSON text whose value ``fits``; stray surrogates, which UTF-8 cannot hold, never do."""
 
-    def check(value: Any) -> bool:
+    def check(text: str) -> bool:
         try:
-            found = json.loads(value)
-            if "\\u" in value:
+            found = json.loads(text)
+            if "\\u" in text:
                 json.dumps(found, ensure_ascii=False).encode()
-        except (TypeError, ValueError, RecursionError):
+        except (ValueError, RecursionError):
             return False
         return fits(found)
 
-    return Kind(f"JSON, {shape}", check)
+    return Kind(f"JSON, {shape}", TEXT.types, check)
 
 
 def _is_texts(found: Any) -> bool:
@@ -89,17 +98,17 @@ def _is_claim(found: Any) -> bool:
     return (
         isinstance(found, dict)
         and isinstance(found.get("end"), str)
-        and all(found.get(key) is None or is_decimal(found[key]) for key in ("cost", "lower_bound"))
+        and all(found.get(key) is None or DECIMAL.fits(found[key]) for key in ("cost", "lower_bound"))
         and all(type(found.get(key)) is int for key in ("solutions", "bounds"))
     )
 
 
-TEXT = Kind("a text", lambda value: isinstance(value, str))
-INTEGER = Kind("an integer", lambda value: isinstance(value, int))
-NUMBER = Kind("a finite number", lambda value: isinstance(value, int | float) and math.isfinite(value))
-DECIMAL = Kind("a number as decimal text, within float64", is_decimal)
+TEXT = Kind("a text", frozenset({str}))
+INTEGER = Kind("an integer", frozenset({int}))
+NUMBER = Kind("a finite number", frozenset({int, float}), math.isfinite)
+DECIMAL = Kind("a number as decimal text, within float64", TEXT.types, is_decimal)
 FLAG = one_of(0, 1)
-MOMENT = Kind("a time as 2025-01-31T12:00:00+00:00", _is_moment)
+MOMENT = Kind("a time as 2025-01-31T12:00:00+00:00", TEXT.types, _is_moment)
 METHOD = one_of("solver", "bound")
 TRACK = one_of(*tracks())
 OBJECT = _json("an object", lambda found: isinstance(found, dict))
@@ -196,16 +205,12 @@ Row = tuple[Any, ...]
 
 def checked(path: Path, table: str, names: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
     """Return rows of some columns of a table unchanged; InputError for the first value that its column cannot hold."""
-    for place, name in enumerate(names):
+    for name, values in zip(names, zip(*rows, strict=True), strict=False):  # no columns without rows
         kind = COLUMNS[table][name]
-        values = [row[place] for row in rows]
-        alike = len({type(None), *map(type, values)}) <= 2  # else 1, 1.0 and True would count as one value
-        if alike and all(map(kind.fits, set(values))):  # many rows have few distinct values
-            continue
-        for row in rows:
-            if not kind.fits(row[place]):
-                expected = f"expected {kind.expected}, found {shown(row[place])}"
-                raise InputError(path, f"{named(table, dict(zip(names, row, strict=True)))} {name}", expected)
+        if not kind.all_fit(values):
+            row, wrong = next((row, value) for row, value in zip(rows, values, strict=True) if not kind.fits(value))
+            expected = f"expected {kind.expected}, found {shown(wrong)}"
+            raise InputError(path, f"{named(table, dict(zip(names, row, strict=True)))} {name}", expected)
     return rows
 
 

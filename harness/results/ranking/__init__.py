@@ -162,7 +162,8 @@ def tables(store: Store, only: Collection[str] | None = None, records: Path = FO
     hosts = with_run_counts(load(store, "hosts"), runs, {"campaign": "campaign", "host": "name"})
     taken = results.join(declined, on=ENTRY, how="anti")
     expected = expected_runs(runs, instances).join(declined, on=ENTRY, how="anti")
-    contradictions = contradictions_of(instances, cases)
+    contradictions, published = contradictions_of(instances, cases), published_results(instances, cases)
+    del cases  # of the size of the runs
     return Tables(
         store=store,
         tracks=track_titles(runs),
@@ -177,7 +178,7 @@ def tables(store: Store, only: Collection[str] | None = None, records: Path = FO
         anytime=anytime_of(runs, instances, incumbents),
         incumbents=incumbents,
         reported=reported,
-        published=published_results(instances, cases),
+        published=published,
         contradictions=contradictions,
         campaigns=with_run_counts(campaigns, runs, {"campaign": "id"}),
         hosts=hosts,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -23,8 +23,7 @@ ALMOST_ONE = math.nextafter(1.0, 0.0)
 _Stated = tuple[str, str, str | None, int | None]  # the text, author, run and seed of a claim
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
+class _Claim(NamedTuple):
     """A stated cost or lower bound: its exact value in units of its case, its text, and its author.
 
     ``run`` and ``seed`` are None for a published value and for a record.

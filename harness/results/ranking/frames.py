@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import repeat
 from typing import Any
 
 import polars as pl
@@ -21,7 +22,8 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(["better", "contradicted"], pl.Boolean),
     **dict.fromkeys(["best_by", "bound_by"], pl.List(pl.String)),
 }
-
+#: Columns of long texts, many of them equal, of which a loaded table keeps one copy.
+_REPEATED = ("checksum", "solver_hash", "enforced", "run")
 
 METHOD = ["track", "solver"]
 DIVISION = ["track", "division"]
@@ -31,7 +33,8 @@ CELL = ["track", "solver", "checksum"]
 
 def frame(columns: Sequence[str], rows: Sequence[Sequence[Any]], **types: Any) -> pl.DataFrame:
     known = {**_TYPES, **types}
-    return pl.DataFrame(rows, schema={name: known.get(name, pl.String) for name in columns}, orient="row")
+    values = zip(*rows, strict=True) if rows else repeat(())
+    return pl.DataFrame([pl.Series(n, v, known.get(n, pl.String)) for n, v in zip(columns, values, strict=False)])
 
 
 def beside(rows: pl.DataFrame, others: pl.DataFrame, on: Sequence[str]) -> pl.DataFrame:
@@ -43,4 +46,6 @@ def beside(rows: pl.DataFrame, others: pl.DataFrame, on: Sequence[str]) -> pl.Da
 def load(store: Store, table: str, without: Collection[str] = (), **types: Any) -> pl.DataFrame:
     """Return a table of the store, less some columns; InputError for the first value that its column cannot hold."""
     names, batches = store.batches(table, without)
-    return pl.concat([frame(names, (), **types), *(frame(names, batch, **types) for batch in batches)])
+    types |= dict.fromkeys(_REPEATED, pl.Categorical)
+    loaded = pl.concat([frame(names, (), **types), *(frame(names, batch, **types) for batch in batches)])
+    return loaded.with_columns(pl.col(pl.Categorical).cast(pl.String))

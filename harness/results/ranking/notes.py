@@ -59,9 +59,10 @@ def _backend_notes(runs: pl.DataFrame) -> list[_Note]:
 
 
 def _with_hosts(runs: pl.DataFrame, hosts: pl.DataFrame) -> pl.DataFrame:
-    """Return the track of every run, and ``facts`` and ``disturbances`` of its machine."""
+    """Return the tracks, with ``facts`` and ``disturbances`` of each machine of theirs and its number of runs."""
     key = ["campaign", "host"]
-    return runs.select("track", *key).join(hosts.rename({"name": "host"}), on=key)
+    counted = runs.group_by("track", *key, maintain_order=True).agg(count=pl.len())
+    return counted.join(hosts.rename({"name": "host"}), on=key, maintain_order="left")
 
 
 def _host_notes(runs: pl.DataFrame, hosts: pl.DataFrame) -> list[_Note]:
@@ -81,7 +82,7 @@ def _disturbance_notes(runs: pl.DataFrame, hosts: pl.DataFrame) -> list[_Note]:
     said = "The machine was disturbed in a campaign with"
     return [
         (track, None, f"{said} {count} of its runs: {' '.join(json.loads(words))}")
-        for track, words, count in found.group_by("track", "disturbances").len().iter_rows()
+        for track, words, count in found.group_by("track", "disturbances").agg(pl.col("count").sum()).iter_rows()
     ]
 
 
