@@ -62,7 +62,7 @@ def result_of_solver(root: str, track: str, cell: Row, colour: str) -> Markup:
     name = _link(root + page_of("solvers", track, cell["solver"]), cell["solver"])
     anchor = f"solver-{slug(cell['solver'])}"
     return Markup(
-        f'<tr id="{anchor}" data-solver="{_shown(cell["solver"])}">'
+        f'<tr id="{anchor}" data-solver="{_word(cell["solver"])}">'
         f'<th scope="row"><span class="chip {colour}" aria-hidden="true"></span>{name}{_permalink(anchor)}</th>'
         f"{_seeds(root, cell, 'run')}{_statuses(cell)}{_cost_facts(cell)}{_effort(cell)}</tr>\n"
     )
@@ -74,9 +74,9 @@ def bound_of_method(root: str, track: str, cell: Row) -> Markup:
     anchor = f"bound-{slug(cell['solver'])}"
     worth = '<td class="n" data-sort="">contradicted</td><td>no</td>'
     if cell["bound_trusted"]:
-        worth = _number(cell["bound_score"], points(cell["bound_score"])) + _answer(cell["bound_proves"])
+        worth = _plain(cell["bound_score"], points(cell["bound_score"])) + _answer(cell["bound_proves"])
     return Markup(
-        f'<tr id="{anchor}" data-solver="{_shown(cell["solver"])}"><th scope="row">{name}{_permalink(anchor)}</th>'
+        f'<tr id="{anchor}" data-solver="{_word(cell["solver"])}"><th scope="row">{name}{_permalink(anchor)}</th>'
         f"{_seeds(root, cell, 'bound-run')}{_statuses(cell)}"
         f"{_cost(cell['lower_bound'], cell['lower_bound_float'])}{worth}"
         f"{_time(cell['time_to_bound_s'])}{_time(cell['wall_s'])}</tr>\n"
@@ -91,14 +91,14 @@ def result_on_instance(root: str, track: str, cell: Row, kind: str, named: bool)
     if kind == "bound":
         worth = (
             f"{_cost(cell['lower_bound'], cell['lower_bound_float'])}"
-            f"{_number(cell['bound_score'], points(cell['bound_score']))}"
+            f"{_plain(cell['bound_score'], points(cell['bound_score']))}"
             f"{_answer(cell['bound_best'])}{_answer(cell['bound_proves'])}{_time(cell['time_to_bound_s'])}"
         )
-    division = f"<td>{_shown(cell['division'])}</td>" if named else ""
+    division = f"<td>{_word(cell['division'])}</td>" if named else ""
     linked = kind == "solver" or cell["lower_bound"] is not None
     return Markup(
         f'<tr><th scope="row">{_link(f"{page}#{anchor}" if linked else page, cell["instance"])}</th>'
-        f"{division}{_number(cell['runs'])}{_statuses(cell)}"
+        f"{division}{_plain(cell['runs'], cell['runs'])}{_statuses(cell)}"
         f"{worth}{_effort(cell)}</tr>\n"
     )
 
@@ -107,27 +107,28 @@ def end_of_run(root: str, track: str, run: Row, elsewhere: bool) -> Markup:
     """The row of a run: why it stopped, what it claimed, and what the referee found."""
     said = json.loads(run["claimed"]) if run["claimed"] else NOTHING_SAID
     limit = run["cpu_limit_s"]
-    host = f"<td>{_shown(run['host']) if run['host'] else 'the referee&#39;s'}</td>" if elsewhere else ""
+    host = f"<td>{_word(run['host']) if run['host'] else 'the referee&#39;s'}</td>" if elsewhere else ""
     return Markup(
         f'<tr><th scope="row">{_link(root + page_of("instances", track, run["instance"]), run["instance"])}</th>'
-        f"{_number(run['seed'])}<td>{_shown(run['stop'])}</td><td>{_shown(said['end'] or '–')}</td>"
+        f"{_plain(run['seed'], run['seed'])}<td>{_word(run['stop'])}</td><td>{_word(said['end'] or '–')}</td>"
         f"{_cost(said['cost'], said['cost'])}{_cost(said['lower_bound'], said['lower_bound'])}"
-        f"{_number(said['solutions'])}<td>{_shown(run['verified'] or '–')}</td>{_time(run['cpu_s'])}"
-        f"{_number(limit, '–' if limit is None else f'{limit:g}')}{_number(run['co_runners'])}{host}</tr>\n"
+        f"{_number(said['solutions'])}<td>{_word(run['verified'] or '–')}</td>{_time(run['cpu_s'])}"
+        f"{_plain(limit, '–' if limit is None else f'{limit:g}')}{_number(run['co_runners'])}{host}</tr>\n"
     )
 
 
 def _cost_facts(cell: Row) -> str:
+    score, certified, gap = cell["score"], cell["certified"], cell["gap"]
+    above = "proven" if cell["proven"] else escape(percent(gap))
     return (
-        f"{_cost(cell['cost'], cell['cost_float'])}{_number(cell['score'], points(cell['score']), cell['score'])}"
-        f"{_number(cell['certified'], points(cell['certified']))}"
-        f"{_number(cell['gap'], 'proven' if cell['proven'] else percent(cell['gap']))}{_time(cell['time_to_best_s'])}"
+        f"{_cost(cell['cost'], cell['cost_float'])}{_plain(score, points(score), '' if score is None else score)}"
+        f"{_plain(certified, points(certified))}{_plain(gap, above)}{_time(cell['time_to_best_s'])}"
     )
 
 
 def _effort(cell: Row) -> str:
     limit, peak = cell["timeout_s"], cell["peak_mib"]
-    return f"{_time(cell['wall_s'])}{_number(limit, f'{limit:g}')}{_number(peak, f'{peak:,.0f}')}"
+    return f"{_time(cell['wall_s'])}{_plain(limit, f'{limit:g}')}{_plain(peak, f'{peak:,.0f}')}"
 
 
 def _number(value: Any, words: object = None, title: object = None) -> str:
@@ -136,11 +137,17 @@ def _number(value: Any, words: object = None, title: object = None) -> str:
 
 
 def _cost(text: str | None, value: Any) -> str:
-    return f'<td class="n" data-sort="{_shown(sort_key(value))}"{_title(text)}>{exact(text)}</td>'
+    return _plain(value, exact(text), text or "")
 
 
 def _time(value: float | None) -> str:
-    return f'<td class="n" data-sort="{sort_key(value)}">{seconds(value)}</td>'
+    return _plain(value, seconds(value))
+
+
+def _plain(value: float | str | None, words: object, title: object = "") -> str:
+    """A cell with a number, whose words and title have no characters to escape."""
+    told = f' title="{title}"' if title != "" else ""
+    return f'<td class="n" data-sort="{sort_key(value)}"{told}>{words}</td>'
 
 
 def _answer(value: object) -> str:
@@ -154,6 +161,12 @@ def _title(words: object) -> str:
 def _shown(value: object) -> str:
     """A value as the text of a page."""
     return escape(printable(value)) if isinstance(value, str) else str(value)
+
+
+@cache
+def _word(words: str) -> str:
+    """A name or status as the text of a page: there are few."""
+    return escape(printable(words))
 
 
 def _link(path: str, name: str) -> str:
@@ -178,7 +191,7 @@ def _seeds(root: str, cell: Row, kind: str) -> str:
     """A cell with the seeds of the runs of a method on an instance: each links its log."""
     anchor = f"{kind}-{slug(cell['solver'])}"
     runs = " ".join(
-        f'<{tag} id="{anchor}-{run["seed"]}" title="{_shown(_result(run))}">{run["seed"]}</{tag.split()[0]}>'
+        f'<{tag} id="{anchor}-{run["seed"]}" title="{_result(run)}">{run["seed"]}</{tag.split()[0]}>'
         for run in cell["seeds"]
         for tag in [f'a href="{root}{log_file(run["log"])}"' if run["log"] else "span"]
     )
@@ -187,5 +200,6 @@ def _seeds(root: str, cell: Row, kind: str) -> str:
 
 
 def _result(run: Row) -> str:
-    found = [f"{word} {run[key]}" for word, key in (("cost", "cost"), ("bound", "lower_bound")) if run[key] is not None]
-    return f"seed {run['seed']}: {', '.join([run['status'], *found])}"
+    cost = f", cost {run['cost']}" if run["cost"] is not None else ""
+    bound = f", bound {run['lower_bound']}" if run["lower_bound"] is not None else ""
+    return f"seed {run['seed']}: {_word(run['status'])}{cost}{bound}"

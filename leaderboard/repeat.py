@@ -1,11 +1,12 @@
-"""The command that repeats a run: the instance with its options, the method with its parameters, seed and limits."""
+"""The commands that repeat runs: the instance with its options, the method with its parameters, seed and limits."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
-from shlex import join
+from shlex import quote
 from typing import Any
 
 from harness.campaign.settings import declared_and_settings
@@ -14,30 +15,48 @@ from instances import track_module
 from leaderboard.attachments import Origin
 from leaderboard.pages.tracks import Row
 
+LIMITS = ("timeout_s", "memory_mib", "cores", "cpu_limit_s", "processes", "output_mib")  # columns of runs
 FILE = "FILE"  # stands for the path of an instance that is not of the catalog
 
 
-def command(instance: Row, origin: Origin | None, method: Row, run: Row, campaign: Sequence[str]) -> str:
-    """Return the command that repeats a run.
+def commands(
+    instance: Row, origin: Origin | None, runs: Sequence[tuple[Row, Row]], campaigns: Mapping[int, Sequence[str]]
+) -> list[str]:
+    """Return the commands that repeat runs on an instance, each given as its method and itself.
 
-    ``run`` has ``seed timeout_s memory_mib cores cpu_limit_s processes output_mib``, and ``campaign`` is the command
-    line that started it. Without an ``origin`` in the catalog the instance is `FILE`, of the row's track.
+    A run has ``seed campaign timeout_s memory_mib cores cpu_limit_s processes output_mib``; ``campaigns`` has the
+    command lines. Without an ``origin`` in the catalog the instance is `FILE`, of the row's track.
     """
-    reference, options = FILE if origin is None else origin.entry.id, [*_options(instance, origin, campaign)]
-    track = ["--track", instance["track"]] if origin is None else []
+    reference = [FILE, "--track", instance["track"]] if origin is None else [origin.entry.id]
+    options = {number: [*_options(instance, origin, campaigns[number])] for number in {r["campaign"] for _, r in runs}}
+    return [
+        _command(reference, options[run["campaign"]], method, run, campaigns[run["campaign"]]) for method, run in runs
+    ]
+
+
+def _command(reference: Sequence[str], options: Sequence[str], method: Row, run: Row, campaign: Sequence[str]) -> str:
     paths = [word for path in _given(campaign, "--solver-path") for word in ("--solver-path", path)]
-    limits, seed = [*_limits(run)], ["--seed", str(run["seed"])]
-    name, settings = declared_and_settings(method["solver"], json.loads(method["params"]))
-    given = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    limits, seed = _limits(*(run[name] for name in LIMITS)), ["--seed", str(run["seed"])]
+    name, given = _named(method["solver"], method["params"])
     if method["kind"] == "bound" and given:  # only campaigns take parameters of bound methods
-        what = ["run", "--instance", reference, *options, "--solver", name, *given, "--seeds", "1", *paths, *limits]
+        what = ["run", "--instance", reference[0], *options, "--solver", name, *given, "--seeds", "1", *paths, *limits]
     elif method["kind"] == "bound":
-        what = ["bound", reference, *track, *options, "--method", name, *paths, *limits, *seed]
+        what = ["bound", *reference, *options, "--method", name, *paths, *limits, *seed]
     elif method["description"] in map(str.strip, _given(campaign, "--command")):
-        what = ["solve", reference, *track, *options, "--command", method["description"], *limits, *seed]
+        what = ["solve", *reference, *options, "--command", method["description"], *limits, *seed]
     else:
-        what = ["solve", reference, *track, *options, "--solver", name, *given, *paths, *limits, *seed]
-    return join(["shardmark", *what])
+        what = ["solve", *reference, *options, "--solver", name, *given, *paths, *limits, *seed]
+    return " ".join(map(_quoted, ["shardmark", *what]))
+
+
+_quoted = cache(quote)  # most words are in many commands
+
+
+@cache
+def _named(solver: str, params: str) -> tuple[str, Sequence[str]]:
+    """Return the name of a method that the command line knows, and the options that set its parameters."""
+    name, settings = declared_and_settings(solver, json.loads(params))
+    return name, [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 
 
 def _options(instance: Row, origin: Origin | None, campaign: Sequence[str]) -> Iterator[str]:
@@ -59,20 +78,21 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _limits(run: Row) -> Iterator[str]:
-    """Yield the options of the limits that are not the command line's own."""
-    timeout, memory, cores = run["timeout_s"], run["memory_mib"], run["cores"]
+@cache
+def _limits(
+    timeout: float, memory: float, cores: int, cpu: float | None, processes: int | None, output: float | None
+) -> Sequence[str]:
+    """Return the options of the limits that are not the command line's own."""
     usual = Limits(timeout, memory, cores)
-    yield from ("--timeout", _number(timeout))
-    for option, value, default in (
+    beside = (
         ("--memory", memory, DEFAULT_MEMORY_MIB),
         ("--cores", cores, 1),
-        ("--cpu", run["cpu_limit_s"], usual.cpu_limit_s),
-        ("--processes", run["processes"], usual.processes),
-        ("--output-limit", run["output_mib"], usual.output_mib),
-    ):
-        if value is not None and value != default:
-            yield from (option, _number(value))
+        ("--cpu", cpu, usual.cpu_limit_s),
+        ("--processes", processes, usual.processes),
+        ("--output-limit", output, usual.output_mib),
+    )
+    chosen = [(option, value) for option, value, default in beside if value is not None and value != default]
+    return ["--timeout", _number(timeout), *(word for option, value in chosen for word in (option, _number(value)))]
 
 
 def _number(value: float) -> str:

@@ -84,6 +84,7 @@ def slug(name: str) -> str:
     return f"{plain or 'x'}_{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
+@cache
 def page_of(kind: str, track: str, name: str = "") -> str:
     """Path of a page from the root of the site; ``kind`` is tracks, solvers or instances."""
     return f"{kind}/{slug(track)}/{slug(name)}.html" if name else f"{kind}/{slug(track)}.html"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from markupsafe import Markup, escape
 
@@ -14,13 +15,18 @@ COLOURS = 6  # classes s1..s6 of the style sheet; s0 is the neutral one for all 
 
 def tag(name: str, *content: str, **attributes: object) -> Markup:
     """An element; underscores in names become dashes, ``class_`` is class, floats get one decimal, None is left out."""
-    words = [name]
+    words = name
     for key, value in attributes.items():
         if value is not None:
             text = f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else escape(str(value))
-            words.append(f'{key.rstrip("_").replace("_", "-")}="{text}"')
-    inner = "".join(map(escape, content))
-    return Markup(f"<{' '.join(words)}>{inner}</{name}>") if content else Markup(f"<{' '.join(words)}/>")
+            words += f' {_attribute(key)}="{text}"'
+    inner = "".join(part if isinstance(part, Markup) else escape(part) for part in content)
+    return Markup(f"<{words}>{inner}</{name}>") if content else Markup(f"<{words}/>")
+
+
+@cache
+def _attribute(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")
 
 
 def text(words: str, x: float, y: float, **attributes: object) -> Markup:

@@ -25,10 +25,17 @@ class Scale:
     ticks: Sequence[tuple[float, str]]
 
     def __call__(self, value: float) -> float:
-        """Position of a value, clamped to [0, 1]."""
-        low, high = self._ends
-        place = (self.forward(min(max(value, self.low), self.high)) - low) / ((high - low) or 1.0)
-        return min(max(place, 0.0), 1.0)
+        """Position of a value, clamped to [0, 1]; it is computed once, as charts are drawn in two sizes."""
+        known = self._known.get(value)
+        if known is None:
+            low, high = self._ends
+            place = (self.forward(min(max(value, self.low), self.high)) - low) / ((high - low) or 1.0)
+            known = self._known[value] = min(max(place, 0.0), 1.0)
+        return known
+
+    @cached_property
+    def _known(self) -> dict[float, float]:
+        return {}
 
     @cached_property
     def _ends(self) -> tuple[float, float]:

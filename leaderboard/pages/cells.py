@@ -6,6 +6,7 @@ import polars as pl
 
 from harness.results.ranking import Tables
 from leaderboard.pages.tracks import FAILED
+from leaderboard.repeat import LIMITS
 
 CELL = ["track", "solver", "checksum"]
 #: Columns of runs that did not end well, as `parts.failures` shows them.
@@ -19,7 +20,7 @@ DRAWN = [
 UNUSED = ["feasible", "started", "solver_hash", "certified", "best", "proven", "bound_best", "bound_proves"]
 MOST_DRAWN = 30  # runs of solvers, and of bound methods, of a chart of convergence
 #: Columns of runs that a command which repeats them needs, see `leaderboard.repeat`.
-ASKED = ["seed", "timeout_s", "memory_mib", "cores", "cpu_limit_s", "processes", "output_mib", "campaign"]
+ASKED = ["seed", "campaign", *LIMITS]
 MOST_SEEDS = 10  # whose runs a cell names
 
 

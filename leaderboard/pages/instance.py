@@ -35,17 +35,12 @@ def _division(site: Site, track: Track, division: Division) -> Iterator[Page]:
     told = grouped(unfinished(division.runs).iter_rows(named=True), "instance")
     drawn = site.drawn.partition_by("checksum", as_dict=True)
     own = (pl.col("track") == track.name) & (pl.col("division") == division.name)
-    cells = site.cells.filter(own).partition_by("instance", as_dict=True)
-    for instance in division.instances:
-        name = instance["instance"]
-        rows = cells[name,].to_dicts()
+    cells = site.cells.filter(own).group_by("instance", maintain_order=True)  # one at a time, in the instances' order
+    for instance, ((name,), own_cells) in zip(division.instances, cells, strict=True):
+        rows = own_cells.to_dicts()
         content = _instance(site, division, instance, rows) | {"track": track}
-        content["commands"] = [
-            repeat.command(
-                instance, content["origin"], methods[c["solver"]], c["asked"], site.commands[c["asked"]["campaign"]]
-            )
-            for c in rows
-        ]
+        asked = [(methods[cell["solver"]], cell["asked"]) for cell in rows]
+        content["commands"] = repeat.commands(instance, content["origin"], asked, site.commands)
         lines = drawn[instance["checksum"],]
         content["chart"] = convergence(site, division, instance, content["stated"], lines.to_dicts())
         content["left_out"] = instance["runs"] - lines.height

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import polars as pl
 
@@ -26,19 +26,26 @@ SHOWN = [
 def pages(site: Site) -> Iterator[Page]:
     """Yield a page per solver and bound method."""
     for track in site.tracks:
-        cells = site.cells.drop("seeds").filter(pl.col("track") == track.name).partition_by("solver", as_dict=True)
+        cells = site.cells.drop("seeds", "asked").filter(pl.col("track") == track.name)
+        cells_of, runs_of = _by_solver(cells), _by_solver(track.runs.select(SHOWN))
         for name, method in (track.solvers | track.methods).items():
-            runs = track.runs.filter(pl.col("solver") == name).select(SHOWN).sort("instance", "seed")
-            content = _solver(track, method, runs, cells[name,])
+            content = _solver(track, method, runs_of(name).sort("instance", "seed"), cells_of(name))
             yield site.page(page_of("solvers", track.name, name), "solver.html", **content)
+
+
+def _by_solver(rows: pl.DataFrame) -> Callable[[str], pl.DataFrame]:
+    """Return a function from a solver to its rows, which copies the rows of one solver at a time."""
+    places = rows.with_row_index("place").group_by("solver").agg("place")
+    found = dict(zip(places["solver"], places["place"], strict=True))
+    return lambda name: rows[found[name]]
 
 
 def _solver(track: Track, method: Row, runs: pl.DataFrame, results: pl.DataFrame) -> Row:
     name = method["solver"]
     by_instance = {row["checksum"]: row for row in results.sort("instance").iter_rows(named=True)}
     cells = [(d, i, by_instance.get(i["checksum"])) for d in track.divisions for i in d.instances]
-    bars = [_cell_bar(d, cell) for d, _, cell in cells if cell is not None and d.places(name)]
-    few = 0 < len(bars) <= MAX_BARS  # otherwise the table below suffices
+    ranked = [(d, cell) for d, _, cell in cells if cell is not None and d.places(name)]
+    few = 0 < len(ranked) <= MAX_BARS  # otherwise the table below suffices
     axis = "1 − lower bound / best known cost" if method["kind"] == "bound" else "points lost: 1 − best / cost"
     return {
         "track": track,
@@ -51,7 +58,7 @@ def _solver(track: Track, method: Row, runs: pl.DataFrame, results: pl.DataFrame
         "runs": runs.height,
         "unfinished": unfinished(runs).to_dicts(),
         "ways": ways(runs),
-        "chart": losses(bars, axis) if few else None,
+        "chart": losses([_cell_bar(d, cell) for d, cell in ranked], axis) if few else None,
         "contradictions": [c for c in track.contradictions if c["solver"] == name],
         "absent": [instance["instance"] for _, instance, cell in cells if cell is None],
     }

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -80,7 +81,11 @@ class Division:
 
     def places(self, method: str) -> list[Row]:
         """The row of a solver or bound method if it is ranked here; for a solver, not the row of its bounds."""
-        return [row for row in (*self.ranking, *self.methods) if row["solver"] == method][:1]
+        return [self._places[method]] if method in self._places else []
+
+    @cached_property
+    def _places(self) -> dict[str, Row]:
+        return {row["solver"]: row for row in (*self.methods, *self.ranking)}
 
 
 @dataclass(frozen=True)
