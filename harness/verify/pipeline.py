@@ -1,4 +1,4 @@
-"""Verdicts for ``pipeline``: an acyclic partition into blocks, the cost of its bottleneck block.
+"""Verdicts for ``pipeline``: an acyclic partition into stages, blocks in its paper, and the cost of the slowest.
 
 Definition: "Practical Performance Guarantees for Pipelined DNN Inference", Section 2.2, Equations (1) to (4).
 """
@@ -48,7 +48,7 @@ def _read(instance: Instance, solution: Any) -> tuple[Partition, list[int] | Non
         return f"solution: expected {expected}, found {found}"
     block, order = (solution["block"], solution.get("order")) if isinstance(solution, dict) else (solution, None)
     n = instance.nodes
-    reason = misplaced(block, [instance.stages] * n, "a block number", "solution" if block is solution else "block")
+    reason = misplaced(block, [instance.stages] * n, "a stage", "solution" if block is solution else "block")
     if reason:
         return reason
     partition = Partition(instance.graph, np.array(block, dtype=np.int64))
@@ -109,7 +109,7 @@ class Partition:
         edges = [pairs[step] for step in pairwise(blocks)]
         path = " -> ".join(str(self.number[u]) for u, _ in [*edges, edges[0]])
         shown = ", ".join(f"{u} -> {v}" for u, v in edges)
-        return (f"block: expected no cycle among the blocks, found {path} through the edges {shown}",)
+        return (f"solution: expected no cycle among the stages, found {path} through the edges {shown}",)
 
     def disorder(self, order: list[int]) -> str:
         """Return why ``order``, node indices, is no order of execution; "" if it is one."""
@@ -121,7 +121,7 @@ class Partition:
         late = ~self.crossing & (rank[tail] > rank[head])
         if late.any():
             u, v = (int(column[np.argmax(late)]) for column in (tail, head))
-            return f"order[{rank[v]}]: expected node {u} before node {v}, which consumes its output in the same block"
+            return f"order[{rank[v]}]: expected node {u} before node {v}, which consumes its output in the same stage"
         return ""
 
 

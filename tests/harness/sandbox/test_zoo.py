@@ -319,7 +319,7 @@ def malformed(solver: str, reason: str) -> Case:
 
 def element(solver: str, found: str, place: str = "solution[0]") -> Case:
     """A report of the right length with something in it that is no block number."""
-    return malformed(solver, re.escape(f"{place}: expected a block number from 0 to 1, found {found}"))
+    return malformed(solver, re.escape(f"{place}: expected a stage from 0 to 1, found {found}"))
 
 
 NO_BOUND = "reported a bound that is no finite number"
@@ -357,7 +357,7 @@ VALUES = (
     element("nulls", "null"),
     element("nested", "a list of 1"),
     element("two-dimensional", "a list of 4"),
-    Case("cyclic", "exit", "infeasible", "block: expected no cycle among the blocks, .*", verified="infeasible"),
+    Case("cyclic", "exit", "infeasible", "solution: expected no cycle among the stages, .*", verified="infeasible"),
     *(
         Case(name, "error", "error", PLAIN)
         for name in ("nan", "numpy-nan", "not-json", "bytes", "set", "complex", "generator", "endless")

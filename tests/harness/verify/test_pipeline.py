@@ -111,7 +111,7 @@ def test_a_cycle_is_reported_with_blocks_and_edges_and_has_a_cost():
     assert not verdict.feasible
     assert verdict.cost == 1 + 2 + 4 + 5 + (30 + 10) / 10
     assert verdict.violations == (
-        "block: expected no cycle among the blocks, found 0 -> 2 -> 0 through the edges 2 -> 4, 0 -> 2",
+        "solution: expected no cycle among the stages, found 0 -> 2 -> 0 through the edges 2 -> 4, 0 -> 2",
     )
 
 
@@ -173,12 +173,12 @@ def test_cost_is_rounded_only_once():
     [
         ("01", "solution: expected a list of 5 integers, found '01'"),
         ([0], "solution: expected 5 elements, one per node, found 1"),
-        ([0, 0, 0, 0, 3], "solution[4]: expected a block number from 0 to 2, found 3"),
-        ([0, 0, 0, 0, False], "solution[4]: expected a block number from 0 to 2, found false"),
-        ([0, 0, 0, 0, 2.0], "solution[4]: expected a block number from 0 to 2, found 2.0"),
-        ([0, 0, 0, 0, float("nan")], "solution[4]: expected a block number from 0 to 2, found nan"),
-        ([-1, 0, 0, 0, 0], "solution[0]: expected a block number from 0 to 2, found -1"),
-        ([10**30, 0, 0, 0, 0], "solution[0]: expected a block number from 0 to 2, found 1" + 30 * "0"),
+        ([0, 0, 0, 0, 3], "solution[4]: expected a stage from 0 to 2, found 3"),
+        ([0, 0, 0, 0, False], "solution[4]: expected a stage from 0 to 2, found false"),
+        ([0, 0, 0, 0, 2.0], "solution[4]: expected a stage from 0 to 2, found 2.0"),
+        ([0, 0, 0, 0, float("nan")], "solution[4]: expected a stage from 0 to 2, found nan"),
+        ([-1, 0, 0, 0, 0], "solution[0]: expected a stage from 0 to 2, found -1"),
+        ([10**30, 0, 0, 0, 0], "solution[0]: expected a stage from 0 to 2, found 1" + 30 * "0"),
         ({}, "solution: expected a list of 5 stages, or an object with the keys block and order, found none"),
         (
             {"blocks": [0] * 5},
@@ -195,7 +195,7 @@ def test_cost_is_rounded_only_once():
         ({"block": [0] * 5, "order": [0, 1, 2, 3, 3]}, "order: expected every node once, node 4 is missing"),
         (
             {"block": [0] * 5, "order": [0, 1, 2, 4, 3]},
-            "order[3]: expected node 3 before node 4, which consumes its output in the same block",
+            "order[3]: expected node 3 before node 4, which consumes its output in the same stage",
         ),
     ],
 )
