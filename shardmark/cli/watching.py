@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from shardmark.cli.terminal import duration, printable, text
+from shardmark.cli.terminal import cell_text, duration, printable
 
 if TYPE_CHECKING:
     from shardmark.live import Progress
@@ -72,9 +72,11 @@ def words(progress: Progress) -> str:
     if progress.cost is None:
         parts.append("no solution yet")
     else:
-        parts.append(f"cost {text(progress.cost)} after {progress.found_s or 0.0:.1f} s")
+        parts.append(f"cost {cell_text('cost', progress.cost)} after {progress.found_s or 0.0:.1f} s")
+    if progress.gap == 0:
+        return ", ".join([*parts, "proven optimal"])
     if progress.lower_bound is not None:
-        parts.append(f"bound {text(progress.lower_bound)}")
+        parts.append(f"bound {cell_text('bound', progress.lower_bound)}")
     if progress.gap is not None:
         parts.append(f"gap {100 * progress.gap:.2f} %")
     return ", ".join(parts)

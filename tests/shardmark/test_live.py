@@ -145,3 +145,6 @@ def test_progress_is_a_line_on_a_terminal_and_nothing_elsewhere(capsys, monkeypa
 def test_progress_says_what_there_is_not():
     assert words(Progress(0.0, 7200.0, None, None, None)) == "0 s of 2.0 h, no solution yet"
     assert words(Progress(0.0, 10.0, None, None, 5)) == "0 s of 10 s, no solution yet, bound 5"
+    assert words(Progress(0.0, 10.0, None, None, 923.1099)).endswith("bound 923.109")  # down, as it is a claim
+    assert words(Progress(0.0, 10.0, None, None, 922.999999999991)).endswith("bound 923")
+    assert words(Progress(0.0, 10.0, 923.11, 1.0, 923.1099)) == "0 s of 10 s, cost 923.11 after 1.0 s, proven optimal"

@@ -284,6 +284,8 @@ def run_info(options: argparse.Namespace) -> Answer:
     from shardmark.problems import Known, problem_of
 
     instance = load_named(options)
+    if not instance.nodes:
+        print(printable(f"shardmark: {options.instance} has no nodes: there is nothing to split"), file=sys.stderr)
     with problem_of(instance) as problem:
         known = Known.of(problem)
     (best, best_from), (bound, bound_from) = known.best, known.greatest_bound()

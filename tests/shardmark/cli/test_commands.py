@@ -221,6 +221,14 @@ def test_bound_proves_the_optimum(graph):
     assert (none["lower_bound"], none["reason"]) == (None, "reported no lower bound")
 
 
+def test_info_warns_of_a_graph_without_nodes(tmp_path):
+    document = {"format": "shardmark/pipeline/1", "stages": 2, "nodes": {"work": [], "output_size": []}, "edges": []}
+    (tmp_path / "empty.json").write_text(json.dumps(document))
+    result = shardmark("info", tmp_path / "empty.json")
+    assert (result.returncode, "nodes              0" in result.stdout) == (0, True)
+    assert result.stderr == f"shardmark: {tmp_path}/empty.json has no nodes: there is nothing to split\n"
+
+
 def test_people_get_columns(graph, example):
     result = shardmark("info", graph)
     assert result.returncode == 0
