@@ -270,7 +270,8 @@ class Schedule:
     """Vertices that run on devices one after another, from time 0: ``device[v]`` is an index into ``devices``.
 
     Each vertex of the critical ``chain`` waited for the one before it; the last one ends last. No schedule ends before
-    ``bound``, which is None if nothing is proved. The time axis ends at ``until``; None: with the schedule.
+    ``bound``, which is None if nothing is proved. The time axis ends at ``until``; None: with the schedule. ``what``
+    names one vertex, and several; ``end`` names the end.
     """
 
     nodes: Sequence[str]
@@ -283,6 +284,8 @@ class Schedule:
     until: float | None = None
     title: str = ""
     caption: str = ""
+    what: tuple[str, str] = ("vertex", "vertices")
+    end: str = "makespan"
 
 
 #: Pictures that a page can draw.

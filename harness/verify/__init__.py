@@ -2,7 +2,8 @@
 
 Each track has one module with ``verify(instance, solution) -> Verdict``. If solutions split the nodes, it can also have
 ``parts(instance, solution) -> Parts | None``; if they are schedules, ``times(instance, solution) -> Times | None``; if
-they choose a strategy per node, ``choices(instance, solution) -> Choices | None``.
+they choose a strategy per node, ``choices(instance, solution) -> Choices | None``; if they can be placements for
+latency, ``subgraphs(instance, solution) -> Subgraphs | None``.
 """
 
 from __future__ import annotations
@@ -93,6 +94,24 @@ class Times:
     begun: Sequence[int]
 
 
+@dataclass(frozen=True)
+class Subgraphs:
+    """When the subgraphs of a placement for latency run: those of accelerators, and single nodes on CPUs.
+
+    ``of``        the subgraph of each node: 0, 1, ...
+    ``names``, ``devices``, ``start`` and ``finish``   of each subgraph; all CPUs are one device, which runs any number
+                  of nodes at the same time
+    ``waits``     pairs of subgraphs of which the second starts after the first has finished
+    """
+
+    of: Sequence[int]
+    names: Sequence[str]
+    devices: Sequence[str]
+    start: Sequence[float]
+    finish: Sequence[float]
+    waits: Sequence[Sequence[int]]
+
+
 def longest_solution(instance: Any) -> int:
     """Return the largest number of bytes of a solution as JSON."""
     return LONGEST + LONGEST_PER_NODE * int(instance.nodes)
@@ -143,6 +162,12 @@ def has_times(track: str) -> bool:
 def times(instance: Any, solution: Any) -> Times | None:
     """Return the times of a solution, for a track that `has_times`; None if it breaks a rule."""
     return _module(instance.track).times(instance, solution)
+
+
+def subgraphs(instance: Any, solution: Any) -> Subgraphs | None:
+    """Return when the subgraphs of a placement for latency run; None for other objectives, and without a schedule."""
+    found = getattr(_module(instance.track), "subgraphs", None)
+    return None if found is None else found(instance, solution)
 
 
 def has_choices(track: str) -> bool:

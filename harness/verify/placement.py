@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.verify import Parts, Transfer, Verdict, malformed, misplaced
+from harness.verify import Parts, Subgraphs, Transfer, Verdict, malformed, misplaced
 from instances.files.columns import Floats, Ints, describe
 from instances.graph import Graph, find_cycle
 from instances.placement import Instance
@@ -40,11 +40,30 @@ def verify(instance: Instance, solution: Any) -> Verdict:
         return malformed(groups)
     if instance.objective == "throughput":
         return _throughput(instance, groups)
+    slot = _slots(instance, solution)
+    return malformed(slot) if isinstance(slot, str) else _latency(instance, groups, slot)
+
+
+def _slots(instance: Instance, solution: Any) -> Ints | str:
+    """Return the slot of each node, by default 1 for backward nodes, or why the solution's are malformed."""
     slot = solution.get("slot") if isinstance(solution, dict) and "fpgas" not in solution else None
-    reason = "" if slot is None else misplaced(slot, [instance.nodes] * instance.nodes, "a slot", "slot")
-    if reason:
-        return malformed(reason)
-    return _latency(instance, groups, instance.backward.astype(np.int64) if slot is None else np.array(slot))
+    if slot is None:
+        return instance.backward.astype(np.int64)
+    return misplaced(slot, [instance.nodes] * instance.nodes, "a slot", "slot") or np.array(slot, dtype=np.int64)
+
+
+def subgraphs(instance: Instance, solution: Any) -> Subgraphs | None:
+    """Return when the subgraphs of a placement for latency run; None for throughput, or without a schedule."""
+    groups, slot = _groups(instance, solution), _slots(instance, solution)
+    if instance.objective != "latency" or isinstance(groups, str) or isinstance(slot, str):
+        return None
+    tasks, turns = _tasks(instance, groups, slot)
+    waits = _waits(instance, tasks, turns)
+    if find_cycle(len(tasks), waits[:, 0], waits[:, 1]):
+        return None
+    first = np.unique(tasks.of, return_index=True)[1]
+    names = [groups.names[g] if groups.accelerator[g] else "CPUs" for g in groups.of[first]]
+    return Subgraphs(tasks.of.tolist(), tasks.names, names, *_runs(instance, tasks, waits), waits.tolist())
 
 
 def parts(instance: Instance, solution: Any) -> Parts | None:
@@ -408,13 +427,13 @@ def _latency(instance: Instance, devices: Groups, slot: Ints) -> Verdict:
     tasks, turns = _tasks(instance, devices, slot)
     if instance.contiguity == "contiguous":
         violations += _too_many(instance, devices, tasks)
-    tail, head = (tasks.of[ends].astype(np.int64) for ends in (instance.graph.tail, instance.graph.head))
-    waits = np.concatenate([np.column_stack([tail, head])[tail != head], turns])
+    waits = _waits(instance, tasks, turns)
     cycle = find_cycle(len(tasks), waits[:, 0], waits[:, 1])
     if cycle:
         violations.append(f"device: expected no circular wait, found {_path(tasks, cycle)}")
         return Verdict(False, None, tuple(violations), {"acyclic": False})
-    return Verdict(not violations, _end(instance, tasks, waits), tuple(violations), {"acyclic": True})
+    cost = max(_runs(instance, tasks, waits)[1], default=0.0)
+    return Verdict(not violations, cost, tuple(violations), {"acyclic": True})
 
 
 def _tasks(instance: Instance, devices: Groups, slot: Ints) -> tuple[Groups, Ints]:
@@ -432,6 +451,12 @@ def _tasks(instance: Instance, devices: Groups, slot: Ints) -> tuple[Groups, Int
     return tasks, np.column_stack([turns, turns + 1])
 
 
+def _waits(instance: Instance, tasks: Groups, turns: Ints) -> Ints:
+    """Return pairs of tasks of which the second waits for the first, by an edge or a turn: shape (pairs, 2)."""
+    tail, head = (tasks.of[ends].astype(np.int64) for ends in (instance.graph.tail, instance.graph.head))
+    return np.concatenate([np.column_stack([tail, head])[tail != head], turns])
+
+
 def _too_many(instance: Instance, devices: Groups, tasks: Groups) -> Iterator[str]:
     """Yield a sentence per accelerator with more than one subgraph, or than one of each pass."""
     for g in np.flatnonzero(devices.accelerator):
@@ -442,8 +467,8 @@ def _too_many(instance: Instance, devices: Groups, tasks: Groups) -> Iterator[st
             yield f"{devices.names[g]}: expected one subgraph, or one of each pass, found {len(held)}"
 
 
-def _end(instance: Instance, tasks: Groups, waits: Ints) -> float:
-    """Return the end of the last task; in each pair of ``waits`` the second task waits for the first."""
+def _runs(instance: Instance, tasks: Groups, waits: Ints) -> tuple[list[float], list[float]]:
+    """Return start and end of each task; in each pair of ``waits`` the second task waits for the first."""
     receiver, received, sent = _tensors(instance, tasks.of)
     time = np.where(tasks.accelerator[tasks.of], instance.accelerator_time, instance.cpu_time)
     moving = tasks.accelerator[receiver], tasks.accelerator[tasks.of[sent]]
@@ -453,8 +478,8 @@ def _end(instance: Instance, tasks: Groups, waits: Ints) -> float:
     pairs = np.unique(waits, axis=0)
     order = Graph(len(tasks), pairs[:, 0], pairs[:, 1])
     start, before = (column.tolist() for column in order.in_csr)
-    finish = [0.0] * len(tasks)
+    ready, finish = [0.0] * len(tasks), [0.0] * len(tasks)
     for task in order.topological_order.tolist():
-        ready = max((finish[other] for other in before[start[task] : start[task + 1]]), default=0.0)
-        finish[task] = ready + duration[task]
-    return max(finish, default=0.0)
+        ready[task] = max((finish[other] for other in before[start[task] : start[task + 1]]), default=0.0)
+        finish[task] = ready[task] + duration[task]
+    return ready, finish

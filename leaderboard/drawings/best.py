@@ -20,7 +20,7 @@ from harness.results.database import Store
 from harness.results.ranking import Tables
 from harness.results.records import number
 from instances import InputError, catalog, track_module
-from leaderboard.drawings import choices_layout, loads_layout, schedule_layout, split_layout
+from leaderboard.drawings import choices_layout, latency_layout, loads_layout, schedule_layout, split_layout
 from leaderboard.drawings.pictures import Pictures
 from leaderboard.report import MAX_NODES
 from leaderboard.text import exact
@@ -93,9 +93,10 @@ def pictures_of(instance: Any, solution: Any, *, bound: float | None, caption: s
         return () if schedule is None else (schedule,)
     if verify.has_choices(track):
         return choices_layout.drawings(instance, solution, bound=bound, caption=caption) or ()
-    loads = loads_layout.drawing(instance, solution, bound=bound, title="Loads", caption=caption)
-    split = split_layout.drawing(instance, solution, title="Nodes", caption="" if loads else caption)
-    return tuple(picture for picture in (loads, split) if picture is not None)
+    over_time = latency_layout.drawing(instance, solution, bound=bound, title="Schedule of a sample", caption=caption)
+    first = over_time or loads_layout.drawing(instance, solution, bound=bound, title="Loads", caption=caption)
+    split = split_layout.drawing(instance, solution, title="Nodes", caption="" if first else caption)
+    return tuple(picture for picture in (first, split) if picture is not None)
 
 
 def _instance(problems: Sequence[Problem], checksum: str, summary: Mapping[str, Any]) -> Any:

@@ -33,7 +33,7 @@ def key(picture: Drawable) -> str:
         case Split():
             return (lanes_svg if split_svg.is_large(picture) else split_svg).KEY
         case Schedule():
-            return schedule_svg.KEY
+            return schedule_svg.key(picture)
         case Loads():
             return loads_svg.key(picture)
         case Memory():

@@ -21,11 +21,10 @@ MAX_NAMED = 1000
 #: Lines between devices are thinner if there are more than this.
 MANY_HOPS = 60
 AXIS = "time, in the unit of the instance"
-KEY = "A row is a device, the fastest first; vertices that take less than a pixel are drawn together."
 #: Meaning of each kind of mark, in the order of the legend.
 MARKS = {
-    "run": "a vertex runs",
-    "critical": "a vertex of the critical chain runs",
+    "run": "a {what} runs",
+    "critical": "a {what} of the critical chain runs",
     "hop": "a transfer on the critical chain",
     "limit": "lower bound: no schedule ends before it",
 }
@@ -58,6 +57,12 @@ class Row:
     vertices: Sequence[int]
 
 
+def key(schedule: Schedule) -> str:
+    """Explain the drawing in a sentence."""
+    order = ", the fastest first" if any(device.speed for device in schedule.devices) else ""
+    return f"A row is a device{order}; {schedule.what[1]} that take less than a pixel are drawn together."
+
+
 def draw(schedule: Schedule, wide: int = WIDE) -> Markup:
     """The schedule for wide and for narrow screens, with a legend, and a sentence on devices that are left out."""
     every = rows(schedule)
@@ -75,7 +80,7 @@ def rows(schedule: Schedule) -> list[Row]:
         Row(
             i,
             device.name,
-            ", ".join(filter(None, (f"{device.name}: {_vertices(len(runs))}", device.speed, device.load))),
+            ", ".join(filter(None, (f"{device.name}: {_count(schedule, len(runs))}", device.speed, device.load))),
             _busy(schedule, runs),
             runs,
         )
@@ -123,9 +128,12 @@ def _drawing(schedule: Schedule, shown: Sequence[Row], width: int) -> Markup:
     for i, row in enumerate(shown):
         bars = _bars(schedule, frame, i, others[i], few[0], {}) + _bars(schedule, frame, i, critical[i], few[1], chain)
         speed = schedule.devices[row.device].speed if width > NARROW else ""
-        marks.append(_row(frame, i, row, f"{row.name}, {speed}" if speed else row.name, bars))
+        name = row.name if width > NARROW else row.name.replace("accelerator ", "accel. ")
+        marks.append(_row(frame, i, row, f"{name}, {speed}" if speed else name, bars))
     parts = [*charts.ruled(x, left, inner, top, foot, AXIS), *marks, *_hops(schedule, frame, shown)]
-    words = f"{_vertices(len(schedule.nodes))} on {len(schedule.devices)} devices, makespan {makespan:,.6g}"
+    words = (
+        f"{_count(schedule, len(schedule.nodes))} on {len(schedule.devices)} devices, {schedule.end} {makespan:,.6g}"
+    )
     words += "" if schedule.bound is None else f", lower bound {schedule.bound:,.6g}"
     return charts.svg(width, foot + 40, words, [*parts, *_ends(schedule, frame, foot, makespan)])
 
@@ -158,7 +166,7 @@ def _bars(
 def _tooltip(schedule: Schedule, span: Span, chain: dict[int, str]) -> str:
     """Describe a vertex: name, times, and its reason to wait."""
     v, *others = span.vertices
-    what = _vertices(len(others) + 1) if others else schedule.nodes[v]
+    what = _count(schedule, len(others) + 1) if others else schedule.nodes[v]
     waited = f", waited {WAITED[chain[v]]}" if v in chain and not others else ""
     device = schedule.devices[schedule.device[v]]
     where = device.name + (f" ({device.speed})" if device.speed else "")
@@ -190,7 +198,7 @@ def _hops(schedule: Schedule, frame: Frame, shown: Sequence[Row]) -> list[Markup
 
 def _ends(schedule: Schedule, frame: Frame, foot: int, makespan: float) -> list[Markup]:
     """Rules at the makespan and at the lower bound."""
-    parts = [_limit(frame.at(makespan), foot, 14.0, f"makespan {makespan:,.6g}", "base", frame)]
+    parts = [_limit(frame.at(makespan), foot, 14.0, f"{schedule.end} {makespan:,.6g}", "base", frame)]
     if schedule.bound is not None:
         parts.append(_limit(frame.at(schedule.bound), foot, 28.0, f"lower bound {schedule.bound:,.6g}", "limit", frame))
     return parts
@@ -217,7 +225,7 @@ def _legend(schedule: Schedule) -> Markup:
             line = "M11 0V12" if style == "limit" else "M1 11L21 1" if style == "hop" else "M1 6H21"
             mark = tag("path", d=line, stroke_width=10 if style in ("run", "critical") else None, class_=style)
             sample = tag("svg", mark, viewBox="0 0 22 12", width=22, height=12)
-            items.append(tag("li", sample, escape(words)))
+            items.append(tag("li", sample, escape(words.format(what=schedule.what[0]))))
     return tag("ul", *items, class_="legend always") if items else Markup("")
 
 
@@ -226,5 +234,5 @@ def _left_out(devices: int) -> Markup:
     return tag("p", f"Not drawn: {count(devices, 'more device')}; {order}.", class_="key") if devices else Markup("")
 
 
-def _vertices(number: int) -> str:
-    return f"{number:,} {'vertex' if number == 1 else 'vertices'}"
+def _count(schedule: Schedule, number: int) -> str:
+    return f"{number:,} {schedule.what[number != 1]}"
