@@ -68,6 +68,22 @@ def result_of_solver(root: str, track: str, cell: Row, colour: str) -> Markup:
     )
 
 
+def costs_of_seeds(root: str, track: str, cell: Row, seeds: list[int]) -> Markup:
+    """The row of a solver among the costs of ``seeds``; a run without a cost shows its status."""
+    found = {run["seed"]: run for run in cell["seeds"]}
+    name = _link(root + page_of("solvers", track, cell["solver"]), cell["solver"])
+    return Markup(
+        f'<tr data-solver="{_shown(cell["solver"])}"><th scope="row">{name}</th>'
+        f"{''.join(_cost_of_seed(found.get(seed)) for seed in seeds)}</tr>\n"
+    )
+
+
+def _cost_of_seed(run: Row | None) -> str:
+    if run is None or run["cost"] is None:
+        return f'<td class="n" data-sort="">{badge(run["status"]) if run else "–"}</td>'
+    return _cost(run["cost"], float(run["cost"]))
+
+
 def bound_of_method(root: str, track: str, cell: Row) -> Markup:
     """The row of a bound method on the page of an instance."""
     name = _link(root + page_of("solvers", track, cell["solver"]), cell["solver"])

@@ -24,7 +24,7 @@ def pages(site: Site) -> Iterator[Page]:
     yield site.page(
         PAGE,
         "records.html",
-        groups={track: [_row(r, shown) for r in held if r.entry.track == track] for track in tracks()},
+        rows=[_row(r, shown) for track in tracks() for r in held if r.entry.track == track],
         totals=[_total(track, [r for r in site.records if r.entry.track == track]) for track in tracks()],
         missing=[record.entry for record in site.records if not record.history],
         later=_later(held),

@@ -12,6 +12,7 @@ from leaderboard.text import short
 GAP_UNIT = 1e-4  # distances below 0.01 % are drawn linearly
 DECADES = (1.0, 0.1, 0.01, 0.001, 0.0)  # distances of scores from 1 at the ticks of `losses`
 LOSSES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001, 0.0)  # and those of a short axis
+FEWEST = 3  # ticks of `losses` with these distances: an axis with fewer has round ones
 FARTHEST = 1e300  # greatest distance on an axis: in units of `GAP_UNIT` it still fits float64
 
 
@@ -101,6 +102,8 @@ def losses(low: float, high: float = 1.0) -> Scale:
     least = 0.0 if high > 0.99 else (1 - high) / 1.3
     decades = least == 0 or most / least > 30
     found = [loss for loss in LOSSES if least <= loss <= most and (not decades or loss in DECADES)]
+    if len(found) < FEWEST:
+        found = round_values(least, most)[::-1]
     ticks = [(1 - loss, f"{100 * loss:g} %" if loss else "0") for loss in found]
     return Scale(1 - most, 1 - least, lambda score: -symmetric(1.0 - score, GAP_UNIT), ticks)
 

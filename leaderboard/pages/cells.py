@@ -5,11 +5,11 @@ from __future__ import annotations
 import polars as pl
 
 from harness.results.ranking import Tables
-from leaderboard.pages.tracks import FAILED
+from leaderboard.pages.tracks import DECLINED, FAILED
 from leaderboard.repeat import LIMITS
 
 CELL = ["track", "solver", "checksum"]
-#: Columns of runs that did not end well, as `parts.failures` shows them.
+#: Columns of runs that failed or were declined, as `parts.failures` shows them.
 TOLD = ["instance", "solver", "seed", "status", "reason"]
 #: Columns of runs that charts of convergence show.
 DRAWN = [
@@ -60,8 +60,8 @@ def drawn(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def unfinished(runs: pl.DataFrame) -> pl.DataFrame:
-    """Return the runs that did not end well, as far as pages tell of them."""
-    return runs.filter(pl.col("status") != "ok").select(TOLD)
+    """Return the runs that failed or were declined, as far as pages tell of them."""
+    return runs.filter(FAILED | (pl.col("status") == DECLINED)).select(TOLD)
 
 
 def failed(runs: pl.DataFrame) -> pl.DataFrame:

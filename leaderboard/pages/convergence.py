@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,11 +11,13 @@ from markupsafe import Markup
 from harness.records.best import RECORDS
 from harness.results.ranking.cases import KNOWN
 from leaderboard import charts
-from leaderboard.charts import Curve, Rule
+from leaderboard.charts import Curve, Rule, tag
 from leaderboard.pages.axes import times
 from leaderboard.pages.site import Site
 from leaderboard.pages.tracks import Division, Row
-from leaderboard.text import exact, seconds
+from leaderboard.text import count, exact, seconds
+
+FARTHEST = 9.0  # distance to the best cost at which the axis ends, 10 times that cost, unless every run ends beyond
 
 
 def convergence(site: Site, division: Division, instance: Row, published: Row, runs: Sequence[Row]) -> Markup | None:
@@ -32,16 +35,27 @@ def convergence(site: Site, division: Division, instance: Row, published: Row, r
         return None
     x = times(events, max(run["timeout_s"] for run in runs))
     leaders = {solver for solver, style in division.colours.items() if style != "s0"} | {site.newest[division.track]}
-    lines = _run_curves(division, runs, site.found, place, x.high, leaders, bounds=False)
+    costs = _run_curves(division, runs, site.found, place, x.high, leaders, bounds=False)
+    ends = [line.points[-1][1] for line in costs]
+    most = max(FARTHEST, 10 * min(ends, default=0.0)) if relative else math.inf
+    lines = [line for line, end in zip(costs, ends, strict=True) if end <= most]
     best_bound = {run["solver"] for run in trusted[:1]}
     lines += _run_curves(division, trusted, site.proved, place, x.high, best_bound, bounds=True)
     rules = [*_known_before(instance, published, place, "best"), *_known_before(instance, published, place, "bound")]
-    y = _heights(lines, [rule.value for rule in rules], relative)
+    y = _heights(lines, [rule.value for rule in rules], relative, most)
     bound = instance["lower_bound_float"]
     open_gap = best is not None and bound is not None and not instance["proven"]
     band = (place(bound), place(best), "the optimum lies here") if open_gap else None
     y_axis = "distance to the best known cost" if relative else "cost"
-    return charts.figure(lines, x, y, ("time since the start", y_axis), rules=rules, band=band)
+    chart = charts.figure(lines, x, y, ("time since the start", y_axis), rules=rules, band=band)
+    return chart + _beyond(costs, lines)
+
+
+def _beyond(costs: Sequence[Curve], drawn: Sequence[Curve]) -> Markup:
+    """A sentence on the solvers that are not drawn because all their runs end beyond the axis."""
+    left = len({line.solver for line in costs} - {line.solver for line in drawn})
+    words = f"Beyond the axis, at many times the best cost: {count(left, 'solver')}."
+    return tag("p", words, class_="key") if left else Markup("")
 
 
 def _known_before(instance: Row, published: Row, place: Callable[[float], float], what: str) -> Iterator[Rule]:
@@ -55,14 +69,13 @@ def _known_before(instance: Row, published: Row, place: Callable[[float], float]
         yield Rule(place(float(instance[key])), words, f"{words}: {exact(instance[key])}")
 
 
-def _heights(lines: Sequence[Curve], more: Sequence[float], relative: bool) -> charts.Scale:
-    """Scale of a convergence chart: it covers everything drawn, except very bad first incumbents."""
+def _heights(lines: Sequence[Curve], more: Sequence[float], relative: bool, most: float) -> charts.Scale:
+    """Scale of a convergence chart: it covers everything drawn up to ``most``; first incumbents may lie beyond."""
     values = [*more, *(value for line in lines for _, value in line.points)]
     low, high = min(values), max(values)
     if not relative:
         return charts.amounts(min(low, 0.0), high if high > 0 else 1.0)
-    final = max([*more, *(line.points[-1][1] for line in lines)])
-    return charts.gaps(max(1.5 * min(low, 0.0), -1.0), max(1.5 * min(high, max(10 * final, 9.0)), 0.002))
+    return charts.gaps(max(1.5 * min(low, 0.0), -1.0), max(1.5 * min(high, most), 0.002))
 
 
 def _run_curves(

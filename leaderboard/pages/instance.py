@@ -63,6 +63,7 @@ def _instance(site: Site, division: Division, instance: Row, cells: Sequence[Row
         "stated": published,
         "published": {k: v for k, v in published.items() if v not in (None, "")},
         "solvers": [cell for cell in cells if cell["kind"] == "solver"],
+        "seeded": [cell for cell in cells if cell["kind"] == "solver" and len({r["cost"] for r in cell["seeds"]}) > 1],
         "bounds": sorted((cell for cell in cells if cell["lower_bound"] is not None), key=_greatest_bound_first),
         "best_solution": site.solutions.get(instance["checksum"]),
         "file": site.instance_files.get(instance["checksum"], (None,))[0],

@@ -16,10 +16,10 @@ from leaderboard.text import page_of, points
 
 MAX_BARS = 40  # at most, of the chart of its results
 MAX_ENDS = 200  # runs whose end is told
-#: Columns of runs that the page shows.
+#: Columns of runs that the page needs.
 SHOWN = [
     *("instance", "solver", "seed", "status", "reason", "stop", "claimed", "verified"),
-    *("cpu_s", "cpu_limit_s", "co_runners", "host", "backend", "enforced"),
+    *("cpu_s", "cpu_limit_s", "co_runners", "host", "backend", "enforced", "cost", "bound_trusted"),
 ]
 
 

@@ -5,6 +5,7 @@
   const page = document.querySelector("#comparison");
   if (!page) return;
   const FIRST = 100; // rows of the table that are shown until the reader asks for all
+  const FEW = 6; // pairs: with fewer that differ, the p value cannot be below 0.05
   const SOONEST = 1e-3; // seconds, the start of logarithmic axes of time
   const { tracks, campaigns } = shardmarkData;
 
@@ -157,8 +158,9 @@
       p === null
         ? "All pairs are ties, so there is nothing to test."
         : `Wilcoxon signed-rank test of the differences of scores, two-sided, ${how}: ${chance(p)} for differences as one-sided as these if neither were better.`;
+    const few = p !== null && wins + losses < FEW ? ` With ${plural(wins + losses, "pair")} that ${wins + losses === 1 ? "differs" : "differ"}, p is at least ${2 ** (1 - wins - losses)}, however one-sided they are.` : "";
     const shared = same ? ` ${plural(same, "pair")} of the ${pairs.length} share the same runs.` : "";
-    return [verdict, element("p", { class: "sure" }, `${plural(pairs.length, "pair")} that both sides ran, seeds averaged. ${test}${shared}`)];
+    return [verdict, element("p", { class: "sure" }, `${plural(pairs.length, "pair")} that both sides ran, seeds averaged. ${test}${few}${shared}`)];
   };
 
   const distance = (value, best) => (best === 0 ? (value === 0 ? 0 : null) : Math.abs(value / best - 1));

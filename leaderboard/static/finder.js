@@ -123,7 +123,13 @@
   const count = element("p", { class: "found", role: "status" });
   const more = element("button", { type: "button", class: "plain" });
   const reset = element("button", { type: "button", class: "plain" }, "Clear all filters");
-  const bar = element("form", { class: "filters", role: "search" }, ...filters.flatMap((filter) => filter.controls));
+  const fold = element("button", { type: "button", class: "plain fold" }, "Filters"); // on a phone, the style folds them
+  const others = filters.slice(1).flatMap((filter) => filter.controls);
+  const bar = element("form", { class: "filters", role: "search" }, ...words.controls, fold, ...others);
+  const unfold = (open) => {
+    bar.classList.toggle("folded", !open);
+    fold.setAttribute("aria-expanded", open);
+  };
   const columns = element(
     "details",
     { class: "columns" },
@@ -131,15 +137,17 @@
     element("div", {}, ...[...boxes].map(([heading, box]) => element("label", {}, box, label(heading)))),
   );
 
+  const target = () => document.getElementById(decodeURIComponent(location.hash.slice(1))); // its row is shown always
   const apply = () => {
     const active = filters.map((filter) => [filter, filter.read()]).filter(([, value]) => value);
     const tests = active.map(([filter, value]) => filter.test(value));
+    const linked = target();
     const most = pageState.get("rows") === "all" ? Infinity : FIRST;
     let found = 0;
     for (const entry of rows) {
       const fits = tests.every((test) => test(entry));
       found += fits;
-      const hidden = !fits || found > most;
+      const hidden = (!fits || found > most) && entry.row !== linked;
       if (entry.row.hidden !== hidden) entry.row.hidden = hidden;
     }
     count.textContent = tests.length ? `${found} of ${rows.length} ${noun}` : `${rows.length} ${noun}`;
@@ -153,6 +161,11 @@
     pageState.set(Object.fromEntries(filters.map((filter) => [filter.key, chosen[filter.key] ?? ""])));
   };
 
+  fold.addEventListener("click", () => unfold(bar.classList.contains("folded")));
+  addEventListener("hashchange", () => {
+    apply();
+    target()?.scrollIntoView();
+  });
   bar.addEventListener("input", change);
   bar.addEventListener("submit", (event) => event.preventDefault());
   reset.addEventListener("click", () => {
@@ -173,6 +186,7 @@
   });
 
   for (const filter of filters) filter.write(pageState.get(filter.key));
+  unfold(filters.slice(1).some((filter) => filter.read()));
   const columnsAsked = pageState.get("columns").split(" ");
   for (const [heading, box] of boxes) {
     box.checked = columnsAsked[0] ? columnsAsked.includes(heading.dataset.column) : shownAtFirst.includes(heading);
@@ -184,4 +198,5 @@
   reorder();
   finder.prepend(bar, element("div", { class: "found-bar" }, count, reset, columns));
   finder.append(more);
+  target()?.scrollIntoView(); // the controls moved it
 })();

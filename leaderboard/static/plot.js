@@ -23,10 +23,22 @@ const plot = (() => {
     return { at, ticks: ticks.filter(([value]) => low <= value && value <= high), low, high };
   };
 
+  // Up to seven round numbers from low to high.
+  const roundValues = (low, high) => {
+    const power = 10 ** Math.floor(Math.log10((high - low) / 7));
+    const step = [1, 2, 5, 10].map((times) => times * power).find((each) => each >= (high - low) / 7);
+    const first = Math.ceil(low / step);
+    return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, place) => Number(((first + place) * step).toPrecision(12)));
+  };
+
   // Logarithmic, for positive values.
   const logarithmic = (values, label) => {
     const low = Math.min(...values);
     const high = Math.max(...values);
+    if (high / low < 10) { // 1, 2 and 5 are too far apart here
+      const [from, to] = [low / 1.2, high * 1.2];
+      return scale(from, to, Math.log10, roundValues(from, to).map((value) => [value, label(value)]));
+    }
     const first = Math.floor(Math.log10(low));
     const last = Math.ceil(Math.log10(high));
     const every = Math.ceil((last - first + 1) / 7);
@@ -42,9 +54,10 @@ const plot = (() => {
   const gaps = (values) => {
     const high = Math.max(1e-3, ...values) * 1.3;
     const ticks = [[0, "best"]];
-    for (const value of [1e-3, 1e-2, 0.1, 1, 10, 100, 1e3, 1e4, 1e6, 1e9]) {
-      ticks.push([value, value < 10 ? `${100 * value} %` : `${value.toLocaleString("en")}×`]);
-    }
+    const near = high < 0.1 ? [1e-3, 3e-3, 1e-2, 3e-2] : [1e-3, 1e-2, 0.1, 1];
+    for (const value of near) ticks.push([value, `${100 * value} %`]);
+    const every = Math.max(1, Math.ceil(Math.log10(high + 1) / 5));
+    for (let power = every; 10 ** power - 1 <= high; power += every) ticks.push([10 ** power - 1, `${amount(10 ** power)}×`]);
     return scale(0, high, (value) => Math.log10(1 + value / GAP_UNIT), ticks);
   };
 

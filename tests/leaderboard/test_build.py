@@ -46,6 +46,7 @@ SCRIPTS = {
     "tracks/placement.html": ["fold.js"],
     "instances.html": ["finder.js"],
     "solvers.html": ["finder.js"],
+    "records.html": ["finder.js"],
     "compare.html": ["index.js", "wilcoxon.js", "plot.js", "sides.js", "compare.js"],
 }
 VOID = {"meta", "link", "br", "hr", "img", "input"}

@@ -27,6 +27,7 @@ SCALES = [
     charts.amounts(0.0, 1e12),
     charts.losses(0.0),
     charts.losses(0.9, 0.97),
+    charts.losses(0.1, 0.33),
     charts.losses(1.0),
 ]
 
@@ -46,6 +47,10 @@ def test_ticks_are_inside_in_order_and_readable(scale: charts.Scale) -> None:
     assert 1 <= len(values) <= 14
     assert all(scale.low <= value <= scale.high * 1.0001 for value in values)
     assert len({words for _, words in scale.ticks}) == len(values)
+
+
+def test_an_axis_of_losses_far_from_the_best_has_ticks() -> None:
+    assert [words for _, words in charts.losses(0.12, 0.33).ticks] == ["100 %", "90 %", "80 %", "70 %", "60 %"]
 
 
 def test_a_scale_without_extent_draws_in_the_middle_of_nothing() -> None:
