@@ -1,24 +1,30 @@
-"""The site in Chromium: sort, search, filter, compare, highlight; links, accessibility, and no stray request."""
+"""The site in Chromium: sort, search, filter, compare, highlight, download; links, accessibility, no stray request."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from random import Random
 from urllib.parse import unquote, urlsplit
 
+import polars as pl
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from leaderboard.explore.wilcoxon import signed_rank
-from tests.leaderboard.browser.conftest import Visitor
+from tests.leaderboard.browser.conftest import SOLVED, Visitor
 
-#: A page of each kind, and pages with every kind of drawing.
+#: A page of each template, with filters that leave a few rows of long tables.
 KINDS = (
-    *("index.html", "instances.html", "solvers.html", "compare.html?track=pipeline", "failures.html", "scores.html"),
-    *("data/index.html", "records.html"),
-    *("reproduce/index.html", "tracks/pipeline.html", "tracks/placement.html", "solvers/pipeline/brkga-100.html"),
-    *("solvers/pipeline/exact.html", "instances/pipeline/regal-01-k2.html", "instances/intraop/diamond.html"),
-    *("instances/pipeline/chain.html", "instances/placement/crossing.html", "instances/scheduling/dataflow-12.html"),
+    *("index.html", "instances.html?track=intraop", "solvers.html?track=intraop", "compare.html?track=pipeline"),
+    *("failures.html", "scores.html", "data/index.html", "records.html?track=scheduling", "reproduce/index.html"),
+    *("tracks/placement.html", "tracks/pipeline.html", "solvers/pipeline/brkga-100.html"),
+    *("solvers/pipeline/exact.html", "instances/pipeline/regal-01-k2.html"),
+)
+#: Pages whose drawings of solutions are looked at, as the rest of them is that of the page above.
+DRAWN = (
+    *("intraop/diamond", "pipeline/chain", "placement/crossing", "placement/sandwich-latency"),
+    "scheduling/dataflow-12",
 )
 
 
@@ -35,41 +41,54 @@ def column(page: Page, key: str) -> list[str]:
 
 
 def test_every_page_and_link_works(visitor: Visitor, site: Path) -> None:
-    """No message in the console, no request outside the folder, no link that leads nowhere."""
+    """No message in the console, no request outside the folder, no link that leads nowhere.
+
+    The pages are frames of one page, which is many times as fast as one after another.
+    """
+    paths = sorted(site.rglob("*.html"), key=lambda path: path.name != "compare.html")  # drawn only if in sight
+    frames = "".join(f'<iframe src="{path.as_uri()}"></iframe>' for path in paths)
+    (site / "every.htm").write_text(f"<!DOCTYPE html>{frames}", encoding="utf-8")
+    page = visitor.open("every.htm")
+    page.frames[1].wait_for_selector("#curves")
     anchors: dict[str, set[str]] = {}
     targets: list[tuple[str, str, str]] = []
-    for path in sorted(site.rglob("*.html")):
-        page = visitor.open(path.relative_to(site).as_posix())
-        ids, links = page.evaluate(
+    for frame in page.frames[1:]:
+        ids, links = frame.evaluate(
             """[[...document.querySelectorAll("[id]")].map((element) => element.id),
                 [...document.querySelectorAll("a")].map((a) => new URL(a.getAttribute("href"), location).href)]"""
         )
-        anchors[str(path)] = set(ids)
+        source = unquote(urlsplit(frame.url).path)
+        anchors[source] = set(ids)
         for link in links:
             parts = urlsplit(link)
             if parts.scheme == "file":
-                targets.append((str(path), unquote(parts.path), unquote(parts.fragment)))
+                targets.append((source, unquote(parts.path), unquote(parts.fragment)))
+    assert anchors.keys() == set(map(str, paths))
     assert len(anchors) > 60
     dead = [(source, target) for source, target, _ in targets if not Path(target).is_file()]
     lost = [(s, t, fragment) for s, t, fragment in targets if fragment and fragment not in anchors[t]]
     assert (dead, lost) == ([], [])
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_are_accessible_and_fit_a_phone(chromium: Browser, site: Path, scheme: str) -> None:
+def test_pages_are_accessible_and_fit_a_phone(visitor: Visitor) -> None:
     """axe-core finds no violation; in the dark only colours differ. No page is wider than a phone."""
-    with chromium.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme) as context:
-        visitor, found, wide = Visitor(context.new_page(), site), [], []
-        for path in KINDS if scheme == "light" else KINDS[::3]:
-            page = visitor.open(path)
-            if "compare" in path:
-                page.wait_for_selector("#curves")
-            found += visitor.axe(*(["color-contrast"] if scheme == "dark" else []))
-            if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-                wide.append(path)
+    found, wide = [], []
+    pages = [(path, "html") for path in KINDS]
+    pages += [(f"instances/{path}.html", "[aria-labelledby=solution]") for path in DRAWN]
+    visitor.page.set_viewport_size({"width": 390, "height": 844})
+    for number, (path, part) in enumerate(pages):
+        page = visitor.open(path)
+        if "compare" in path:
+            page.wait_for_selector("#curves")
+        found += visitor.axe(part)
+        if number % 3 == 0:
+            page.emulate_media(color_scheme="dark")
+            found += visitor.axe(part, "color-contrast")
+            page.emulate_media(color_scheme="light")
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            wide.append(path)
     assert found == []
     assert wide == []
-    assert visitor.complaints == []
 
 
 def test_tables_sort_by_a_click(visitor: Visitor) -> None:
@@ -85,9 +104,9 @@ def test_tables_sort_by_a_click(visitor: Visitor) -> None:
 
 def test_an_index_is_searched_filtered_and_sorted_and_its_address_says_how(visitor: Visitor) -> None:
     page = visitor.open("instances.html")
-    expect(page.get_by_role("status")).to_have_text("32 instances")
+    expect(page.get_by_role("status")).to_have_text("33 instances")
     page.get_by_label("Search").fill("REGAL k8")
-    expect(page.get_by_role("status")).to_have_text("5 of 32 instances")
+    expect(page.get_by_role("status")).to_have_text("5 of 33 instances")
     page.get_by_label("Nodes from").fill("100")
     page.get_by_role("combobox", name="Status").select_option("open")
     page.get_by_role("button", name="Nodes").click()
@@ -97,8 +116,30 @@ def test_an_index_is_searched_filtered_and_sorted_and_its_address_says_how(visit
     page.reload()
     assert column(page, "instance") == shown
     page.get_by_role("button", name="Clear all filters").click()
-    assert len(column(page, "instance")) == 32
+    assert len(column(page, "instance")) == 33
     assert urlsplit(page.url).query == "sort=-nodes"
+
+
+def test_filters_are_folded_on_a_phone(visitor: Visitor) -> None:
+    visitor.page.set_viewport_size({"width": 390, "height": 844})
+    page = visitor.open("solvers.html")
+    kind, button = page.get_by_role("combobox", name="Kind"), page.get_by_role("button", name="Filters")
+    expect(page.get_by_role("searchbox")).to_be_visible()
+    expect(kind).to_be_hidden()
+    button.click()
+    expect(kind).to_be_visible()
+    expect(button).to_have_attribute("aria-expanded", "true")
+    page = visitor.open("solvers.html?kind=solver")  # what is chosen is seen
+    expect(kind).to_be_visible()
+
+
+def test_records_are_searched_and_a_link_shows_its_row(visitor: Visitor) -> None:
+    page = visitor.open("records.html?status=optimal")
+    page.get_by_role("searchbox").fill("diamond")
+    assert column(page, "instance") == ["diamond"]
+    page = visitor.open("records.html?q=diamond#chain")
+    expect(page.locator("tr#chain")).to_be_in_viewport()
+    assert set(column(page, "instance")) == {"chain", "diamond"}
 
 
 def test_columns_are_chosen(visitor: Visitor) -> None:
@@ -116,7 +157,7 @@ def test_columns_are_chosen(visitor: Visitor) -> None:
 def test_without_scripts_everything_is_there(chromium: Browser, site: Path) -> None:
     with chromium.new_context(java_script_enabled=False) as context:
         page = context.new_page()
-        for path, rows in (("instances.html", 32), ("compare.html", 20)):
+        for path, rows in (("instances.html", 33), ("compare.html", 20)):
             page.goto(f"{site.as_uri()}/{path}")
             assert page.locator("tbody tr").count() >= rows
             assert page.locator("[hidden], input, select, button").count() == 0
@@ -138,6 +179,8 @@ def test_two_solvers_are_compared(visitor: Visitor) -> None:
     assert urlsplit(page.url).query == "track=pipeline&a=random-100&b=brkga-100&instance=regal-03-k2&axis=cost"
     page.get_by_label("Track").select_option("intraop")
     expect(page.locator(".verdict")).to_contain_text("cfn-penalty scores higher on")
+    page = visitor.open("compare.html?track=placement&a=search&b=one-accelerator")
+    expect(page.locator(".sure")).to_contain_text("p is at least 0.5, however one-sided")
 
 
 def test_two_versions_and_two_campaigns_are_compared(visitor: Visitor) -> None:
@@ -178,3 +221,34 @@ def test_a_solver_is_highlighted_by_a_click_and_by_the_address(visitor: Visitor)
     page.get_by_role("button", name="Highlight brkga-100", exact=True).first.click()
     assert urlsplit(page.url).query == "solver=none"
     assert page.locator(".chosen").count() == 0
+
+
+def test_files_are_taken_by_a_click(visitor: Visitor) -> None:
+    """Tables, the instance, its best solution, a log and the records open and hold what the site has."""
+    page = visitor.open("data/index.html")
+    runs = int(page.locator("#runs .n").inner_text().replace(",", ""))
+    every = page.locator("#runs")
+    assert pl.read_csv(taken(page, every, "CSV"), infer_schema_length=None).height == runs
+    assert pl.read_parquet(taken(page, every, "Parquet")).height == runs
+    assert len(json.loads(taken(page, every, "JSON"))) == runs
+    files = visitor.open("instances/pipeline/chain.html").locator("[aria-labelledby=take]")
+    assert json.loads(taken(page, files, "The best solution")) == SOLVED["chain"]
+    page.go_back()
+    assert json.loads(taken(page, files, "The instance's file"))["format"] == "shardmark/pipeline/1"
+    failure = visitor.open("failures.html").locator("td", has_text="The whole log").first
+    failure.get_by_text("Log", exact=True).click()
+    assert taken(page, failure, "The whole log").startswith(b"the beginning\n")
+    assert taken(page, visitor.open("records.html").locator("main"), ".solu lines").startswith(b"=")
+
+
+def taken(page: Page, part: Locator, name: str) -> bytes:
+    """Click a link in a part of a page; return the file that Chromium saves, or the text that it shows instead."""
+    link = part.get_by_role("link", name=name).first
+    address = link.evaluate("(a) => a.href")
+    if address.endswith((".csv", ".parquet", ".gz")):
+        with page.expect_download() as saved:
+            link.click()
+        return Path(saved.value.path()).read_bytes()
+    link.click()
+    page.wait_for_url(address)
+    return page.locator("pre").inner_text().encode()
