@@ -148,7 +148,7 @@ def _title(page: str) -> str:
 def static() -> Iterator[File]:
     """Files that all pages need."""
     for path in STATIC.iterdir():
-        if path.name != "preview.png":  # a picture of the site, for the README
+        if path.name != "preview.png":  # a picture of the site, for the README: see `make screenshots`
             yield f"static/{path.name}", path.read_bytes()
 
 

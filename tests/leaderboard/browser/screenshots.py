@@ -1,6 +1,7 @@
 """Take pictures of each kind of page of a site, on a phone, a tablet and a screen, light and dark.
 
-``python screenshots.py SITE FOLDER``; `make screenshots` takes those of the site that `make benchmark` built.
+``python screenshots.py SITE FOLDER``; `make screenshots` takes those of the site that `make benchmark` built. The
+README's picture, ``leaderboard/static/preview.png``, is a copy of ``FOLDER/preview.png``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from playwright.sync_api import sync_playwright
 
 WIDTHS = (390, 820, 1440)  # pixels: a phone, a tablet, a screen
 SCHEMES = ("light", "dark")
+PREVIEW = 1200  # pixels, the width of the picture for the README: two columns
 
 
 def kinds(site: Path) -> Iterator[Path]:
@@ -27,7 +29,7 @@ def kinds(site: Path) -> Iterator[Path]:
 
 
 def main(site: str, folder: str) -> None:
-    """Write FOLDER/PAGE-WIDTH-SCHEME.png for each page."""
+    """Write FOLDER/PAGE-WIDTH-SCHEME.png for each page, and FOLDER/preview.png of the rankings on the first one."""
     root, out = Path(site).resolve(), Path(folder)
     out.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
@@ -40,6 +42,11 @@ def main(site: str, folder: str) -> None:
                 name = "-".join(path.relative_to(root).with_suffix("").parts)
                 page.screenshot(path=out / f"{name}-{width}-{scheme}.png", full_page=True)
             page.close()
+        page = browser.new_page(viewport={"width": PREVIEW, "height": 900})
+        page.goto((root / "index.html").as_uri())
+        foot = page.evaluate("document.querySelector('.panels').getBoundingClientRect().bottom")
+        clip = {"x": 0, "y": 0, "width": PREVIEW, "height": foot + 2}
+        page.screenshot(path=out / "preview.png", full_page=True, clip=clip)
         browser.close()
 
 
