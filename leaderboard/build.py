@@ -68,8 +68,7 @@ def build(tables: Tables, output: Path, pictures: Mapping[str, Pictures | str] |
     """
     output = Path(output).resolve()
     with held(output):
-        site = Site(tables, reproductions(output), pictures, regressions=has_regressions(output), docs=has_docs(output))
-        publish(output, _files(site, output))
+        publish(output, _files(tables, pictures, output))
     return output / INDEX
 
 
@@ -152,9 +151,16 @@ def static() -> Iterator[File]:
             yield f"static/{path.name}", path.read_bytes()
 
 
-def _files(site: Site, folder: Path) -> Iterator[File]:
+def _files(tables: Tables, pictures: Mapping[str, Pictures | str] | None, folder: Path) -> Iterator[File]:
     """Every file of the site: pages, static files, and the pages that builds keep, with the new menu."""
     yield from static()
+    written = []
+    for path, content in downloads.table_files(tables):
+        written.append(path)
+        yield path, content
+    yield from data_files.files(tables)  # like the tables, before what all pages share takes memory
+    site = Site(tables, reproductions(folder), pictures, regressions=has_regressions(folder), docs=has_docs(folder))
+    downloads.link(site, written)
     yield from records_page.solution_files(site)
     yield from downloads.files(site)
     header = ""
@@ -162,7 +168,6 @@ def _files(site: Site, folder: Path) -> Iterator[File]:
         if path == f"{REPRODUCE}/{INDEX}" and (found := HEADER.search(page)):
             header = found[0]
         yield path, page
-    yield from data_files.files(site.tables)
     kept = [f"{REPRODUCE}/{name}.html" for name in reproductions(folder)]
     if has_regressions(folder):
         kept.append(f"{REGRESSIONS}/{INDEX}")

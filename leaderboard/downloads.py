@@ -8,14 +8,19 @@ from __future__ import annotations
 import gzip
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import polars as pl
 
 from harness.results.export import run_table
+from harness.results.ranking import Tables
 from leaderboard.attachments import FOLDER, results_file
 from leaderboard.pages.site import Page, Site
 from leaderboard.text import log_file, printable
+
+File = tuple[str, bytes]  # path from the root of the site, and content
 
 PAGE = f"{FOLDER}/index.html"
 KINDS = {"csv": "CSV", "json": "JSON", "parquet": "Parquet"}
@@ -47,34 +52,34 @@ def pages(site: Site) -> Iterator[Page]:
     yield site.page(PAGE, "data.html", rows=rows)
 
 
-def link(site: Site) -> None:
-    """Tell the templates the files of each table, by kind, once they are written."""
-    names = {name: [(KINDS[kind], f"{name}.{kind}") for kind in KINDS] for name in TABLES}
-    site.shown["data_files"] = {
-        table: [(kind, f"{FOLDER}/{name}{'.gz' if f'{name}.gz' in site.large_tables else ''}") for kind, name in files]
-        for table, files in names.items()
-    }
+def link(site: Site, paths: Iterable[str]) -> None:
+    """Tell the templates the files of each table, by kind, once they are written to these paths."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for path in paths:
+        name, kind, *_ = path.removeprefix(f"{FOLDER}/").split(".")
+        found.setdefault(name, []).append((KINDS[kind], path))
+    site.shown["data_files"] = found
 
 
-def table_files(site: Site) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of all tables, one table in memory at a time; note those that are large for `link`."""
-    for name in TABLES:
-        frame = flat(run_table(site.tables) if name == "runs" else getattr(site.tables, name))
-        parquet = io.BytesIO()
-        frame.write_parquet(parquet, compression="zstd")
-        yield f"{FOLDER}/{name}.parquet", parquet.getvalue()
-        del parquet
-        for kind, parts in (("csv", _csv(frame)), ("json", _json(frame))):
-            path, content = _text(f"{FOLDER}/{name}.{kind}", parts)
-            if path.endswith(".gz"):
-                site.large_tables.add(path.removeprefix(f"{FOLDER}/"))
-            yield path, content
+def table_files(tables: Tables) -> Iterator[File]:
+    """Yield the files of all tables, one table in memory at a time; its kinds are written side by side."""
+    with ThreadPoolExecutor() as pool:
+        for name in TABLES:
+            frame = flat(run_table(tables) if name == "runs" else getattr(tables, name))
+            yield from pool.map(partial(_table_file, name, frame), KINDS)
 
 
-def files(site: Site) -> Iterator[tuple[str, bytes]]:
-    """Yield path and content of every file of data; `pages` follows."""
-    yield from table_files(site)
-    link(site)
+def _table_file(name: str, frame: pl.DataFrame, kind: str) -> File:
+    path = f"{FOLDER}/{name}.{kind}"
+    if kind == "parquet":
+        packed = io.BytesIO()
+        frame.write_parquet(packed, compression="zstd")
+        return path, packed.getvalue()
+    return _text(path, _csv(frame) if kind == "csv" else _json(frame))
+
+
+def files(site: Site) -> Iterator[File]:
+    """Yield path and content of every other file of data; `pages` follows."""
     yield from _solutions(site)
     yield from _instances(site)
     yield from _results(site)
@@ -108,7 +113,7 @@ def _json(frame: pl.DataFrame) -> Iterator[bytes]:
     yield b"]\n"
 
 
-def _text(path: str, parts: Iterator[bytes]) -> tuple[str, bytes]:
+def _text(path: str, parts: Iterator[bytes]) -> File:
     plain, packed = io.BytesIO(), io.BytesIO()
     for part in parts:
         plain.write(part)
@@ -116,27 +121,27 @@ def _text(path: str, parts: Iterator[bytes]) -> tuple[str, bytes]:
             break
     else:
         return path, plain.getvalue()
-    with gzip.GzipFile(filename="", mode="wb", compresslevel=4, fileobj=packed, mtime=0) as file:
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=packed, mtime=0) as file:
         file.write(plain.getvalue())
         for part in parts:
             file.write(part)
     return f"{path}.gz", packed.getvalue()
 
 
-def _solutions(site: Site) -> Iterator[tuple[str, bytes]]:
+def _solutions(site: Site) -> Iterator[File]:
     """Yield the best solution of every instance that has a stored one."""
     for checksum, path in site.solutions.items():
         solution = site.tables.store.solution(site.best_runs[checksum])
         yield path, (json.dumps(solution) + "\n").encode()
 
 
-def _instances(site: Site) -> Iterator[tuple[str, bytes]]:
+def _instances(site: Site) -> Iterator[File]:
     """Yield the files of instances that come with the project."""
     for path, source in site.instance_files.values():
         yield path, source.read_bytes()
 
 
-def _results(site: Site) -> Iterator[tuple[str, bytes]]:
+def _results(site: Site) -> Iterator[File]:
     """Yield the results on each instance, the rows of its page."""
     cells = flat(site.cells.drop("seeds", "asked"))
     for (track, instance), rows in cells.group_by("track", "instance", maintain_order=True):

@@ -16,28 +16,19 @@ DRAWN = [
     *("id", "checksum", "solver", "kind", "seed", "timeout_s", "cost"),
     *("lower_bound", "lower_bound_float", "bound_trusted"),
 ]
-#: Columns of runs that no page shows.
-UNUSED = ["feasible", "started", "solver_hash", "certified", "best", "proven", "bound_best", "bound_proves"]
 MOST_DRAWN = 30  # runs of solvers, and of bound methods, of a chart of convergence
 #: Columns of runs that a command which repeats them needs, see `leaderboard.repeat`.
 ASKED = ["seed", "campaign", *LIMITS]
 MOST_SEEDS = 10  # whose runs a cell names
 
 
-def best_first(runs: pl.DataFrame) -> pl.DataFrame:
-    """Sort runs by track and instance, the best of each instance first, without the columns `UNUSED`."""
-    runs = runs.drop(UNUSED)
-    scores = [-pl.col(column).fill_null(-1.0) for column in ("score", "bound_score")]
-    return runs.sort("track", "instance", pl.col("cost").is_null(), *scores, "solver", "seed")
-
-
 def cells_of(tables: Tables, runs: pl.DataFrame) -> pl.DataFrame:
     """Return ``tables.results`` with the best cost and bound of all seeds, their times, and the runs themselves.
 
-    ``runs`` is sorted by `best_first`, and so are the cells. ``cost gap time_to_best_s`` are those of the best run,
-    ``lower_bound bound_trusted time_to_bound_s`` those of the greatest trusted bound, or of any if none is trusted.
-    ``statuses`` has each status once; ``seeds`` has ``seed status cost lower_bound log`` of the
-    first `MOST_SEEDS` seeds; ``asked`` has the columns `ASKED` of the first seed's run.
+    The cells are in the order of ``runs``, the best of each instance first. ``cost gap time_to_best_s`` are those of
+    the best run, ``lower_bound bound_trusted time_to_bound_s`` those of the greatest trusted bound, or of any if none
+    is trusted. ``statuses`` has each status once; ``seeds`` has ``seed status cost lower_bound log`` of the first
+    `MOST_SEEDS` seeds; ``asked`` has the columns `ASKED` of the first seed's run.
     """
     by_bound = [pl.col("bound_trusted").fill_null(False), pl.col("lower_bound_float")]
     greatest = pl.col("lower_bound", "lower_bound_float", "bound_trusted", "time_to_bound_s")

@@ -16,7 +16,7 @@ from leaderboard import text
 from leaderboard.attachments import instance_files_of, logs_of, origins_of, solutions_of
 from leaderboard.drawings.pictures import Pictures
 from leaderboard.explore.newest import newest_solver
-from leaderboard.pages.cells import best_first, cells_of, drawn
+from leaderboard.pages.cells import cells_of, drawn
 from leaderboard.pages.environment import environment
 from leaderboard.pages.tracks import tracks_of
 from leaderboard.text import page_of
@@ -25,7 +25,7 @@ Page = tuple[str, str]  # path from the root of the site, and content
 
 
 class Site:
-    """The score tables, the runs with the best of each instance first, their cells, the tracks, and the templates.
+    """The score tables, the runs with the digests of their logs, their cells, the tracks, and the templates.
 
     ``reproductions`` has the names and titles of those with pages in the site; ``regressions`` is True if the site has
     a page of them, ``docs`` if it has the documentation; ``pictures`` has drawings of a solution, or the reason why
@@ -43,13 +43,12 @@ class Site:
         self.tables, self.pictures = tables, pictures or {}
         self.reproductions = reproductions or {}
         self.records = best_known()
-        self.large_tables: set[str] = set()  # files of tables that were compressed
         self.logs = logs_of(tables)
         self.best_runs, self.solutions = solutions_of(tables)
         self.origins = origins_of(tables, self.records)
         self.instance_files = instance_files_of(tables, self.origins)
         self.commands = {number: json.loads(words) for number, words in tables.campaigns["id", "command"].iter_rows()}
-        self.runs = best_first(tables.runs.with_columns(log=pl.col("id").replace_strict(self.logs, default="")))
+        self.runs = tables.runs.with_columns(log=pl.col("id").replace_strict(self.logs, default=""))
         self.cells = cells_of(tables, self.runs)
         self.drawn = drawn(self.runs)
         own = pl.col("run").is_in(self.drawn["id"].implode())

@@ -41,7 +41,7 @@ from harness.results.ranking.methods import (
     without_declined_scores,
 )
 from harness.results.ranking.notes import notes_on
-from harness.results.ranking.scores import method_results, scored_instances, scored_runs
+from harness.results.ranking.scores import best_first, method_results, scored_instances, scored_runs
 from harness.results.ranking.selection import (
     current_runs,
     referred_rows,
@@ -63,9 +63,10 @@ class Tables:
     ``divisions``       track -> the names of its divisions that have runs, in the order of their modes; one without a
                         name, "", if the track has no modes. All tables of instances, runs and methods have the
                         column ``division``
-    ``runs``            one row per current run: the columns of the store less its log, ``checksum`` and ``instance``
-                        (unique in its track), ``division``, and ``score certified gap best proven time_to_best_s
-                        bound_trusted bound_score bound_best bound_proves time_to_bound_s``
+    ``runs``            one row per current run, by track and instance, the best of each instance first: the columns of
+                        the store less its log, ``checksum`` and ``instance`` (unique in its track), ``division``, and
+                        ``score certified gap best proven time_to_best_s bound_trusted bound_score bound_best
+                        bound_proves time_to_bound_s``
     ``instances``       one row per instance: ``track division instance checksum summary published`` (both JSON),
                         ``about`` (its note in the catalog, or ""), ``best_cost best_cost_float
                         best_by lower_bound lower_bound_float bound_by`` (lists of names, including "published",
@@ -159,6 +160,7 @@ def tables(store: Store, only: Collection[str] | None = None, records: Path = FO
     declined = declined_divisions(runs)
     runs = without_declined_scores(runs, declined)
     results = method_results(runs)
+    runs = best_first(runs)
     hosts = with_run_counts(load(store, "hosts"), runs, {"campaign": "campaign", "host": "name"})
     taken = results.join(declined, on=ENTRY, how="anti")
     expected = expected_runs(runs, instances).join(declined, on=ENTRY, how="anti")

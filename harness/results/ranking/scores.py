@@ -32,6 +32,12 @@ def scored_runs(
     return scored
 
 
+def best_first(runs: pl.DataFrame) -> pl.DataFrame:
+    """Sort runs by track and instance, the best of each instance first."""
+    scores = [-pl.col(column).fill_null(-1.0) for column in ("score", "bound_score")]
+    return runs.sort("track", "instance", pl.col("cost").is_null(), *scores, "solver", "seed")
+
+
 def _score_run(case: Case, kind: str, cost: str | None, bound: str | None) -> tuple[Any, ...]:
     """Return the scores of a run: those of its cost, then those of its bound. A bound method needs no cost."""
     if cost is not None:
