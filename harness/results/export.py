@@ -32,7 +32,7 @@ _JSON = ("cost", "lower_bound", "value", "params", "claimed", "enforced", "comma
 def export_table(scored: Tables, name: str) -> pl.DataFrame:
     """Return a table that ``shardmark results`` prints and exports, with flat columns, by its name there."""
     if name == "runs":
-        return run_table(scored)
+        return run_table(scored).sort("track", "instance", "kind", "solver", "seed")
     if name == "solvers":
         return scored.solvers.drop("kind", "missing")
     if name in ("incumbents", "bounds"):
@@ -69,14 +69,13 @@ def _numbers(claimed: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_table(scored: Tables) -> pl.DataFrame:
-    """Return the current runs with their scores, one per row, with flat columns."""
+    """Return the current runs with their scores, one per row, with flat columns; the best of each instance first."""
     first = ["track", "division", "instance", "solver", "kind", "seed", "status", "cost", "score"]
     bound = ["lower_bound", "certified"]
     then = ["gap", "best", "proven", "time_to_best_s", "wall_s", "cpu_s", "peak_mib", "timeout_s", "memory_mib"]
     limits = ["cores", "cpu_limit_s", "processes", "output_mib", "backend", "enforced", "co_runners", "host"]
     last = ["stop", "claimed", "verified", "started", "reason", "solver_hash", "checksum", "id"]
-    order = ["track", "instance", "kind", "solver", "seed"]
-    return scored.runs.select(*first, *bound, *then, *limits, *last).sort(order)
+    return scored.runs.select(*first, *bound, *then, *limits, *last)
 
 
 def shown_table(frame: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -14,6 +14,7 @@ import polars as pl
 
 from harness.results.ranking import Tables
 from leaderboard.explore.newest import newest_solver
+from leaderboard.pages.cells import Parts
 from leaderboard.pages.tracks import Row
 from leaderboard.text import page_of, printable, slug
 
@@ -29,14 +30,11 @@ File = tuple[str, str]
 def files(tables: Tables) -> Iterator[File]:
     """Yield path and content of every file; the same tables give the same bytes."""
     runs = all_runs(tables)
-    methods = runs.partition_by(METHOD, as_dict=True, maintain_order=False)
-    methods = {key: methods[key] for key in sorted(methods)}
-    versions = {key: _versions(own) for key, own in methods.items()}
-    yield INDEX, f"const shardmarkData={_json(_index(tables, methods, versions))};\n"
-    for key, own in methods.items():
+    methods = Parts(runs, *METHOD)
+    yield INDEX, f"const shardmarkData={_json(_index(tables, methods))};\n"
+    for key in methods:
         name = "/".join(map(printable, key))
-        columns = _columns(own, versions[key])
-        yield runs_file(*key), f"shardmarkData.runs[{_json(name)}]={_json(columns)};\n"
+        yield runs_file(*key), f"shardmarkData.runs[{_json(name)}]={_json(_columns(methods[key]))};\n"
     yield from _curve_files(tables, runs)
 
 
@@ -90,21 +88,22 @@ def _versions(runs: pl.DataFrame) -> list[str]:
     return runs["solver_hash"].unique(maintain_order=True).to_list()[::-1]
 
 
-def _index(tables: Tables, methods: dict[Any, pl.DataFrame], versions: dict[Any, list[str]]) -> Row:
+def _index(tables: Tables, methods: Parts) -> Row:
     """Return the tracks with their instances and methods, and the campaigns."""
     newest = {track: printable(newest_solver(tables, track) or "") for track in tables.tracks}
     tracks: Row = {
         track: {"instances": _instances(tables, track), "methods": [], "newest": newest[track]}
         for track in tables.tracks
     }
-    for (track, method), runs in methods.items():
+    for track, method in methods:
+        runs = methods[track, method]
         tracks[track]["methods"].append(
             {
                 "name": printable(method),
                 "kind": runs["kind"][-1],
                 "file": runs_file(track, method),
                 "page": page_of("solvers", track, method),
-                "versions": [version[:12] for version in versions[track, method]],
+                "versions": [version[:12] for version in _versions(runs)],
                 "campaigns": sorted(runs["asked"].explode().unique()),
             }
         )
@@ -129,8 +128,9 @@ def _instances(tables: Tables, track: str) -> Row:
     }
 
 
-def _columns(runs: pl.DataFrame, versions: list[str]) -> Row:
+def _columns(runs: pl.DataFrame) -> Row:
     """Return the runs of a method as columns; versions, statuses and lists of campaigns are numbered."""
+    versions = _versions(runs)
     statuses = sorted(set(runs["status"]))
     asked = runs["asked"].to_list()
     sets = sorted(set(map(tuple, asked)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import polars as pl
 
 from harness.results.ranking import Tables
@@ -20,6 +23,23 @@ MOST_DRAWN = 30  # runs of solvers, and of bound methods, of a chart of converge
 #: Columns of runs that a command which repeats them needs, see `leaderboard.repeat`.
 ASKED = ["seed", "campaign", *LIMITS]
 MOST_SEEDS = 10  # whose runs a cell names
+
+
+class Parts:
+    """The rows of a frame by the values of some columns; unlike `partition_by` it copies one part at a time."""
+
+    def __init__(self, rows: pl.DataFrame, *columns: str) -> None:
+        places = rows.select(columns).with_row_index("place").group_by(columns).agg("place").sort(columns)
+        self.rows = rows
+        self.places: dict[Any, pl.Series] = dict(zip(places.select(columns).rows(), places["place"], strict=True))
+
+    def __getitem__(self, key: tuple[Any, ...]) -> pl.DataFrame:
+        """Return the rows of some values, in their order."""
+        return self.rows[self.places[key]]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the values that rows have, sorted."""
+        return iter(self.places)
 
 
 def cells_of(tables: Tables, runs: pl.DataFrame) -> pl.DataFrame:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import polars as pl
 
 from leaderboard.charts import Bar
 from leaderboard.pages.axes import losses
-from leaderboard.pages.cells import unfinished
+from leaderboard.pages.cells import Parts, unfinished
 from leaderboard.pages.machines import ways
 from leaderboard.pages.site import Page, Site
 from leaderboard.pages.tracks import Division, Row, Track
@@ -27,17 +27,10 @@ def pages(site: Site) -> Iterator[Page]:
     """Yield a page per solver and bound method."""
     for track in site.tracks:
         cells = site.cells.drop("seeds", "asked").filter(pl.col("track") == track.name)
-        cells_of, runs_of = _by_solver(cells), _by_solver(track.runs.select(SHOWN))
+        cells_of, runs_of = Parts(cells, "solver"), Parts(track.runs.select(SHOWN), "solver")
         for name, method in (track.solvers | track.methods).items():
-            content = _solver(track, method, runs_of(name).sort("instance", "seed"), cells_of(name))
+            content = _solver(track, method, runs_of[name,].sort("instance", "seed"), cells_of[name,])
             yield site.page(page_of("solvers", track.name, name), "solver.html", **content)
-
-
-def _by_solver(rows: pl.DataFrame) -> Callable[[str], pl.DataFrame]:
-    """Return a function from a solver to its rows, which copies the rows of one solver at a time."""
-    places = rows.with_row_index("place").group_by("solver").agg("place")
-    found = dict(zip(places["solver"], places["place"], strict=True))
-    return lambda name: rows[found[name]]
 
 
 def _solver(track: Track, method: Row, runs: pl.DataFrame, results: pl.DataFrame) -> Row:

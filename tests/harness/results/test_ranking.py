@@ -653,7 +653,7 @@ def test_export(
     book.run("a", "x", 10**20, reason='said "no", twice')
     book.run("bound", "x", kind="bound", bound=10**20)
     path = tmp_path / f"runs.{suffix}"
-    frame = run_table(book.tables())
+    frame = export_table(book.tables(), "runs")
     path.write_bytes(encode(frame))
     back = read(path)
     assert back.columns == frame.columns
