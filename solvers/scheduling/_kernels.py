@@ -73,6 +73,19 @@ class Simulator:
         check(lib.shard_heft(self._system, units, array_in(self._column(order, n)), *found))
         return device
 
+    def reserving_list(
+        self, priority: Floats, seed: int, *, live: float, early: float, noise: float
+    ) -> tuple[Index, Index, Index]:
+        """Devices, shape (n,), a sequence of all vertices, and those that overfill memory: ``reserving_list.h``."""
+        n = len(self._numbers)
+        device, sequence, overfull = (np.empty(n, np.int32) for _ in range(3))
+        units, _columns = self._units()
+        reserved = self.instance.holding == "reserved"
+        given = array_in(floats(priority, (n,))), live, early, noise, array_out(np.array([seed], dtype=np.uint64))
+        found = (array_out(column) for column in (device, sequence, overfull))
+        check(lib.shard_reserving_list(self._system, units, reserved, *given, *found))
+        return device, sequence, np.flatnonzero(overfull).astype(np.int32)
+
     def heads_tails(self, order: Index, back: Index, window: int, reach: int, start: Floats, behind: Floats) -> None:
         """Raise known heads and tails, shape (n, k) each, in place: ``heads_tails.h``."""
         n = len(self._numbers)

@@ -2,6 +2,7 @@
 #include "check.h"
 #include "scheduling/heft.h"
 #include "scheduling/path_moves.h"
+#include "scheduling/reserving_list.h"
 #include "scheduling/simulate.h"
 #include "scheduling/simulated_moves.h"
 
@@ -447,7 +448,7 @@ static void check_no_memory(void) {
     do
         make(&p, true);
     while (p.system.links == SHARD_INDEPENDENT || p.system.nodes < 9);
-    for (int call = 0; call < 4; call++) {
+    for (int call = 0; call < 5; call++) {
         int status = SHARD_NO_MEMORY, allocations = 0;
         for (; status == SHARD_NO_MEMORY && allocations < 60; allocations++) {
             int32_t device[MOST_NODES], best_device[MOST_NODES], order[MOST_NODES];
@@ -478,11 +479,38 @@ static void check_no_memory(void) {
             if (call == 3)
                 status = shard_path_moves(&p.system, &p.units, 5, 1.0, &random, device, by_device,
                                           best_device, best_order, &best);
+            if (call == 4)
+                status = shard_reserving_list(&p.system, &p.units, 0, priority, 1, 1, 1, &random, device,
+                                              order, by_device);
             granted = -1;
             if (status == SHARD_NO_MEMORY)
                 CHECK(o.ran == -1 && isinf(best) && overfull < 0 && random == 1);
         }
         CHECK(status == SHARD_OK && allocations > 4);
+    }
+}
+
+/* The sequence is topological and complete, and each unit has a device that it may use. */
+static void check_reserving_list(struct problem *p, bool reserved) {
+    int32_t device[MOST_NODES], sequence[MOST_NODES], overfull[MOST_NODES], place[MOST_NODES];
+    uint64_t random = 1;
+    CHECK(shard_reserving_list(&p->system, &p->units, reserved, p->priority, 1, 1, 1, &random, device,
+                               sequence, overfull) == SHARD_OK);
+    memset(place, -1, sizeof place);
+    for (int32_t i = 0; i < p->system.nodes; i++) {
+        CHECK(place[sequence[i]] < 0);
+        place[sequence[i]] = i;
+    }
+    for (int32_t v = 0; v < p->system.nodes; v++) {
+        for (int64_t i = p->in_start[v]; i < p->in_start[v + 1]; i++)
+            CHECK(place[p->in_tail[i]] < place[v]);
+        const struct device_set set = devices_of(&p->system, &p->units, p->unit[v]);
+        bool allowed = false;
+        for (int32_t i = 0; i < set.count; i++)
+            allowed = allowed || device_at(set, i) == device[v];
+        CHECK(allowed);
+        for (int32_t w = 0; w < v; w++)
+            CHECK(p->unit[v] != p->unit[w] || device[v] == device[w]);
     }
 }
 
@@ -504,6 +532,7 @@ static void check_all(bool wrong) {
         check_simulated_moves(&p, device, round % 2);
         check_descent(&p, device, round % 2);
         check_path_moves(&p, device, round % 3);
+        check_reserving_list(&p, round % 2);
     }
     check_cycle();
     check_no_memory();

@@ -138,41 +138,49 @@ def improve(best: Best, seconds: float) -> None:
         return
     simulator, run, instance = best.simulator, best.run, best.simulator.instance
     simple = instance.links == "independent" and bool((instance.capacity > instance.size.sum()).all())
-    seeds = range(run.seed * run.cores, (run.seed + 1) * run.cores)
     end = time.monotonic() + seconds
-    with ThreadPoolExecutor(run.cores) as pool:
-        if math.isfinite(best.makespan):
-            seconds = (end - time.monotonic()) * (1.0 if simple else PATH_MOVES_SHARE)
-            _anneal(pool, [PathMoves(simulator, best.device, best.order, seed) for seed in seeds], best, seconds)
-            if simple:
-                return
-        seconds = end - time.monotonic()
-        _anneal(pool, [SimulatedMoves(simulator, best.device, best.priority, seed) for seed in seeds], best, seconds)
+    if math.isfinite(best.makespan):
+        seconds = (end - time.monotonic()) * (1.0 if simple else PATH_MOVES_SHARE)
+        _anneal([PathMoves(simulator, best.device, best.order, seed) for seed in _seeds(run)], best, seconds)
+        if simple:
+            return
+    simulate_moves(best, best.device, best.priority, end - time.monotonic())
+
+
+def simulate_moves(best: Best, device: Ints, priority: Floats, seconds: float) -> None:
+    """Anneal simulated moves from a partition and its priorities, shape (n,), on all cores."""
+    searches = [SimulatedMoves(best.simulator, device, priority, seed) for seed in _seeds(best.run)]
+    _anneal(searches, best, seconds)
+
+
+def _seeds(run: Run) -> range:
+    return range(run.seed * run.cores, (run.seed + 1) * run.cores)
 
 
 Searching = TypeVar("Searching", SimulatedMoves, PathMoves)
 
 
-def _anneal(pool: ThreadPoolExecutor, searches: list[Searching], best: Best, seconds: float) -> None:
-    """Let searches cool down while there is time."""
+def _anneal(searches: list[Searching], best: Best, seconds: float) -> None:
+    """Let searches, one a thread, cool down while there is time."""
     instance = best.simulator.instance
     each = float((instance.complexity / instance.speed[best.device]).mean())
     length = min(SLICE + SLICE_EACH * instance.nodes, SLICE_SHARE * seconds)
     begun, moves, met, first, late = time.monotonic(), [FIRST_MOVES] * len(searches), 0, searches[0], 0.0
-    while (passed := time.monotonic() - begun) < seconds - late:
-        done = passed / seconds
-        rate = max(moves) / length * seconds / instance.nodes
-        hot = min(HOTTEST[type(first)], max(COLDEST, HOT * math.sqrt(rate / MOVES_EACH)))
-        advance = partial(_advance, temperature=each * hot * FALL**done, seconds=length)
-        moves = list(pool.map(advance, searches, moves))
-        first = min(searches, key=lambda search: search.best)
-        if math.isfinite(first.best):
-            best.take(*first.run())
-        late = max(late, time.monotonic() - begun - passed - length)
-        if math.isfinite(first.best) and int((2 * done - 1) * EXCHANGES) > met:
-            met += 1
-            for search in searches:
-                search.follow(first)
+    with ThreadPoolExecutor(len(searches)) as pool:
+        while (passed := time.monotonic() - begun) < seconds - late:
+            done = passed / seconds
+            rate = max(moves) / length * seconds / instance.nodes
+            hot = min(HOTTEST[type(first)], max(COLDEST, HOT * math.sqrt(rate / MOVES_EACH)))
+            advance = partial(_advance, temperature=each * hot * FALL**done, seconds=length)
+            moves = list(pool.map(advance, searches, moves))
+            first = min(searches, key=lambda search: search.best)
+            if math.isfinite(first.best):
+                best.take(*first.run())
+            late = max(late, time.monotonic() - begun - passed - length)
+            if math.isfinite(first.best) and int((2 * done - 1) * EXCHANGES) > met:
+                met += 1
+                for search in searches:
+                    search.follow(first)
 
 
 def _advance(search: Searching, moves: int, temperature: float, seconds: float) -> int:

@@ -1,0 +1,117 @@
+"""Lists that reserve memory, and proofs that nothing fits: against the verifier and every schedule."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import oracle_scheduling
+import pytest
+from schedules import Claims, draw_instance, made
+
+from harness.verify.scheduling import verify
+from instances import catalog, load
+from instances.generate import families
+from instances.scheduling import Instance
+from solvers.registry import Declined
+from solvers.scheduling._kernels import Simulator
+from solvers.scheduling.exact.window import in_sequence
+from solvers.scheduling.memory_first import memory_first, orders_to_try
+from solvers.scheduling.schedules.memory import fits
+from solvers.scheduling.schedules.memory_cuts import none_fits
+
+pytestmark = pytest.mark.gate(cases=2)
+
+
+def tight(draw: random.Random, most_nodes: int) -> Instance:
+    """An instance whose devices hold little more than the largest need of a vertex."""
+    while True:
+        instance = draw_instance(draw, most_nodes)
+        read = np.bincount(instance.graph.head, instance.size, instance.nodes).max(initial=0.0)
+        most = read if instance.holding == "reserved" else instance.size.max(initial=0.0)
+        if most > 0 and (instance.bandwidth > 0).all():
+            memory = np.full(instance.devices, draw.choice([0.3, 1, 1.5]) * most + 1e-6)
+            try:
+                return replace(instance, memory=memory)
+            except ValueError:
+                continue
+
+
+def test_a_list_that_overfills_nothing_fits() -> None:
+    draw, fitting = random.Random(3), 0
+    for seed in range(120):
+        instance = tight(draw, 14) if seed % 2 else oracle_scheduling.draw(draw, 8)
+        if instance.links == "share":
+            continue
+        simulator = Simulator(instance)
+        for priority in orders_to_try(instance):
+            device, sequence, overfull = simulator.reserving_list(priority, seed, live=1.0, early=0.1, noise=0.1)
+            execution = in_sequence(simulator, device.astype(np.int64), sequence)
+            if not len(overfull):
+                assert fits(instance, device, execution)
+                fitting += 1
+    assert fitting > 20
+
+
+def test_proofs_hold_against_every_schedule() -> None:
+    draw, proofs = random.Random(8), 0
+    for seed in range(200):
+        instance = tight(draw, 6) if seed % 2 else oracle_scheduling.draw(draw)
+        if none_fits(instance, 60.0):
+            assert oracle_scheduling.optimum(instance) is None, seed
+            proofs += 1
+    assert proofs > 1
+
+
+def fan(count: int, **columns: object) -> Instance:
+    """Vertices that make a tensor of 1 each, and one that is behind all of them and before their readers."""
+    middle, n = count, 2 * count + 1
+    edges = [[v, middle, 0] for v in range(count)] + [[middle, count + 1 + v, 0] for v in range(count)]
+    edges += [[v, count + 1 + v, 1] for v in range(count)]
+    return made([1] * n, edges, **columns)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("holding", "bandwidth", "memory", "none"),
+    [
+        ("reserved", 1e9, 2.5, True),  # 6 tensors, and room for 5
+        ("reserved", 1e9, 3.5, False),
+        ("waiting", 1e9, 0.5, True),  # 8 tensors: room for 1, one a device is read, and 3 are on their way
+        ("waiting", 1e9, 2.0, False),
+        ("waiting", 1e-3, 0.5, False),  # all may be on their way
+    ],
+)
+def test_cuts_count_what_is_held_read_or_on_its_way(holding: str, bandwidth: float, memory: float, none: bool) -> None:
+    instance = fan(
+        6 if holding == "reserved" else 8,
+        speed=[1, 1],
+        bandwidth=bandwidth,
+        memory=[memory] * 2,
+        options={"holding": holding},
+    )
+    assert none_fits(instance, 60.0) == none
+
+
+def test_ends_with_a_schedule_a_proof_or_neither() -> None:
+    run = Claims(seconds=0.2)
+    with pytest.raises(Declined, match="no schedule fits"):
+        memory_first(fan(6, speed=[1, 1], memory=[2.5] * 2, options={"holding": "reserved"}), run)
+    with pytest.raises(Declined, match="no proof"):  # both tensors arrive late, and no device has room for one
+        memory_first(made([1, 1, 1], [[0, 2, 1], [1, 2, 1]], [1], memory=[0.5]), run)
+    assert not run.solutions
+
+
+def test_finds_what_lists_without_reservations_miss() -> None:
+    entry = catalog.find("waiting-room")
+    room = load(catalog.locate(entry), **entry.options)
+    flow = families()["random-dataflow"].build(1, nodes=120, devices=16, spare=0.0, holding="reserved")
+    for instance in (room, flow):
+        run, seconds = Claims(), 0.2
+        while not run.solutions:  # the machine may be busy
+            run, seconds = Claims(seconds=seconds), 2 * seconds
+            with suppress(Declined):
+                memory_first(instance, run)
+            assert seconds < 30
+        assert verify(instance, run.solutions[-1]).feasible
