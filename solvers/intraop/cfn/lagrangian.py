@@ -63,6 +63,7 @@ class Dual:
         self._cost = self.messages.cost.copy()
         self._proved: list[tuple[StepMultiplier, int]] = []
         self._soft: SoftTrws | None = None
+        self._softness = 1.0
         chains = [np.bincount(ends, minlength=model.variables) for ends in (model.tail, model.head)]
         self._prices = Multipliers(problem, self.grain, np.maximum(1, np.maximum(*chains)))
         for step, multiplier in (multipliers or {}).items():
@@ -86,7 +87,11 @@ class Dual:
     @property
     def bound(self) -> int:
         """Lower bound on the cost of any assignment, in costs of the model; ``top`` if none costs less."""
-        return min(self.top, -(-self.messages.bound >> self.bits) << self.drop)
+        return self.in_costs(self.messages.bound)
+
+    def in_costs(self, bound: int) -> int:
+        """Convert a bound of messages to costs of the model, at most ``top``."""
+        return min(self.top, -(-bound >> self.bits) << self.drop)
 
     @property
     def closed(self) -> bool:
@@ -107,6 +112,12 @@ class Dual:
         """An assignment, shape (v,), of low cost plus price of memory; it need not fit."""
         return argmin(self.messages.cost, self.problem.model.start) if self._soft is None else self._soft.round()
 
+    def weights(self) -> Floats:
+        """Weights of values, shape (rows,), that add up to 1 per variable: those of the last softened messages."""
+        if self._soft is None:
+            return 1 / np.repeat(self.problem.model.sizes, self.problem.model.sizes)
+        return self._weights(self._soft, self._softness)
+
     def prune(self, top: int | None = None) -> Problem | None:
         """Restrict the problem to what assignments below ``top``, by default its own, may contain; None if empty."""
         top = self.top if top is None else top
@@ -118,7 +129,11 @@ class Dual:
 
     def _below(self, top: int) -> tuple[Mask, Mask]:
         """Masks of these values and cells; ``top`` is above the bound."""
-        return self.messages.prune(min(self.messages.top, ((top - 1 >> self.drop) + 1) << self.bits))
+        return self.messages.prune(min(self.messages.top, self.scaled_top(top)))
+
+    def scaled_top(self, top: int) -> int:
+        """Convert a top, in costs of the model, to the scale of the messages."""
+        return ((top - 1 >> self.drop) + 1) << self.bits
 
     def climb(self, until: float, note: Callable[[], None] = lambda: None, *, hard: float = HARD) -> None:
         """Raise the bound until it gains little, or until a time; ``note`` is called as it rises.
@@ -147,6 +162,7 @@ class Dual:
     def _stage(self, soft: SoftTrws, fraction: float, until: float) -> None:
         """Pass messages at one softness until expected memory nearly fits, or the moves are used up."""
         softness = max(1.0, fraction * abs(self.messages.bound) / max(1, self.problem.model.variables))
+        self._softness = softness
         for moves in range(MOVES.stop):
             if self.closed or time.monotonic() > until:
                 return

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import math
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from threading import Event
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from solvers.intraop.cfn.generations import GenerationalSearch
 from solvers.intraop.cfn.lagrangian import Dual
 from solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
 from solvers.intraop.cfn.relaxation import solve as solve_reduced_costs
+from solvers.intraop.cfn.tree import Tree
 from solvers.intraop.network.reduced_problem import Problem
 from solvers.intraop.search.assignment import Search
 from solvers.intraop.search.attempt import BestBound
@@ -89,6 +92,7 @@ class Portfolio:
         self.state, self.best_bound = State(problem.model.forbidden), best_bound
         self.largest_program, self.rest = LARGEST_PROGRAM, 0.0
         self.search: GenerationalSearch | None = None
+        self.tree: Tree | None = None
         self.best: Ints | None = None
 
     @property
@@ -194,14 +198,31 @@ class Portfolio:
         self.rest = now + REST * (now - begin)
 
     def _search(self, dual: Dual, share: float) -> None:
-        """Search from the rounded bound, or from where the last search ended, for a share of the remaining time."""
-        if self.search is None:
+        """Search from the rounded bound, or from where the last search ended, for a share of the remaining time.
+
+        A thread beside it raises the bound.
+        """
+        if self.search is None or self.tree is None:
+            self.tree = Tree(dual)
             blocks = LargeNeighbourhood(self.problem)
             offer = partial(self._offer, self.problem)
             self.search = GenerationalSearch(blocks, seed=self.run.seed, cores=self.run.cores, offer=offer)
             self.search.begin(dual.values(), blocks.span_prices(dual.multipliers))
         self.search.best = self.best
-        self.search.run(self._after(share), lambda: not self.open)
+        tree, until, ended = self.tree, self._after(share), Event()
+
+        def enough() -> bool:
+            self._prove(tree.bound)
+            return not self.open
+
+        with ThreadPoolExecutor(1) as pool:
+            growth = pool.submit(tree.grow, until, lambda: self.state.top, ended.is_set)
+            try:
+                self.search.run(until, enough)
+            finally:
+                ended.set()
+            growth.result()
+        self._prove(tree.bound)
 
     def _finish(self, problem: Problem, top: int) -> None:
         """Solve the integer program of the problem below ``top``."""

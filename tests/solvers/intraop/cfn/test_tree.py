@@ -1,0 +1,87 @@
+"""Branch and bound on values against brute force: sound at any time, and exact at the end without a memory limit."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from solvers.intraop.cfn import tree as tree_module
+from solvers.intraop.cfn.lagrangian import Dual
+from solvers.intraop.cfn.tree import Tree
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.network.reduced_problem import Problem
+from solvers.intraop.network.reduction import prepare
+
+IMPOSSIBLE = 10**18
+
+
+def problems(tiny, count, *, limit=True, scale=1):
+    """Problems, before dominance leaves little of them, that have a solution; costs times ``scale``; and its cost."""
+    found, seed = [], 0
+    while len(found) < count:
+        drawn, seed = tiny.draw(np.random.default_rng(seed), arity=2), seed + 1
+        table = np.where(drawn.table == IMPOSSIBLE, IMPOSSIBLE, scale * np.minimum(drawn.table, 99))
+        costs = {"node_cost": scale * drawn.node_cost, "table": table}
+        instance = replace(drawn, **costs, usage_limit=drawn.usage_limit if limit else None)
+        excess, cost = tiny.fast_best(instance)
+        model = prepare(instance, Timeline.of(instance))
+        if not excess and 0 < cost < IMPOSSIBLE and model is not None and model.variables > 1:
+            found.append((Problem(instance, Timeline.of(instance), model), cost))
+    return found
+
+
+def grown(problem, top, seconds=60.0):
+    """The tree on messages that had no time to settle, grown to its end."""
+    dual = Dual(problem, top)
+    tree = Tree(dual)
+    tree.grow(time.monotonic() + seconds, lambda: top, lambda: False)
+    return dual, tree
+
+
+@pytest.mark.parametrize("scale", [1, 10**14 + 7])
+def test_the_bound_is_the_optimum_without_a_limit(tiny, scale):
+    for problem, best in problems(tiny, 12, limit=False, scale=scale):
+        _, tree = grown(problem, best + 10 * scale)
+        assert not tree.open
+        assert tree.bound == best
+        assert grown(problem, best)[1].bound == best
+
+
+def test_the_bound_holds_while_it_grows(tiny):
+    rose = 0
+    for problem, best in problems(tiny, 20):
+        dual = Dual(problem, best + 50)
+        tree, seen = Tree(dual), [dual.bound]
+        tree.grow(math.inf, lambda top=dual.top: top, lambda tree=tree, seen=seen: seen.append(tree.bound) or False)
+        assert seen == sorted(seen)
+        assert tree.bound <= best
+        rose += tree.bound > dual.bound
+    assert rose > 5
+
+
+def test_leaves_stay_within_memory(tiny, monkeypatch):
+    monkeypatch.setattr(tree_module, "MEMORY", 1)
+    for problem, best in problems(tiny, 3):
+        dual, tree = grown(problem, best + 50)
+        assert not tree.open
+        assert tree.bound == dual.bound
+
+
+def test_without_time_nothing_changes(tiny):
+    ((problem, best),) = problems(tiny, 1, limit=False)
+    dual, tree = grown(problem, best + 1, seconds=0.0)
+    assert tree.bound == dual.bound
+    tree.grow(time.monotonic() + 60, lambda: best + 1, lambda: False)
+    assert tree.bound == best
+
+
+def test_a_better_solution_lowers_the_top(tiny):
+    """All leaves end at the optimum, none proves more than the last top."""
+    for problem, best in problems(tiny, 12, limit=False):
+        tree, tops = Tree(Dual(problem, problem.model.forbidden)), iter([best + 5, best + 1])
+        tree.grow(time.monotonic() + 60, lambda tops=tops, best=best: next(tops, best), lambda: False)
+        assert tree.bound == best
