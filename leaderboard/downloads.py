@@ -121,7 +121,7 @@ def _text(path: str, parts: Iterator[bytes]) -> File:
             break
     else:
         return path, plain.getvalue()
-    with gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=packed, mtime=0) as file:
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=4, fileobj=packed, mtime=0) as file:
         file.write(plain.getvalue())
         for part in parts:
             file.write(part)
