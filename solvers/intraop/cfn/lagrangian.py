@@ -189,7 +189,7 @@ class Dual:
         if self.closed:
             return True
         before, proved = self.messages.state, self._proved
-        self._proved = [(row, _whole(row)) for row in self._prices.rows.values()]
+        self._proved = [(row, min(int(row.multiplier), largest_multiplier(row))) for row in self._prices.rows.values()]
         cost = np.where(self._cost < FORBIDDEN, np.minimum(self._cost + self._priced(), 2 * FINE), FORBIDDEN)
         constant = -sum(multiplier * row.room for row, multiplier in self._proved)
         message = np.rint(np.clip(soft.message, -4 * FINE, 4 * FINE)).astype(np.int64)
@@ -202,6 +202,6 @@ class Dual:
         return False
 
 
-def _whole(row: StepMultiplier) -> int:
-    """The row's multiplier as an integer, such that no product with it passes `FINE`."""
-    return min(int(row.multiplier), FINE // max(1, row.room, int(row.usage.max(initial=0))))
+def largest_multiplier(row: StepMultiplier) -> int:
+    """Largest integer multiplier of a row such that no product with it passes `FINE`."""
+    return FINE // max(1, row.room, int(row.usage.max(initial=0)))

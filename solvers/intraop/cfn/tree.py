@@ -2,8 +2,9 @@
 
 In a fixed point of messages every pair is consistent, a cycle of pairs need not be: two values of a variable that many
 pairs share get half the weight each, and all cycles through it avoid their costs. Fixing that variable exposes them.
-The problem is split into leaves, each with its own messages under the multipliers of the whole; the bound is the least
-of theirs. Strong branching (Applegate et al. 1995) chooses the variable: some are tried with a few sweeps.
+The problem is split into leaves, each with its own messages and prices of memory; the bound is the least of theirs.
+Strong branching (Applegate et al. 1995) chooses the variable: some are tried with a few sweeps. Before a leaf is split
+its prices move along a subgradient (Polyak 1969).
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ import heapq
 import time
 from collections.abc import Callable
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
 from instances.files.columns import Floats, Ints
 from solvers.intraop._kernels import FORBIDDEN
-from solvers.intraop.cfn.lagrangian import Dual
-from solvers.intraop.network.model import Mask
+from solvers.intraop.cfn.lagrangian import Dual, largest_multiplier
 from solvers.intraop.network.ragged import argmin
 
 #: Sweeps of a leaf between two comparisons with other leaves.
@@ -35,8 +36,22 @@ LARGER = 1 / 6
 #: Bytes for the messages of all leaves.
 MEMORY = 2**28
 
-#: Costs of values, messages and bound of a leaf, as in `Trws`.
-State = tuple[Ints, Ints, int]
+#: Step along a subgradient of the prices, as a fraction of Polyak's: least of a new part, and least that is tried.
+STEP, LEAST_STEP = 0.1, 1e-4
+#: Factor on the step after a gain, and after a loss.
+LONGER, SHORTER = 1.5, 0.3
+#: Costs of values stay below this in absolute value, see `trws.h`.
+RANGE = 2**58
+
+
+class State(NamedTuple):
+    """Costs of values, messages and bound of a leaf, as in `Trws`, the price of each memory row, and the next step."""
+
+    cost: Ints
+    sent: Ints
+    bound: int
+    prices: tuple[int, ...]
+    step: float
 
 
 class Tree:
@@ -53,8 +68,9 @@ class Tree:
         degree = np.bincount(np.concatenate([model.tail, model.head]), minlength=model.variables)
         self._promise = degree * _second(weight, model.start)
         self._score = np.full(model.variables, -1.0)  # of the variables tried so far
-        state, self._settled = dual.messages.state, dual.messages.top
-        self._most_leaves = max(1, MEMORY // (state[0].nbytes + state[1].nbytes))
+        self._rows, self._settled = [row for row, _ in dual.priced], dual.messages.top
+        state = State(*dual.messages.state, tuple(price for _, price in dual.priced), STEP)
+        self._most_leaves = max(1, MEMORY // (state.cost.nbytes + state.sent.nbytes))
         self._leaves: list[tuple[int, int, bool, State]] = []
         self._add(state, stalled=True)
 
@@ -72,11 +88,11 @@ class Tree:
         while self.open and time.monotonic() < until and not enough():
             self._lower(top())
             bound, _, stalled, state = heapq.heappop(self._leaves)
-            if stalled:
-                self._split(state)
+            state = self._repriced(state) if stalled else self._swept(state, SWEEPS)
+            if state.bound - bound >= STALLED * (self._messages.top - bound) or not stalled:
+                self._add(state, stalled=state.bound - bound < STALLED * (self._messages.top - bound))
             else:
-                state = self._swept(state, SWEEPS)
-                self._add(state, stalled=state[2] - bound < STALLED * (self._messages.top - bound))
+                self._split(state)
             least = min([self._settled, *(leaf[0] for leaf in self._leaves[:1])])
             self.bound = min(self.top, self._dual.in_costs(least))
 
@@ -88,35 +104,62 @@ class Tree:
             self._settled = min(self._settled, self._messages.top)
 
     def _add(self, state: State, *, stalled: bool) -> None:
-        if state[2] < self._messages.top:
-            heapq.heappush(self._leaves, (state[2], next(self._number), stalled, state))
+        if state.bound < self._messages.top:
+            heapq.heappush(self._leaves, (state.bound, next(self._number), stalled, state))
 
-    def _swept(self, state: State, sweeps: int, without: Mask | None = None) -> State:
-        """State after some sweeps; if a mask of values to exclude is given, shape (rows,), the old one is kept."""
+    def _swept(self, state: State, sweeps: int) -> State:
+        """State after some sweeps, which change its arrays."""
         messages = self._messages
-        if without is not None:
-            state = np.where(without, FORBIDDEN, state[0]), state[1].copy(), state[2]
-        messages.state = state
+        messages.state = state[:3]
         for _ in range(sweeps):
             if time.monotonic() > self._until:
                 break
             messages.sweep(1)
-        return state[0], state[1], messages.bound
+        return state._replace(bound=messages.bound)
+
+    def _repriced(self, state: State) -> State:
+        """Move the prices of memory along a subgradient, and sweep; only the step changes if the bound falls."""
+        chosen = np.zeros(len(state.cost), dtype=np.int64)
+        chosen[self._start[:-1] + argmin(state.cost, self._start)] = 1
+        excess = np.array([float(row.usage @ chosen[row.at] - row.room) for row in self._rows])
+        excess = np.where((excess > 0) | (np.array(state.prices) > 0), excess, 0.0)
+        length = float(excess @ excess)
+        if not length or state.step < LEAST_STEP:
+            return state
+        moves = state.step * (self._messages.top - state.bound) / length * excess
+        moved = self._with_prices(state, [price + int(move) for price, move in zip(state.prices, moves, strict=True)])
+        if moved is not None:
+            moved = self._swept(moved, SWEEPS)
+            if moved.bound > state.bound:
+                return moved._replace(step=min(1.0, LONGER * state.step))
+        return state._replace(step=SHORTER * state.step)
+
+    def _with_prices(self, state: State, prices: list[int]) -> State | None:
+        """The same leaf under other prices, at least 0; None if numbers become too large."""
+        cost, bound, kept = state.cost.copy(), state.bound, []
+        for row, before, wanted in zip(self._rows, state.prices, prices, strict=True):
+            price = min(max(0, wanted), largest_multiplier(row))
+            cost[row.at] += np.where(state.cost[row.at] < FORBIDDEN, (price - before) * row.usage, 0)
+            bound -= (price - before) * row.room
+            kept.append(price)
+        if max(abs(bound), int(np.abs(cost[state.cost < FORBIDDEN]).max(initial=0))) >= RANGE:
+            return None
+        return State(cost, state.sent.copy(), bound, tuple(kept), state.step)
 
     def _split(self, state: State) -> None:
         """Replace a leaf by two: a value of a variable, and all its others; settle it if no variable has two."""
         best: tuple[float, list[State]] | None = None
-        for variable in self._candidates(state[0]):
+        for variable in self._candidates(state.cost):
             parts = self._parts(state, variable)
             if time.monotonic() > self._until:  # the trial was cut short
                 self._add(state, stalled=True)
                 return
-            gains = sorted(part[2] - state[2] for part in parts)
+            gains = sorted(part.bound - state.bound for part in parts)
             score = self._score[variable] = (1 - LARGER) * gains[0] + LARGER * gains[1]
             if best is None or score > best[0]:
                 best = score, parts
         if best is None:
-            self._settled = min(self._settled, state[2])
+            self._settled = min(self._settled, state.bound)
             return
         for part in best[1]:
             self._add(part, stalled=False)
@@ -132,12 +175,14 @@ class Tree:
     def _parts(self, state: State, variable: int) -> list[State]:
         """Split a leaf into a value of a variable and all others, each after a few sweeps."""
         first, last = int(self._start[variable]), int(self._start[variable + 1])
-        allowed = state[0][first:last] < FORBIDDEN
-        chosen = np.zeros(len(state[0]), dtype=bool)
+        allowed = state.cost[first:last] < FORBIDDEN
+        chosen = np.zeros(len(state.cost), dtype=bool)
         chosen[first + int(np.argmin(np.where(allowed, self._order[first:last], np.inf)))] = True
         others = np.zeros(len(chosen), dtype=bool)
         others[first:last] = ~chosen[first:last]
-        return [self._swept(state, TRIAL, without) for without in (others, chosen)]
+        step = max(STEP, state.step)
+        costs = [np.where(without, FORBIDDEN, state.cost) for without in (others, chosen)]
+        return [self._swept(state._replace(cost=cost, sent=state.sent.copy(), step=step), TRIAL) for cost in costs]
 
 
 def _second(weight: Floats, start: Ints) -> Floats:

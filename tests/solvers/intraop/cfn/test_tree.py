@@ -85,3 +85,17 @@ def test_a_better_solution_lowers_the_top(tiny):
         tree, tops = Tree(Dual(problem, problem.model.forbidden)), iter([best + 5, best + 1])
         tree.grow(time.monotonic() + 60, lambda tops=tops, best=best: next(tops, best), lambda: False)
         assert tree.bound == best
+
+
+def test_prices_of_memory_follow_the_leaves(tiny, monkeypatch):
+    instance = tiny.layered(20)
+    problem = Problem.of(instance, Timeline.of(instance))
+    dual = Dual(problem, problem.model.forbidden)
+    dual.climb(time.monotonic() + 60)
+    proved = []
+    for least_step in (tree_module.LEAST_STEP, np.inf):
+        monkeypatch.setattr(tree_module, "LEAST_STEP", least_step)
+        tree, left = Tree(dual), iter(range(100))
+        tree.grow(time.monotonic() + 60, lambda: 2 * dual.bound, lambda left=left: next(left, None) is None)
+        proved.append(tree.bound)
+    assert proved[0] > proved[1] >= dual.bound
