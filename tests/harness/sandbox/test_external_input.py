@@ -235,7 +235,7 @@ def test_solutions_and_bounds_count_as_they_are_printed(run, script, costs, boun
         ('{"bound": NaN}', "error", "not JSON that can be read"),
         ('{"solution": [0,0,0,0], "cost": "low"}', "error", "claimed a cost that is no finite number"),
         ('{"solution": 7}', "ok", "is malformed: solution: expected a list of 4 integers, found 7"),
-        ('{"solution": [0,1,0,1]}', "ok", "is infeasible: block: expected no cycle"),
+        ('{"solution": [0,1,0,1]}', "ok", "is infeasible: solution: expected no cycle"),
         ('{"solution": [0,0,0,0], "cost": 9}', "misclaim", ""),
         ('{"bound": 7}', "contradiction", ""),
     ],

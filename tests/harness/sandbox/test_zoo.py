@@ -429,7 +429,7 @@ CONTROL_GROUPS = (
 )
 
 ATTACKS = (
-    Case("patches-the-verifier", "exit", "infeasible", "block: expected no cycle .*", verified="infeasible"),
+    Case("patches-the-verifier", "exit", "infeasible", "solution: expected no cycle .*", verified="infeasible"),
     Case("patches-the-worker", "crash", "crash", WORDLESS),
     *well("speaks-for-the-supervisor"),
     *well("serves", log="hello"),

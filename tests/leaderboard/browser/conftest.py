@@ -158,7 +158,7 @@ class Visitor:
         ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # it must be gone before tests that look for children of their process
 def chromium(site: Path) -> Iterator[Browser]:
     """One headless Chromium; it has no sandbox, as tests may run as root and it shows our own pages only."""
     with sync_playwright() as playwright:
@@ -167,7 +167,7 @@ def chromium(site: Path) -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tab(chromium: Browser, site: Path) -> Iterator[Visitor]:
     """The only tab: pages keep nothing but their addresses, so tests can share it."""
     with chromium.new_context(viewport=DESKTOP, accept_downloads=True) as context:
