@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.results.claims import gap, optimal
+from harness.results.claims import contradicts, gap, optimal
 from harness.results.judgement import Reports
 from harness.sandbox.contract import Outcome
 from shardmark.outcomes import Cost
@@ -70,7 +70,8 @@ class Live:
         now, cost = time.monotonic(), self.reports.cost
         self.start = now if self.start is None else self.start
         bound, whose = self.reports.lower_bound, ""
-        if self.known is not None and (bound is None or self.known[0] > bound):
+        holds = self.known is not None and (cost is None or not contradicts(self.known[0], cost, isinstance(cost, int)))
+        if self.known is not None and holds and (bound is None or self.known[0] > bound):
             bound, whose = self.known[0], f" ({self.known[1]})"
         words = None
         if self.show is not None:

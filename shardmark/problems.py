@@ -100,12 +100,13 @@ class Known:
     @classmethod
     def of(cls, problem: Problem) -> Known:
         """Return what is known of a problem."""
-        record, published = _records().get(problem.checksum), problem.published
-        costs = [(number(published["best_cost"]), "published")] if "best_cost" in published else []
-        bounds = [(problem.summary["simple_bound"], "instance")]
-        bounds += [(number(published["lower_bound"]), "published")] if "lower_bound" in published else []
-        costs += [(record.cost.number, RECORDS)] if record and record.cost else []
-        bounds += [(record.bound.number, RECORDS)] if record and record.bound else []
+        record, published, simple = _records().get(problem.checksum), problem.published, problem.summary["simple_bound"]
+        kind = type(simple)  # float where costs are: "11" is written like an integer, but has their tolerance
+        costs = [(kind(number(published["best_cost"])), "published")] if "best_cost" in published else []
+        bounds = [(simple, "instance")]
+        bounds += [(kind(number(published["lower_bound"])), "published")] if "lower_bound" in published else []
+        costs += [(kind(record.cost.number), RECORDS)] if record and record.cost else []
+        bounds += [(kind(record.bound.number), RECORDS)] if record and record.bound else []
         return cls(costs, bounds)
 
     @property
@@ -129,15 +130,21 @@ class Known:
         """A sentence on the first bound that is above a verified cost, so that one of the two is wrong; else empty."""
         words = {"published": "published lower bound", RECORDS: "lower bound of the records"}
         for bound, source in self._refuted(cost):
-            return f"the {words[source]}, {bound!r}, is above the verified cost {cost!r}: one of the two is wrong"
+            above = f"is above the verified cost {self._least(cost)!r}"
+            return f"the {words[source]}, {bound!r}, {above}: one of the two is wrong"
         return ""
 
+    def _least(self, cost: Cost | None) -> Cost | None:
+        """Return the least verified cost: the given one or the record's."""
+        return min((known for known in (cost, self.verified) if known is not None), default=None)
+
     def _refuted(self, cost: Cost | None) -> list[Stated]:
-        """Return the stated bounds above a cost; the instance's own follows from its definition."""
+        """Return the stated bounds above a cost or the record's; the instance's own follows from its definition."""
+        least = self._least(cost)
         return [
             (bound, source)
             for bound, source in self.bounds[1:]
-            if cost is not None and contradicts(bound, cost, isinstance(cost, int))
+            if least is not None and contradicts(bound, least, isinstance(least, int))
         ]
 
 

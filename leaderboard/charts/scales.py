@@ -100,8 +100,10 @@ def losses(low: float, high: float = 1.0) -> Scale:
     """
     most = min(max(1.3 * (1 - low), 0.002), 1.0)
     least = 0.0 if high > 0.99 else (1 - high) / 1.3
-    decades = least == 0 or most / least > 30
-    found = [loss for loss in LOSSES if least <= loss <= most and (not decades or loss in DECADES)]
+    found = [loss for loss in LOSSES if least <= loss <= most]
+    decades = [loss for loss in found if loss in DECADES]
+    if len(decades) >= FEWEST and (least == 0 or most / least > 30):
+        found = decades
     if len(found) < FEWEST:
         found = round_values(least, most)[::-1]
     ticks = [(1 - loss, f"{100 * loss:g} %" if loss else "0") for loss in found]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -41,7 +41,7 @@ def convergence(site: Site, division: Division, instance: Row, published: Row, r
     lines = [line for line, end in zip(costs, ends, strict=True) if end <= most]
     best_bound = {run["solver"] for run in trusted[:1]}
     lines += _run_curves(division, trusted, site.proved, place, x.high, best_bound, bounds=True)
-    rules = [*_known_before(instance, published, place, "best"), *_known_before(instance, published, place, "bound")]
+    rules = _known_before(instance, published, place)
     y = _heights(lines, [rule.value for rule in rules], relative, most)
     bound = instance["lower_bound_float"]
     open_gap = best is not None and bound is not None and not instance["proven"]
@@ -58,15 +58,27 @@ def _beyond(costs: Sequence[Curve], drawn: Sequence[Curve]) -> Markup:
     return tag("p", words, class_="key") if left else Markup("")
 
 
-def _known_before(instance: Row, published: Row, place: Callable[[float], float], what: str) -> Iterator[Rule]:
-    """Yield the published "best" cost or "bound", and the record if nothing that was published is as good."""
-    key, holders = ("best_cost" if what == "best" else "lower_bound"), instance[f"{what}_by"]
-    if published.get(key) is not None:
-        words = f"{'known' if KNOWN in holders else 'published'} {what}"
-        yield Rule(place(float(published[key])), words, f"{words}: {exact(str(published[key]))}")
-    if RECORDS in holders and not {"published", KNOWN} & set(holders):
-        words = f"{what} of the records"
-        yield Rule(place(float(instance[key])), words, f"{words}: {exact(instance[key])}")
+def _known_before(instance: Row, published: Row, place: Callable[[float], float]) -> list[Rule]:
+    """Return the published best cost and bound, and those of the record if nothing that was published is as good.
+
+    A record whose bound meets its cost is one line, as two labels in one place cannot be read.
+    """
+    rules: list[Rule] = []
+    recorded: list[str] = []
+    for what, key in (("best", "best_cost"), ("bound", "lower_bound")):
+        holders = instance[f"{what}_by"]
+        if published.get(key) is not None:
+            words = f"{'known' if KNOWN in holders else 'published'} {what}"
+            rules.append(Rule(place(float(published[key])), words, f"{words}: {exact(str(published[key]))}"))
+        if RECORDS in holders and not {"published", KNOWN} & set(holders):
+            recorded.append(what)
+            words = f"{what} of the records"
+            rules.append(Rule(place(float(instance[key])), words, f"{words}: {exact(instance[key])}"))
+    if len(recorded) == 2 and instance["proven"]:
+        words = "record, proven optimal"
+        rules = [rule for rule in rules if not rule.label.endswith("of the records")]
+        rules.append(Rule(place(float(instance["best_cost"])), words, f"{words}: {exact(instance['best_cost'])}"))
+    return rules
 
 
 def _heights(lines: Sequence[Curve], more: Sequence[float], relative: bool, most: float) -> charts.Scale:

@@ -350,6 +350,19 @@ def test_a_known_bound_above_a_verified_cost_is_told_and_does_not_count(monkeypa
     assert (told.returncode, told.stderr) == (0, f"shardmark: {words}\n")
 
 
+def test_a_bound_that_the_record_refutes_counts_nowhere():
+    known = problems.Known([(90.0, "records")], [(1.0, "instance"), (100.0, "published"), (80.0, "records")])
+    assert known.greatest_bound() == known.greatest_bound(100.0) == (80.0, "records")
+    assert known.contradiction(100.0).startswith("the published lower bound, 100.0, is above the verified cost 90.0")
+
+
+def test_costs_of_float_tracks_have_their_tolerance_however_they_are_written():
+    with problems.problem_of("chain") as problem:
+        known = problems.Known.of(problem)
+    assert problem.published["best_cost"] == "11"
+    assert {type(value) for value, _ in (*known.costs, *known.bounds)} == {float}
+
+
 def test_a_bound_above_the_cost_of_a_record_is_refuted(mine):
     found = sm.bound("chain", "liar", solver_path=mine, timeout=20)
     assert found.status == "contradiction"

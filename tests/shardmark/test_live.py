@@ -94,6 +94,13 @@ def test_a_refuted_bound_ends_nothing_early(chain):
     assert one.reports.cost == 6.0
 
 
+def test_a_known_bound_that_the_cost_refutes_does_not_hide_the_runs_own(chain):
+    one = Live(chain.instance, 60.0, (8.0, "published"), None)
+    solution, bound = (encode(*words)[HEADER.size :] for words in (("solution", [0, 0, 1, 1], None), ("bound", 6.0)))
+    one.take([(1.0, solution), (2.0, bound)])
+    assert one.tick()[1] == "ended early: the lower bound 6.0 proves the cost 6.0 optimal"
+
+
 def test_verifying_takes_a_fifth_of_a_core_at_most(chain, monkeypatch):
     times = iter([100.0, 103.0, 104.0, 114.9, 115.1])
     monkeypatch.setattr(live.time, "monotonic", lambda: next(times))

@@ -33,8 +33,8 @@ TRIAL = 5
 OLD, NEW = 4, 4
 #: Weight of the larger of both gains in the score of a variable.
 LARGER = 1 / 6
-#: Bytes for the messages of all leaves.
-MEMORY = 2**28
+#: Bytes for the messages of all leaves, of which a split takes some: the leaf, two halves of it, and the best two.
+MEMORY, TRIED = 2**28, 5
 
 #: Step along a subgradient of the prices, as a fraction of Polyak's: least of a new part, and least that is tried.
 STEP, LEAST_STEP = 0.1, 1e-4
@@ -55,7 +55,7 @@ class State(NamedTuple):
 
 
 class Tree:
-    """Leaves that together contain all assignments of a problem that cost less than ``top``, at first its bound's.
+    """Leaves that together contain all assignments that cost less than ``top``, which is at first the dual's.
 
     ``bound``  lower bound on the cost of any assignment, in costs of the model; ``top`` if none costs less
     """
@@ -64,13 +64,14 @@ class Tree:
         self._dual, self._messages, self.top, self.bound = dual, copy.copy(dual.messages), dual.top, dual.bound
         model, weight = dual.problem.model, dual.weights()
         self._start, self._number, self._until = model.start, count(), 0.0
+        self._enough: Callable[[], bool] = lambda: False
         self._order = -weight  # of equally promising values, the one of greatest weight is fixed
         degree = np.bincount(np.concatenate([model.tail, model.head]), minlength=model.variables)
         self._promise = degree * _second(weight, model.start)
         self._score = np.full(model.variables, -1.0)  # of the variables tried so far
         self._rows, self._settled = [row for row, _ in dual.priced], dual.messages.top
         state = State(*dual.messages.state, tuple(price for _, price in dual.priced), STEP)
-        self._most_leaves = max(1, MEMORY // (state.cost.nbytes + state.sent.nbytes))
+        self._most_leaves = MEMORY // (state.cost.nbytes + state.sent.nbytes) - TRIED
         self._leaves: list[tuple[int, int, bool, State]] = []
         self._add(state, stalled=True)
 
@@ -82,19 +83,29 @@ class Tree:
     def grow(self, until: float, top: Callable[[], int], enough: Callable[[], bool]) -> None:
         """Sweep the leaf of least bound, or split it, until a time, until ``enough``, or until nothing is open.
 
-        ``top`` returns the present top, which only falls.
+        ``top`` returns the present top, which only falls. Without memory for a leaf, the bound stays as it is for good.
         """
-        self._until = until
-        while self.open and time.monotonic() < until and not enough():
-            self._lower(top())
-            bound, _, stalled, state = heapq.heappop(self._leaves)
-            state = self._repriced(state) if stalled else self._swept(state, SWEEPS)
-            if state.bound - bound >= STALLED * (self._messages.top - bound) or not stalled:
-                self._add(state, stalled=state.bound - bound < STALLED * (self._messages.top - bound))
-            else:
-                self._split(state)
-            least = min([self._settled, *(leaf[0] for leaf in self._leaves[:1])])
-            self.bound = min(self.top, self._dual.in_costs(least))
+        self._until, self._enough = until, enough
+        try:
+            while self.open and not self._over():
+                self._lower(top())
+                self._step()
+        except MemoryError:  # the leaf at work is lost, so the others prove nothing any more
+            self._leaves.clear()
+
+    def _step(self) -> None:
+        """Sweep the leaf of least bound, move its prices, or split it."""
+        bound, _, stalled, state = heapq.heappop(self._leaves)
+        state = self._repriced(state) if stalled else self._swept(state, SWEEPS)
+        if state.bound - bound >= STALLED * (self._messages.top - bound) or not stalled:
+            self._add(state, stalled=state.bound - bound < STALLED * (self._messages.top - bound))
+        else:
+            self._split(state)
+        least = min([self._settled, *(leaf[0] for leaf in self._leaves[:1])])
+        self.bound = min(self.top, self._dual.in_costs(least))
+
+    def _over(self) -> bool:
+        return time.monotonic() >= self._until or self._enough()
 
     def _lower(self, top: int) -> None:
         """Lower the top to that of a better solution: messages rule out more."""
@@ -112,7 +123,7 @@ class Tree:
         messages = self._messages
         messages.state = state[:3]
         for _ in range(sweeps):
-            if time.monotonic() > self._until:
+            if self._over():
                 break
             messages.sweep(1)
         return state._replace(bound=messages.bound)
@@ -151,7 +162,7 @@ class Tree:
         best: tuple[float, list[State]] | None = None
         for variable in self._candidates(state.cost):
             parts = self._parts(state, variable)
-            if time.monotonic() > self._until:  # the trial was cut short
+            if self._over():  # the trial was cut short
                 self._add(state, stalled=True)
                 return
             gains = sorted(part.bound - state.bound for part in parts)

@@ -64,11 +64,32 @@ def test_the_bound_holds_while_it_grows(tiny):
 
 
 def test_leaves_stay_within_memory(tiny, monkeypatch):
-    monkeypatch.setattr(tree_module, "MEMORY", 1)
-    for problem, best in problems(tiny, 3):
+    most = []
+    for problem, best in problems(tiny, 12):
+        monkeypatch.setattr(tree_module, "MEMORY", 1)
         dual, tree = grown(problem, best + 50)
         assert not tree.open
         assert tree.bound == dual.bound
+        leaf = sum(part.nbytes for part in dual.messages.state[:2])
+        monkeypatch.setattr(tree_module, "MEMORY", (4 + tree_module.TRIED) * leaf)
+        most.append(len(grown(problem, best + 50)[1]._leaves))
+    assert max(most) == 4
+
+
+def test_a_leaf_without_memory_ends_the_tree_with_its_bound(tiny, monkeypatch):
+    ((problem, best),) = problems(tiny, 1, limit=False)
+    dual, tree = grown(problem, best + 50, seconds=0.0)
+    tree.grow(time.monotonic() + 60, lambda: best + 50, iter([False] * 40 + [True] * 99).__next__)
+    before = tree.bound
+
+    def none_left(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(tree, "_swept", none_left)
+    monkeypatch.setattr(tree, "_repriced", none_left)
+    tree.grow(time.monotonic() + 60, lambda: best + 50, lambda: False)
+    assert not tree.open
+    assert dual.bound <= tree.bound == before
 
 
 def test_without_time_nothing_changes(tiny):
@@ -95,7 +116,7 @@ def test_prices_of_memory_follow_the_leaves(tiny, monkeypatch):
     proved = []
     for least_step in (tree_module.LEAST_STEP, np.inf):
         monkeypatch.setattr(tree_module, "LEAST_STEP", least_step)
-        tree, left = Tree(dual), iter(range(100))
+        tree, left = Tree(dual), iter(range(5000))
         tree.grow(time.monotonic() + 60, lambda: 2 * dual.bound, lambda left=left: next(left, None) is None)
         proved.append(tree.bound)
     assert proved[0] > proved[1] >= dual.bound
