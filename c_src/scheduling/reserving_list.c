@@ -8,6 +8,9 @@
 /* Vertices that may start together at most, each made executable by the one before. */
 enum { CHAIN = 6 };
 
+/* Chains tried for one start: among thousands of readers of a tensor, trying all takes minutes and finds hardly more. */
+enum { TRIES = 64 };
+
 /* A vertex or a device to try. */
 struct candidate {
     double score; /* greatest first */
@@ -84,6 +87,7 @@ struct list {
     /* those under way */
     struct change *change, *sorted;
     int64_t change_count;
+    int32_t tries; /* for the present start */
     struct candidate_heap ready;
     struct candidate *choice; /* of devices */
 };
@@ -303,11 +307,12 @@ static struct started beginning(const struct list *list, int32_t v) {
 /* Start vertex v on its device if that fits, with up to `more` others that it makes executable if need be. */
 static bool try_start(struct list *list, int32_t v, int32_t more) {
     struct started started = beginning(list, v);
+    list->tries++;
     if (start_vertex(list, v, &started)) {
         if (fits(list))
             return true;
         const int64_t first = list->system->out_start[v];
-        for (int64_t e = first; more > 0 && e < list->system->out_start[v + 1]; e++)
+        for (int64_t e = first; more > 0 && list->tries < TRIES && e < list->system->out_start[v + 1]; e++)
             if (list->pending[list->system->out_head[e]] == 0 &&
                 try_start(list, list->system->out_head[e], more - 1))
                 return true;
@@ -319,6 +324,7 @@ static bool try_start(struct list *list, int32_t v, int32_t more) {
 /* Try a vertex on its device or, if it has none, on those that it may use, the least cost first. */
 static bool try_vertex(struct list *list, int32_t v) {
     const int32_t unit = list->units->unit[v];
+    list->tries = 0;
     if (list->home[unit] >= 0)
         return try_start(list, v, CHAIN);
     const struct device_set set = devices_of(list->system, list->units, unit);
@@ -330,6 +336,7 @@ static bool try_vertex(struct list *list, int32_t v) {
     while (heap.count > 0) {
         const int64_t chosen = list->chosen_count;
         set_home(list, unit, candidate_heap_pop(&heap).number);
+        list->tries = 0;
         if (try_start(list, v, CHAIN))
             return true;
         forget_homes(list, chosen);

@@ -115,3 +115,12 @@ def test_finds_what_lists_without_reservations_miss() -> None:
                 memory_first(instance, run)
             assert seconds < 30
         assert verify(instance, run.solutions[-1]).feasible
+
+
+def test_a_list_of_a_tensor_with_thousands_of_readers_is_quick() -> None:
+    """It took minutes while every reader was tried at every start."""
+    leaves = 16000
+    fan = made([1.0] * (leaves + 1), [[0, leaf, 1.0] for leaf in range(1, leaves + 1)], [1, 1], memory=[1.2, 1.2])
+    simulator = Simulator(fan)
+    _, sequence, _ = simulator.reserving_list(np.zeros(leaves + 1), 0, live=1.0, early=0.1, noise=0.0)
+    assert sorted(sequence.tolist()) == list(range(leaves + 1))
