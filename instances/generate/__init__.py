@@ -169,11 +169,12 @@ def families() -> Mapping[str, Family]:
 
 
 def _random() -> list[Family]:
+    linear = {"nodes": 200_000}  # drawn node by node, not pair by pair
     f, ring, groups = random_graphs, {"neighbours": 4, "rewiring": 0.3}, {"blocks": 4, "inside": 0.3, "between": 0.001}
     return [
         Family("erdos-renyi", "pipeline", {**RANDOM, "probability": 0.05}, f.erdos_renyi, REGAL),
-        Family("barabasi-albert", "pipeline", {**RANDOM, "attached": 2}, f.barabasi_albert, REGAL),
-        Family("watts-strogatz", "pipeline", {**RANDOM, **ring}, f.watts_strogatz, REGAL),
+        Family("barabasi-albert", "pipeline", {**RANDOM, "attached": 2}, f.barabasi_albert, REGAL, linear),
+        Family("watts-strogatz", "pipeline", {**RANDOM, **ring}, f.watts_strogatz, REGAL, linear),
         Family("block-model", "pipeline", {**RANDOM, **groups}, f.block_model, REGAL),
     ]
 

@@ -1,4 +1,4 @@
-"""Reproductions of published tables and figures, ours beside theirs: each is a module in a track's folder.
+"""Reproductions of published tables and figures, ours beside theirs: each is a module in a folder.
 
 Adding one needs no other change. Modules whose names begin with an underscore are shared; published figures are in
 TOML files beside them. A reproduction offers three names:
@@ -50,7 +50,9 @@ class Settings:
     seed: int = setting("count", "seed of samples and of the first run on each instance; further runs count up")
     seeds: int = setting("positive", "runs of every solver on every instance")
     runs: int = setting("positive", "draws of weights and devices for every network, each run once by every method")
+    parts: tuple[str, ...] = setting("names", "parts of the report")
     graphs: int = setting("count", "random graphs in the sample")
+    nodes: int = setting("positive", "nodes of large generated graphs")
     models: int = setting("count", "model graphs in the sample")
     costs_from: str = setting(
         "text", "tensors of which a node's cost in a random graph includes a random fraction", ("all", "own")
@@ -114,6 +116,7 @@ class Run:
     ``cost``      least verified cost, found ``cost_s`` seconds after the start
     ``bound``     greatest lower bound, found ``bound_s`` seconds after the start; None if a cost contradicts it
     ``costs``     (seconds, verified cost) of each better solution
+    ``cpu_s``, ``cores``, ``peak_mib``  CPU seconds used, cores given, greatest memory
     ``exact``     verified cost and stated bound as exact decimal text; the bound even if contradicted
     ``solution``  the best one, plain JSON, if the cell keeps it
     """
@@ -130,6 +133,9 @@ class Run:
     costs: tuple[tuple[float, float], ...] = ()
     exact: tuple[str | None, str | None] = (None, None)
     solution: Any = None
+    cpu_s: float = 0.0
+    cores: int = 1
+    peak_mib: float = 0.0
 
 
 class Reproduction(Protocol):
@@ -172,6 +178,9 @@ def finished(cells: Mapping[str, Cell], tables: Tables, solution: Callable[[str]
             costs=tuple(costs[row["id"]]),
             exact=(row["cost"], row["lower_bound"]),
             solution=solution(row["id"]) if solution and cells[row["id"]].keep else None,
+            cpu_s=row["cpu_s"],
+            cores=row["cores"],
+            peak_mib=row["peak_mib"],
         )
         for row in tables.runs.iter_rows(named=True)
         if row["id"] in cells

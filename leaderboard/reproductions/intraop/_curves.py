@@ -67,7 +67,7 @@ def cells(settings: Settings, solvers: Sequence[str]) -> list[Cell]:
     """Every solver with every seed on every instance with a file."""
     return [
         Cell(problem, "solver", solver, _limit(entry, settings), settings.seed + i, entry.id)
-        for entry, path in _at_hand(settings)
+        for entry, path in at_hand(settings)
         for problem in [Problem.of(entry, path)]
         for i in range(settings.seeds)
         for solver in solvers
@@ -78,7 +78,7 @@ def _limit(entry: Entry, settings: Settings) -> float:
     return entry.time_limit_s * (1.0 if entry.embedded else settings.percent / 100)
 
 
-def _at_hand(settings: Settings) -> list[tuple[Entry, Path]]:
+def at_hand(settings: Settings) -> list[tuple[Entry, Path]]:
     """The requested instances with a file and, if there are none, those that come with the project."""
     for entries in (entries_of(settings.instances, "intraop"), [catalog.find(name) for name in EMBEDDED]):
         found = [(entry, path) for entry in entries if (path := catalog.at_hand(entry)) is not None]

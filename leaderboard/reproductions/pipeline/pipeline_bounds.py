@@ -62,7 +62,7 @@ def bound_of(found: dict[str, Run], *methods: str) -> float | None:
 
 def _section(group: str, settings: Settings, cases: Cases) -> Section:
     ladder = archer.ladder(settings)
-    mean = partial(_fraction, cases, ladder)
+    mean = partial(fraction, cases, ladder)
     gain = partial(_gain, cases)
     tables = [
         Table(
@@ -91,7 +91,7 @@ def _section(group: str, settings: Settings, cases: Cases) -> Section:
     return Section(archer.GROUPS[group], [archer.STANDS_FOR[group]], tables, [_plot(group, settings, mean)])
 
 
-def _fraction(cases: Cases, ladder: tuple[str, ...], method: str, stages: int) -> float | None:
+def fraction(cases: Cases, ladder: tuple[str, ...], method: str, stages: int) -> float | None:
     """Geometric mean of (best bound of a ladder down to a method / best partition)."""
     down_to = ladder[: ladder.index(method) + 1]
     there = [found for case, found in cases.items() if case.stages == stages]
@@ -108,19 +108,19 @@ def _gain(cases: Cases, method: str, stages: int) -> float | None:
 def _closed(group: str, settings: Settings, cases: Cases) -> list[Row]:
     """Tabulate the gap that the paper's programs close, each bound by itself and all together."""
     ladder = archer.ladder(settings)
-    all_of, theirs = partial(_fraction, cases, ladder), partial(archer.printed, "bounds", group)
+    all_of, theirs = partial(fraction, cases, ladder), partial(archer.printed, "bounds", group)
     rows: list[tuple[str, str, Mean, str]] = [("the paper's programs", HERE, all_of, "exact")]
     rows.append(("the paper's programs", PAPER, theirs, "exact"))
-    alone = [(f"{m} alone", HERE, partial(_fraction, cases, (ladder[0], m)), m) for m in ladder[len(HIERARCHY) - 1 :]]
+    alone = [(f"{m} alone", HERE, partial(fraction, cases, (ladder[0], m)), m) for m in ladder[len(HIERARCHY) - 1 :]]
     rows += [*alone, (ALL, HERE, all_of, ladder[-1])]
     return [
-        archer.row("bounds", name, whose, settings, partial(_share, figure, last)) for name, whose, figure, last in rows
+        archer.row("bounds", name, whose, settings, partial(share, figure, last)) for name, whose, figure, last in rows
     ]
 
 
-def _share(figure: Mean, last: str, stages: int) -> float | None:
+def share(figure: Mean, last: str, stages: int) -> float | None:
     simple, best = figure("simple", stages), figure(last, stages)
-    return 100 * (best - simple) / (1 - simple) if simple and best and simple < 1 else None
+    return 100 * (best - simple) / (1 - simple) if simple and best and simple < 1 - SAME else None
 
 
 def _winners(cases: Cases, settings: Settings) -> list[Row]:

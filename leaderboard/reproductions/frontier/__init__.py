@@ -1,0 +1,1 @@
+"""What is still open, before and after: a module per part, `frontier` puts them together."""

@@ -1,0 +1,138 @@
+"""Pipelines: the share of the gap above the simple bound that is closed, and partitions of 100,000 nodes."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from harness.campaign.problems import Problem
+from harness.results.claims import proves
+from instances.generate import families
+from leaderboard.report import HERE, PAPER, Section, Table
+from leaderboard.reproductions import Cell, Run, Settings
+from leaderboard.reproductions._frame import percent_above, written
+from leaderboard.reproductions.frontier._goals import Row, before, goal, greatest, percent
+from leaderboard.reproductions.pipeline import _shared as archer
+from leaderboard.reproductions.pipeline.pipeline_bounds import best_cost, bound_of, fraction, share
+
+SEARCHES = ("annealing",)
+#: The hierarchy whose last step is to close the gap, from the bound with which it begins.
+BOUNDS = ("simple", "exact", "anchored", "reweighted")
+#: Bounds that are still quick on graphs of 100,000 nodes.
+QUICK = ("simple", "anchored", "reweighted")
+#: Optima are to be proven for these numbers of stages, on graphs of up to that many nodes.
+PROVEN, PROVEN_NODES = (2, 4), 100
+#: Families of large graphs: of the random ones, those that are drawn in linear time.
+LARGE = ("watts-strogatz", "barabasi-albert")
+LARGE_STAGES = 64
+
+
+def plan_proofs(settings: Settings, folder: Path) -> list[Cell]:
+    """The search and the bounds on the sample of the reproductions of bounds."""
+    return archer.cells(settings, folder, SEARCHES, BOUNDS)
+
+
+def goals_proofs(settings: Settings, runs: list[Run]) -> list[Row]:
+    """The share of the gap that is closed, for each number of stages, and the share of optima that are proven."""
+    cases = _measured(runs)
+    rows = [
+        goal("proofs", _closed(cases, k), str(k), before=before("proofs", str(k)), papers=share(_printed, "exact", k))
+        for k in settings.stages
+    ]
+    optima = [(k, optimal, of) for k in PROVEN if k in settings.stages for optimal, of in [_proven(cases, k)]]
+    return rows + [goal("optima", percent(optimal, of), str(k)) for k, optimal, of in optima]
+
+
+def _printed(method: str, stages: int) -> float | None:
+    """The paper's figure for its random graphs."""
+    return archer.printed("bounds", "regal", method, stages)
+
+
+def _measured(runs: list[Run]) -> archer.Cases:
+    """Cases with a positive cost and a positive simple bound: others have no share of a gap."""
+    cases = archer.by_case(runs)
+    return {
+        x: found for x, found in cases.items() if (best_cost(found) or 0) > 0 and (bound_of(found, "simple") or 0) > 0
+    }
+
+
+def _closed(cases: archer.Cases, stages: int) -> float | None:
+    return share(partial(fraction, cases, BOUNDS), BOUNDS[-1], stages)
+
+
+def _proven(cases: archer.Cases, stages: int) -> tuple[int, int]:
+    """Count the small graphs whose partition is proven optimal, and all small ones."""
+    small = [found for case, found in cases.items() if case.stages == stages and case.nodes <= PROVEN_NODES]
+    return sum(_optimal(found) for found in small), len(small)
+
+
+def _optimal(found: dict[str, Run]) -> bool:
+    cost, bound = best_cost(found), bound_of(found, *BOUNDS)
+    return cost is not None and bound is not None and proves(cost, bound, False)
+
+
+def section_proofs(settings: Settings, runs: list[Run]) -> Section:
+    """The share closed by each bound, and proven optima, by number of stages."""
+    cases = _measured(runs)
+    alone = [
+        archer.row("bounds", name, HERE, settings, partial(share, partial(fraction, cases, ("simple", name)), name))
+        for name in BOUNDS[1:]
+    ]
+    closed = Table(
+        "Share of the gap between simple and the best partition that is closed, %",
+        [
+            *alone,
+            archer.row("bounds", "all together", HERE, settings, partial(_closed, cases)),
+            archer.row("bounds", "the paper's programs", PAPER, settings, partial(share, _printed, "exact")),
+        ],
+        digits=0,
+        note="Of geometric means: (best bound − simple) / (1 − simple), as fractions of the best partition.",
+    )
+    optima = Table(
+        "Partitions proven optimal, of all graphs",
+        [
+            {"k": k, "optimal": sum(map(_optimal, there)), "graphs": len(there)}
+            for k in settings.stages
+            for there in [[found for case, found in cases.items() if case.stages == k]]
+        ],
+    )
+    return Section("pipeline: proofs", [archer.STANDS_FOR["regal"]], [closed, optima])
+
+
+def plan_scale(settings: Settings, folder: Path) -> list[Cell]:
+    """The search and the quick bounds on a large graph of each family."""
+    cells = []
+    for name in LARGE:
+        graph = families()[name].build(settings.seed, nodes=settings.nodes, stages=LARGE_STAGES)
+        problem = Problem(f"{graph.name}-{settings.nodes}", written(graph, folder), "pipeline")
+        cells += [Cell(problem, "solver", x, settings.timeout, settings.seed, name) for x in SEARCHES]
+        cells += [Cell(problem, "bound", x, settings.bound_timeout, settings.seed, name) for x in QUICK]
+    return cells
+
+
+def _scale(runs: list[Run]) -> list[Row]:
+    rows = []
+    for name in LARGE:
+        there = {run.cell.method: run for run in runs if run.cell.about == name}
+        cost, bound = best_cost(there), bound_of(there, *QUICK)
+        memory = max((run.peak_mib for run in there.values()), default=None)
+        rows.append({"graph": name, "cost": cost, "bound": bound, "gap, %": percent_above(cost, bound), "MiB": memory})
+    return rows
+
+
+def goals_scale(settings: Settings, runs: list[Run]) -> list[Row]:
+    """The largest gap."""
+    return [goal("scale", greatest([row["gap, %"] for row in _scale(runs)]), f"{settings.nodes:,}")]
+
+
+def section_scale(settings: Settings, runs: list[Run]) -> Section:
+    """Cost, bound and memory for each graph."""
+    table = Table(
+        "Partitions and bounds",
+        _scale(runs),
+        digits=2,
+        coarse=["MiB"],
+        note="MiB: the greatest memory of a run, the search or a bound.",
+    )
+    words = f"Graphs of {settings.nodes:,} nodes on {LARGE_STAGES} stages."
+    return Section("pipeline: scale", [words], [table])

@@ -1,0 +1,93 @@
+"""What was open, before and after: gaps, proofs and scale on all four tracks, beside the papers' figures.
+
+Figures of before were measured before the work began and are kept in a file with the goals; today's are measured by
+the referee. The issue's limits are options: 10 minutes for proofs and placements, the contest's for its instances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from instances import InputError
+from leaderboard.report import Report, Section, Table
+from leaderboard.reproductions import Cell, Run, Settings, _frame, failures
+from leaderboard.reproductions.frontier import _intraop, _pipeline, _placement, _scheduling
+from leaderboard.reproductions.frontier._goals import Row, figures
+from leaderboard.reproductions.pipeline import _shared as archer
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the frontier: the runs that it needs, the goals that they tell of, and its own section."""
+
+    plan: Callable[[Settings, Path], list[Cell]]
+    goals: Callable[[Settings, list[Run]], list[Row]]
+    section: Callable[[Settings, list[Run]], Section]
+
+
+PARTS = {
+    "intraop": Part(_intraop.plan, _intraop.goals, _intraop.section),
+    "proofs": Part(_pipeline.plan_proofs, _pipeline.goals_proofs, _pipeline.section_proofs),
+    "scale": Part(_pipeline.plan_scale, _pipeline.goals_scale, _pipeline.section_scale),
+    "placement": Part(_placement.plan, _placement.goals, _placement.section),
+    "scheduling": Part(_scheduling.plan, _scheduling.goals, _scheduling.section),
+}
+DEFAULTS = Settings(
+    seed=0,
+    parts=tuple(PARTS),
+    instances=("contest",),
+    graphs=4,
+    stages=archer.STAGES,
+    nodes=100_000,
+    runs=1,
+    timeout=60.0,
+    bound_timeout=60.0,
+)
+
+
+def plan(settings: Settings, folder: Path) -> list[Cell]:
+    """The runs of all requested parts; InputError for an unknown part, or none at all."""
+    if not settings.parts or not set(settings.parts) <= set(PARTS):
+        expected = f"expected some of {', '.join(PARTS)}, found {', '.join(settings.parts) or 'none'}"
+        raise InputError("reproduce frontier", "--parts", expected)
+    return [
+        replace(cell, about=(part, cell.about))
+        for part in settings.parts
+        for cell in PARTS[part].plan(settings, folder)
+    ]
+
+
+def report(settings: Settings, runs: list[Run]) -> Report:
+    """All goals in one table, then every part."""
+    found = {part: _of(part, runs) for part in settings.parts}
+    goals = [row for part, its in found.items() for row in PARTS[part].goals(settings, its)]
+    return _frame.report(
+        settings,
+        [_summary(goals), *(PARTS[part].section(settings, its) for part, its in found.items())],
+        name="frontier",
+        title="What is still open?",
+        about="Gaps between costs and bounds where the field had none or large ones, before and after: every figure of "
+        "today is measured by the referee.",
+        sample=", ".join(settings.parts),
+        limits=_frame.limits(settings, f"{settings.timeout:g} s for each solver, and never more than the contest's"),
+        made="other machines: each part says which figures are published",
+        notes=[f"Before: {figures()['measured']}.", *failures(runs)],
+        sources=figures()["papers"],
+        empty=not runs,
+    )
+
+
+def _of(part: str, runs: Sequence[Run]) -> list[Run]:
+    """The runs of a part, with its own labels."""
+    return [replace(run, cell=replace(run.cell, about=run.cell.about[1])) for run in runs if run.cell.about[0] == part]
+
+
+def _summary(goals: Sequence[Row]) -> Section:
+    reached = sum(row["reached"] == "yes" for row in goals)
+    measured = sum(row["reached"] != "–" for row in goals)
+    table = Table("Before, today, and the aim", goals, digits=2, note="A dash: not measured, or no such figure.")
+    return Section(
+        "The frontier", [f"Of {len(goals)} goals {measured} were measured here, and {reached} are reached."], [table]
+    )
