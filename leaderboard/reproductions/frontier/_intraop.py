@@ -99,18 +99,14 @@ def _cases(settings: Settings, runs: Iterable[Run]) -> list[Case]:
 
 
 def goals(settings: Settings, runs: list[Run]) -> list[Row]:
-    """What is to be reached over all instances that ran."""
-    here = [case for case in _cases(settings, runs) if case.run is not None]
+    """What is to be reached over all instances of the contest that ran; others do not count."""
+    here = [case for case in _cases(settings, runs) if case.run is not None and case.best_published is not None]
     small = [case for case in here if case.entry.id not in LARGEST]
-    compared = [case for case in here if case.best_published is not None]
-    busy = [-case.busy for case in here if case.busy is not None]
-    least = greatest([*busy])
-    theirs = greatest([case.gap_published for case in compared])
     return [
-        goal("intraop-cost", greatest([case.above for case in compared]), papers=0.0 if compared else None),
-        goal("intraop-gap", greatest([case.gap for case in here]), papers=theirs),
+        goal("intraop-cost", greatest([case.above for case in here]), papers=0.0 if here else None),
+        goal("intraop-gap", greatest([case.gap for case in here]), papers=greatest([x.gap_published for x in here])),
         goal("intraop-optimal", percent(sum(case.optimal for case in small), len(small))),
-        goal("intraop-cores", None if least is None else -least),
+        goal("intraop-cores", min((case.busy for case in here if case.busy is not None), default=None)),
     ]
 
 
