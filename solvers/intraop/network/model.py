@@ -1,7 +1,7 @@
 """The instance as a network of integer cost functions that search can compute with in 64 bits.
 
-Edges become tables of pairs, at most one per pair of nodes, and wide tables of three nodes or more. Entries that no
-good solution uses become one number, ``forbidden``.
+Edges become tables of pairs, at most one per pair of nodes, and wide tables of three nodes or more, which cost only
+what pairs cannot express (`network.projection`). Entries that no good solution uses become one number, ``forbidden``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from instances.files.columns import Ints
 from instances.intraop import Instance
 from solvers.intraop._kernels import contract_tables
+from solvers.intraop.network.projection import Wide, to_pairs
 from solvers.intraop.network.ragged import offsets, spread, within
 
 Mask = NDArray[np.bool_]
@@ -29,13 +30,6 @@ USELESS = -1
 LARGEST_TOTAL = 2**57
 #: Table entries gathered at once, to bound temporary memory.
 CHUNK = 2**22
-
-
-class Wide(NamedTuple):
-    """A cost table over the variables of ``scope``; ``cost`` has one axis per variable."""
-
-    scope: tuple[int, ...]
-    cost: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +234,9 @@ def _scale(instance: Instance, costs: _Costs, apart: bool, tolerant: bool) -> tu
     ``apart``  True if all entries below `IMPOSSIBLE` together cost less than it
     """
     ordinary = costs.largest_total(IMPOSSIBLE)
-    terms = 2 + int(np.bincount(instance.scope, minlength=1).max())  # most forbidden entries that involve one value
+    arity = np.diff(instance.scope_start)
+    entries = np.repeat(np.where(arity > 2, arity, 1), arity)  # a wide table, and its pairs
+    terms = 2 + int(np.bincount(instance.scope, entries, minlength=1).max())  # most forbidden entries of one value
     if apart and not tolerant:
         shift = max(0, ((ordinary + 1) * terms).bit_length() - 62)
         return (ordinary >> shift) + 1, shift, IMPOSSIBLE, (ordinary >> shift) + 1
@@ -318,7 +314,10 @@ def contract(model: Model, how: Contraction) -> Model:
 
 
 def _contract_wide(model: Model, how: Contraction) -> tuple[list[Wide], list[Wide]]:
-    """Split tables by their number of distinct new variables of size above 1: three or more, and fewer."""
+    """Split tables by their number of distinct new variables of size above 1: three or more, and fewer.
+
+    Of the former, costs of pairs are among the latter.
+    """
     wide: list[Wide] = []
     narrow: list[Wide] = []
     for old_scope, cost in model.wide:
@@ -329,7 +328,12 @@ def _contract_wide(model: Model, how: Contraction) -> tuple[list[Wide], list[Wid
             value = how.value[how.value_start[variable] : how.value_start[variable + 1]]
             axes.append(value.reshape([len(value) if other == root else 1 for other in scope]))
         table = Wide(tuple(scope), np.ascontiguousarray(cost[tuple(axes)]))
-        (wide if len(scope) > 2 else narrow).append(table)
+        if len(scope) < 3:
+            narrow.append(table)
+            continue
+        pairs, rest = to_pairs(table, model.forbidden)
+        narrow += pairs
+        wide += [] if rest is None else [rest]
     return wide, narrow
 
 

@@ -1,0 +1,54 @@
+"""Costs of wide tables as costs of pairs, as far as pairs can express them.
+
+Bounds see pairs only. A collective that moves several tensors costs nearly the sum of what each costs with its reader,
+so that most of its table is the sum of tables of pairs.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from instances.files.columns import Ints
+
+
+class Wide(NamedTuple):
+    """A cost table over the variables of ``scope``; ``cost`` has one axis per variable."""
+
+    scope: tuple[int, ...]
+    cost: Ints
+
+
+def to_pairs(table: Wide, forbidden: int) -> tuple[list[Wide], Wide | None]:
+    """Return tables of pairs and the rest of a wide table, which add up to it; None for a rest of zeros.
+
+    Each pair of axes in turn takes the least that is left over the values of all others, so nothing becomes negative.
+    Entries from ``forbidden`` on stay so. The pairs of one axis go first: of the axis that leaves the least. Ours; soft
+    arc consistency projects to single variables in the same way (Cooper and Schiex, *Arc consistency for soft
+    constraints*, 2004).
+    """
+    best: tuple[float, list[Wide], Wide | None] | None = None
+    for center in reversed(range(len(table.scope))):  # an operator comes after the tensors that it reads
+        left, pairs, rest = _taken(table, forbidden, center)
+        if best is None or left < best[0]:
+            best = left, pairs, rest
+        if not left:
+            break
+    assert best is not None
+    return best[1:]
+
+
+def _taken(table: Wide, forbidden: int, center: int) -> tuple[float, list[Wide], Wide | None]:
+    """Return the sum of the costs that pairs leave, the tables of pairs, those of ``center`` first, and the rest."""
+    rest, allowed, pairs = table.cost, table.cost < forbidden, []
+    known = allowed  # entries that are allowed, or that some pair forbids
+    for axes in sorted(combinations(range(rest.ndim), 2), key=lambda axes: center not in axes):
+        others = tuple(set(range(rest.ndim)) - set(axes))
+        least = rest.min(axis=others, keepdims=True)
+        if least.any():
+            rest, known = np.where(allowed, rest - least, forbidden), known | (least >= forbidden)
+            pairs.append(Wide((table.scope[axes[0]], table.scope[axes[1]]), least.squeeze(others)))
+    left = float(np.where(allowed, rest, 0).sum(dtype=np.float64))
+    return left, pairs, Wide(table.scope, rest) if left or not known.all() else None
