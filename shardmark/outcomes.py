@@ -25,6 +25,7 @@ class RunResult:
     ``lower_bound``  after `solve` the greatest lower bound known, after `bound` the one that the method proved, if any
     ``bound_from``   source of that bound: "instance" (its own simple bound), "published", "records", or the method
     ``best_known``   least cost known before the run, published or of the records, and ``best_from``, which of the two
+    ``known_bound``  greatest lower bound known before the run, published or of the records; ``known_from``, which
     ``contradiction``  a sentence if a bound known before is above the cost, so that one of the two is wrong
     ``solution``     the solution of that cost, plain JSON as in the track's solution files
     ``incumbents``   every solution reported, in order: ``time_s`` (seconds), ``feasible`` and ``cost``, all verified
@@ -55,6 +56,8 @@ class RunResult:
     best_known: Cost | None = None
     best_from: str = ""
     contradiction: str = field(default="", repr=False)
+    known_bound: Cost | None = None
+    known_from: str = ""
 
     @property
     def gap(self) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -38,16 +39,41 @@ def find_problem(
 ) -> Problem:
     """The problem that a file or an id of the catalog names; ``options`` add to the catalog's, or override them.
 
-    With other options it is another instance, about which nothing was published.
+    With other options it is another instance, about which nothing was published. Options whose values are those of the
+    file, or the defaults, change nothing and are left out, so that records of the instance are found.
     """
     path, entry = catalog.resolve(os.fspath(reference))
     if entry is None:
-        return Problem(path.name, path, track, dict(options or {}))
+        return _with_options(Problem(path.name, path, track), dict(options or {}))
     if track not in (None, entry.track):
         raise InputError(entry.id, "track", f"expected {entry.track}, found {track}")
-    given = {**entry.options, **(options or {})}
-    published = entry.published if given == entry.options else {}
-    return replace(Problem.of(entry, path), options=given, published=published)
+    stated = Problem.of(entry, path)
+    found = _with_options(stated, {**entry.options, **(options or {})})
+    return found if found.options == entry.options else replace(found, published={})
+
+
+def _with_options(problem: Problem, given: Mapping[str, Any]) -> Problem:
+    """Return a problem with the given options, less those that the file or a default sets to the same value.
+
+    The problem's own options stay if they are among those given. If the file cannot be read without the others, they
+    all stay, and what is wrong is told when it is read.
+    """
+    kept = {name: value for name, value in problem.options.items() if _same(given.get(name), value)}
+    if len(kept) == len(given):
+        return problem
+    plain = replace(problem, options=kept)
+    try:
+        instance = plain.instance
+    except InputError:
+        return replace(problem, options=given)
+    known = track_module(instance.track).OPTIONS
+    changed = {x: value for x, value in given.items() if not (x in known and _same(value, getattr(instance, x)))}
+    return replace(problem, options=kept | changed) if changed.keys() - kept.keys() else plain
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Return True for equal values of one type: the number 8.0 is no number of stages."""
+    return type(value) is type(other) and bool(value == other)
 
 
 def remember(problem: Problem) -> Any:
@@ -79,10 +105,7 @@ def nondefault_options(problem: Problem) -> dict[str, Any]:
     """Options of the instance, given or from its file, that differ from their defaults."""
     options = track_module(problem.instance.track).OPTIONS
     return {
-        name: value
-        for name, option in options.items()
-        if (value := getattr(problem.instance, name)) != option.default
-        and (option.default is not None or name in problem.options)
+        name: value for name, option in options.items() if (value := getattr(problem.instance, name)) != option.default
     }
 
 
@@ -150,8 +173,8 @@ class Known:
 
 @cache
 def _records() -> Mapping[str, BestKnown]:
-    """Return the project's records by checksum, read once."""
-    return by_checksum()
+    """Return the project's records by checksum, read once; a line that cannot be read is left out with a warning."""
+    return by_checksum(wrong=lambda error: warnings.warn(f"left out of the records: {error}", stacklevel=1))
 
 
 def solution_of(solution: Any, instance: Any) -> Any:

@@ -151,6 +151,7 @@ def one_of(name: str, value: str, choices: Sequence[str]) -> str:
 def result_of(problem: Problem, row: Record, known: Known) -> RunResult:
     """A run as users see it, with its own lower bound."""
     best_known, best_from = known.best
+    bound, source = known.greatest_bound(row.cost)
     return RunResult(
         instance=problem.id,
         track=row.track,
@@ -173,6 +174,8 @@ def result_of(problem: Problem, row: Record, known: Known) -> RunResult:
         best_known=best_known,
         best_from=best_from,
         contradiction=known.contradiction(row.cost),
+        known_bound=None if source == "instance" else bound,
+        known_from="" if source == "instance" else source,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.records.history import FOLDER, Improvement, locked, read
 from harness.results import claims
 from harness.results.records import number
-from instances import catalog
+from instances import InputError, catalog
 from instances.catalog import Entry
 
 #: Author of a record among those of costs and bounds, beside names of methods and "published".
@@ -84,20 +84,23 @@ class BestKnown:
         return 0.0 if -rounding <= over <= 0 else claims.quotient(over, Fraction(text))
 
 
-def best_known(folder: Path = FOLDER) -> list[BestKnown]:
-    """Return the record of every instance, in the order of the catalog; those without one have no history."""
+def best_known(folder: Path = FOLDER, wrong: Callable[[InputError], None] | None = None) -> list[BestKnown]:
+    """Return the record of every instance, in the order of the catalog; those without one have no history.
+
+    Given ``wrong``, lines that cannot be read are left out, and their errors are handed to it.
+    """
     with locked(folder):
-        return unlocked(folder)
+        return unlocked(folder, wrong)
 
 
-def by_checksum(folder: Path = FOLDER) -> dict[str, BestKnown]:
+def by_checksum(folder: Path = FOLDER, wrong: Callable[[InputError], None] | None = None) -> dict[str, BestKnown]:
     """Return the records that there are, by the checksum of content, track and options of their instances."""
-    return {record.checksum: record for record in best_known(folder) if record.history}
+    return {record.checksum: record for record in best_known(folder, wrong) if record.history}
 
 
-def unlocked(folder: Path) -> list[BestKnown]:
+def unlocked(folder: Path, wrong: Callable[[InputError], None] | None = None) -> list[BestKnown]:
     """Return the same to a caller that has `locked` the folder."""
-    history = read(folder)
+    history = read(folder, wrong)
     return [BestKnown(entry, tuple(history.get(entry.id, ()))) for entry in catalog.entries()]
 
 

@@ -19,18 +19,17 @@ A line is an object with these keys, all required:
 from __future__ import annotations
 
 import fcntl
-import io
 import json
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import date
 from pathlib import Path
 
 from harness.results.records import number
-from harness.results.rows import DECIMAL, INTEGER, NUMBER, TEXT, Kind, one_of, shown
+from harness.results.rows import AMOUNT, DECIMAL, INTEGER, TEXT, Kind, one_of, shown
 from instances import InputError, catalog
 from instances.files.jsonfile import decode, parse_json, read_bytes, require_keys, write_bytes
 
@@ -87,10 +86,10 @@ _KINDS: Mapping[str, Kind] = {
     "method": TEXT,
     "version": TEXT,
     "seed": INTEGER,
-    "timeout_s": NUMBER,
-    "memory_mib": NUMBER,
+    "timeout_s": AMOUNT,
+    "memory_mib": AMOUNT,
     "cores": INTEGER,
-    "wall_s": NUMBER,
+    "wall_s": AMOUNT,
     "machine": TEXT,
     "date": Kind("a day as 2025-01-31", TEXT.types, _is_day),
     "by": TEXT,
@@ -111,30 +110,38 @@ def locked(folder: Path, *, write: bool = False) -> Iterator[None]:
         os.close(handle)
 
 
-def read(folder: Path) -> dict[str, list[Improvement]]:
+def read(folder: Path, wrong: Callable[[InputError], None] | None = None) -> dict[str, list[Improvement]]:
     """Return the improvements of each instance, in their order; none if the folder has no history yet.
 
-    InputError for the first line that is not as documented, or that is about another file than an earlier one.
+    InputError for the first line that is not as documented, or that is about another file than an earlier one; given
+    ``wrong``, such lines are left out, and their errors are handed to it.
     """
     path = folder / FILE_NAME
     found: dict[str, list[Improvement]] = defaultdict(list)
     if not path.exists() and folder.is_dir():
         return found
     ids = {entry.id for entry in catalog.entries()}
-    for count, line in enumerate(io.StringIO(decode(read_bytes(path, LARGEST), path)), start=1):
-        improvement = _parse(line, path, f"line {count}", ids)
-        earlier = found[improvement.instance]
-        if earlier and earlier[0].checksum != improvement.checksum:
-            expected = f"expected {earlier[0].checksum} as in an earlier line on {improvement.instance}"
-            raise InputError(path, f"line {count} checksum", expected)
-        earlier.append(improvement)
+    content = read_bytes(path, LARGEST)
+    for count, line in enumerate(content.removesuffix(b"\n").split(b"\n") if content else (), start=1):
+        try:
+            improvement = _parse(line, path, f"line {count}", ids)
+            earlier = found[improvement.instance]
+            if earlier and earlier[0].checksum != improvement.checksum:
+                expected = f"expected {earlier[0].checksum} as in an earlier line on {improvement.instance}"
+                raise InputError(path, f"line {count} checksum", expected)
+        except InputError as error:
+            if wrong is None:
+                raise
+            wrong(error)
+        else:
+            earlier.append(improvement)
     return found
 
 
-def _parse(line: str, path: Path, place: str, known: Collection[str]) -> Improvement:
+def _parse(line: bytes, path: Path, place: str, known: Collection[str]) -> Improvement:
     names = tuple(field.name for field in fields(Improvement))
     try:
-        read = parse_json(line, path)
+        read = parse_json(decode(line, path), path)
     except InputError as error:
         raise InputError(path, place, error.expected) from None
     document = require_keys(read, str(path), place, names)
@@ -158,7 +165,7 @@ def append(folder: Path, improvements: Sequence[Improvement]) -> None:
     before = read_bytes(path, LARGEST) if path.exists() else b""
     lines = [before if before.endswith(b"\n") or not before else before + b"\n"]
     for improvement in improvements:
-        line = json.dumps(asdict(improvement), ensure_ascii=False)
+        line = json.dumps(asdict(improvement), ensure_ascii=False).encode()
         _parse(line, path, f"new line on {improvement.instance}", (improvement.instance,))
-        lines.append(f"{line}\n".encode())
+        lines.append(line + b"\n")
     write_bytes(path, b"".join(lines))

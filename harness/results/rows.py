@@ -62,6 +62,14 @@ def is_decimal(text: str) -> bool:
     return len(text) <= LONGEST_DECIMAL and _DECIMAL.fullmatch(text) is not None and math.isfinite(float(text))
 
 
+def _is_finite(value: float) -> bool:
+    """Return True if a number is finite and within float64, as an integer may not be."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def _is_moment(text: str) -> bool:
     try:
         return datetime.fromisoformat(text).tzinfo is not None
@@ -105,7 +113,8 @@ def _is_claim(found: Any) -> bool:
 
 TEXT = Kind("a text", frozenset({str}))
 INTEGER = Kind("an integer", frozenset({int}))
-NUMBER = Kind("a finite number", frozenset({int, float}), math.isfinite)
+NUMBER = Kind("a finite number", frozenset({int, float}), _is_finite)
+AMOUNT = Kind("a finite number, at least 0", NUMBER.types, lambda value: _is_finite(value) and value >= 0)
 DECIMAL = Kind("a number as decimal text, within float64", TEXT.types, is_decimal)
 FLAG = one_of(0, 1)
 MOMENT = Kind("a time as 2025-01-31T12:00:00+00:00", TEXT.types, _is_moment)

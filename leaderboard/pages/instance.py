@@ -35,9 +35,10 @@ def _division(site: Site, track: Track, division: Division) -> Iterator[Page]:
     told = grouped(unfinished(division.runs).iter_rows(named=True), "instance")
     drawn = site.drawn.partition_by("checksum", as_dict=True)
     own = (pl.col("track") == track.name) & (pl.col("division") == division.name)
-    cells = site.cells.filter(own).group_by("instance", maintain_order=True)  # one at a time, in the instances' order
-    for instance, ((name,), own_cells) in zip(division.instances, cells, strict=True):
-        rows = own_cells.to_dicts()
+    cells = site.cells.filter(own).group_by("instance", maintain_order=True)  # one at a time
+    named = {instance["instance"]: instance for instance in division.instances}
+    for (name,), own_cells in cells:
+        instance, rows = named[name], own_cells.to_dicts()
         content = _instance(site, division, instance, rows) | {"track": track}
         asked = [(methods[cell["solver"]], cell["asked"]) for cell in rows]
         content["commands"] = repeat.commands(instance, content["origin"], asked, site.commands)

@@ -16,6 +16,7 @@ import os
 import re
 import signal
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import Any, NoReturn
 from instances import InputError
 from shardmark.cli.commands import campaigns, completion, files, one_run, planning, records, reports
 from shardmark.cli.options import add_json
-from shardmark.cli.output import drop_output, emit, open_streams, say
+from shardmark.cli.output import drop_output, emit, open_streams, say, tell
 from shardmark.cli.terminal import in_colour, painted, printable, unmarked
 from shardmark.cli.values import STDOUT
 
@@ -92,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         completion.complete(parser(os.environ.get("COMP_LINE", "").split()))
     try:
         open_streams()
-        with _clean_end():
+        with _clean_end(), _told_warnings():
             try:
                 options = parser(given).parse_args(given)
             finally:
@@ -115,6 +116,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         drop_output()
         return 141
     return int(status)
+
+
+@contextmanager
+def _told_warnings() -> Iterator[None]:
+    """Show warnings as lines on standard error, the project's own always."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
+        yield
 
 
 def failed(status: int, message: str, show: str, as_json: bool) -> int:

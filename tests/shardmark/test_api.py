@@ -18,11 +18,11 @@ from referee import CHAIN, ZOO, answer, refusal, shardmark
 
 import shardmark as sm
 from harness.campaign.problems import Problem
-from harness.records.best import BestKnown
-from harness.records.history import Improvement
+from harness.records.best import BestKnown, by_checksum
+from harness.records.history import FOLDER, Improvement
 from harness.results.records import Bound, Incumbent
 from harness.sandbox.backends.choice import Backend
-from instances import catalog
+from instances import InputError, catalog
 from instances.files.jsonfile import write_json
 from instances.generate import families
 from shardmark import api, problems, runs
@@ -215,7 +215,7 @@ def test_an_instance_whose_file_has_changed_is_not_run(four):
 def test_an_instance_made_in_memory_is_run_with_its_options(four):
     changed = dataclasses.replace(sm.load(four), stages=1)
     found = sm.solve(changed, "random-1", timeout=20)
-    assert (found.instance, found.cost, found.options) == ("four", 10.0, {})
+    assert (found.instance, found.cost, found.options) == ("four", 10.0, {"stages": 1})
     placement = dataclasses.replace(sm.load("sandwich-free", contiguity="contiguous"), contiguity="free")
     found = sm.solve(placement, "greedy", timeout=20)
     assert (found.status, found.options) == ("ok", {"contiguity": "free"})
@@ -374,6 +374,64 @@ def test_nothing_is_published_about_an_instance_with_other_options():
     assert problems.find_problem("chain", None, {"stages": 3}).published == {}
     entry = next(entry for entry in catalog.entries() if entry.options and entry.published and entry.embedded)
     assert problems.find_problem(entry.id, None, entry.options).published == entry.published
+
+
+@pytest.mark.parametrize(
+    ("instance", "given"),
+    [("chain", {"stages": 2}), ("fork-join", {"links": "independent"}), ("fork-join", {"holding": "waiting"})],
+)
+def test_an_option_that_changes_nothing_names_the_same_instance(instance, given):
+    plain = problems.find_problem(instance)
+    stated = problems.find_problem(instance, None, given)
+    assert (stated.checksum, dict(stated.options)) == (plain.checksum, dict(plain.options))
+    assert stated.published == plain.published
+    own = problems.find_problem(catalog.locate(catalog.find(instance)), None, given)
+    assert own.checksum == plain.checksum
+    assert problems.Known.of(own).best[1] == "records"
+
+
+def test_the_default_in_place_of_the_catalog_s_option_names_the_instance_without_it():
+    free = catalog.find("sandwich-free")
+    assert free.options == {"contiguity": "free"}
+    assert problems.find_problem(free.id, None, {"contiguity": "contiguous"}).options == {}
+    assert problems.find_problem(free.id, None, {"objective": "throughput"}).options == free.options
+    assert problems.find_problem(free.id, None, {"objective": "latency"}).published == {}
+
+
+def test_an_option_is_refused_as_before_if_its_value_or_name_is_wrong(four):
+    for options in ({"stages": 2.0}, {"nodes": 4}, {"stages": 10**30}):
+        with pytest.raises(InputError):
+            sm.load(four, **options)
+
+
+def test_a_broken_line_of_the_records_is_left_out_with_a_warning(monkeypatch, tmp_path):
+    whole = (FOLDER / "history.jsonl").read_bytes()
+    (tmp_path / "history.jsonl").write_bytes(b'{"instance": \xff\n' + whole + b'{"instance": "diamond"}\n')
+    monkeypatch.setattr(problems, "by_checksum", lambda wrong: by_checksum(tmp_path, wrong))
+    monkeypatch.setattr(problems, "_records", problems._records.__wrapped__)
+    with pytest.warns(UserWarning, match=r"left out of the records: .*history.jsonl: line ") as caught:
+        assert sm.check("chain", [0, 0, 0, 1, 1]).best_known == 11.0
+    assert len(caught) == 2
+    write_json(tmp_path / "solution.json", [0, 0, 0, 1, 1])
+    told = shardmark("check", "chain", tmp_path / "solution.json")
+    assert (told.returncode, told.stderr.count("\n")) == (0, 2)
+    assert told.stderr.startswith("warning: left out of the records: ")
+
+
+def test_a_recorded_bound_is_shown_without_a_recorded_cost(monkeypatch):
+    entry = catalog.find("erdos-renyi-60")
+    checksum = Problem.of(entry, catalog.locate(entry)).checksum
+    line = Improvement(entry.id, checksum, "bound", "1.5", "", "m", "v", 0, 1.0, 64.0, 1, 1.0, "x", "2025-01-02", "Ada")
+    line = dataclasses.replace(line, value=repr(2 * problems.find_problem(entry.id).summary["simple_bound"]))
+    monkeypatch.setattr(problems, "_records", lambda: {checksum: BestKnown(entry, [line])})
+    told = answer("info", entry.id)
+    assert (told["best_known"], told["lower_bound"], told["bound_from"]) == (None, float(line.value), "records")
+    told = answer("bound", entry.id, "--method", "simple", "--limits", "posix")
+    assert (told["known_bound"], told["known_from"]) == (float(line.value), "records")
+    assert "best_known" not in told
+    monkeypatch.setattr(problems, "_records", dict)
+    assert "bound_from" not in answer("info", entry.id)
+    assert "known_bound" not in answer("bound", entry.id, "--method", "simple", "--limits", "posix")
 
 
 def test_a_solution_is_checked_against_a_method(four, mine):

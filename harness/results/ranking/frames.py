@@ -33,8 +33,8 @@ CELL = ["track", "solver", "checksum"]
 
 def frame(columns: Sequence[str], rows: Sequence[Sequence[Any]], **types: Any) -> pl.DataFrame:
     known = {**_TYPES, **types}
-    values = zip(*rows, strict=True) if rows else repeat(())
-    return pl.DataFrame([pl.Series(n, v, known.get(n, pl.String)) for n, v in zip(columns, values, strict=False)])
+    values = zip(*rows, strict=True) if rows else repeat((), len(columns))
+    return pl.DataFrame([pl.Series(n, v, known.get(n, pl.String)) for n, v in zip(columns, values, strict=True)])
 
 
 def beside(rows: pl.DataFrame, others: pl.DataFrame, on: Sequence[str]) -> pl.DataFrame:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from shardmark.outcomes import CheckResult, RunResult
 
 
+#: `check` names the methods that prove bounds if the gap is larger, as a fraction.
+WEAK_GAP = 0.01
+
+
 def list_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `list`."""
     sub.add_argument("what", choices=("instances", "solvers", "bounds", "suites", "devices"))
@@ -180,6 +184,8 @@ def run_check(options: argparse.Namespace) -> Answer:
     if found.run is not None:
         tell_of(found.run)
     tell_of_contradiction(found)
+    if not options.method and not options.quiet:
+        suggest_method(found, options)
     return watch.status(int(not found.feasible)), {
         "instance": found.instance,
         **found.options,
@@ -194,6 +200,20 @@ def run_check(options: argparse.Namespace) -> Answer:
         **found.facts,
         **({} if found.run is None else of_method(found.run)),
     }
+
+
+def suggest_method(found: CheckResult, options: argparse.Namespace) -> None:
+    """Name on standard error the methods that may prove more, if the bound leaves more than a percent."""
+    if not found.feasible or found.optimal or (found.gap is not None and found.gap <= WEAK_GAP):
+        return
+    from harness.campaign.discover import discover
+
+    methods = [
+        x.name
+        for x in discover(options.solver_path)
+        if (x.kind, x.track) == ("bound", found.track) and x.name != "simple"
+    ]
+    tell(f"shardmark: --method NAME may prove a greater lower bound: {', '.join(methods)}")
 
 
 def solution_path(text: str) -> Path:
@@ -222,8 +242,9 @@ def run_bound(options: argparse.Namespace) -> Answer:
     If the method also finds a cost, that is "optimal" if the bound lies less than 1 below it (integer costs) or within
     a relative 1e-5 (float costs). ``gap`` is cost / bound - 1, a fraction; 0 if the cost is "optimal". If a cost was
     published or is in the records, ``best_known`` is the least of these, and ``gap_of_best`` the gap that the bound
-    leaves to it. The run does not end at it: only its own bound and cost count. A bound above the cost of the records,
-    whose solution was verified, is refuted.
+    leaves to it; ``known_bound`` is the greatest bound that was published or is in the records. The run does not end
+    at them: only its own bound and cost count. A bound above the cost of the records, whose solution was verified, is
+    refuted.
 
     The exit status is 1 if there is no bound or if it is refuted, 3 if there is one but the method crashed, failed or
     made another claim that was refuted.
@@ -242,6 +263,7 @@ def run_bound(options: argparse.Namespace) -> Answer:
         "gap": found.gap,
         "optimal": found.optimal,
         **({} if found.best_known is None else of_best(found)),
+        **of_bound(found),
         "status": found.status,
         "reason": found.reason,
         **measured(found),
@@ -258,6 +280,13 @@ def of_best(found: RunResult) -> dict[str, Any]:
 
     left = gap(found.best_known, found.lower_bound)
     return {"best_known": found.best_known, "best_from": found.best_from, "gap_of_best": left}
+
+
+def of_bound(found: RunResult) -> dict[str, Any]:
+    """Return the part of the answer of `bound` that is about the greatest bound known before; empty without one."""
+    if found.known_bound is None:
+        return {}
+    return {"known_bound": found.known_bound, "known_from": found.known_from}
 
 
 def certificate(instance: Any, found: RunResult, options: argparse.Namespace) -> dict[str, Any]:
@@ -290,7 +319,8 @@ def run_info(options: argparse.Namespace) -> Answer:
         known = Known.of(problem)
     (best, best_from), (bound, bound_from) = known.best, known.greatest_bound()
     about = {"best_known": best, "best_from": best_from, "lower_bound": bound, "bound_from": bound_from}
-    return 0, {**instance.summary(), **({} if best is None else about)}
+    nothing = best is None and bound_from == "instance"  # the summary has the instance's own bound
+    return 0, {**instance.summary(), **({} if nothing else about)}
 
 
 def load_named(options: argparse.Namespace) -> Any:

@@ -90,6 +90,8 @@ def test_the_folder_has_the_solutions_of_the_records_and_nothing_else() -> None:
         ({**LINE, "date": "2025-1-2"}, "line 1 date: expected a day as 2025-01-31"),
         ({**LINE, "instance": "diamnd"}, "line 1 instance: expected the id of an instance in the catalog"),
         ({**LINE, "seed": "7"}, "line 1 seed: expected an integer"),
+        ({**LINE, "wall_s": 10**400}, "line 1 wall_s: expected a finite number, at least 0, found 1000"),
+        ({**LINE, "wall_s": -1.5}, "line 1 wall_s: expected a finite number, at least 0, found -1.5"),
     ],
 )
 def test_a_line_that_is_not_as_documented_is_refused_in_a_sentence(tmp_path, line, sentence):
@@ -97,6 +99,14 @@ def test_a_line_that_is_not_as_documented_is_refused_in_a_sentence(tmp_path, lin
         best_known(written(tmp_path, line))
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_lines_that_cannot_be_read_are_left_out_on_request(tmp_path):
+    told: list[InputError] = []
+    records = best_known(written(tmp_path, "{", LINE, {**BOUND, "checksum": "c" * 64}, BOUND), told.append)
+    (found,) = [record for record in records if record.history]
+    assert [line.kind for line in found.history] == ["cost", "bound"]
+    assert [error.place for error in told] == ["line 1", "line 3 checksum"]
 
 
 def test_lines_on_one_instance_are_about_one_file(tmp_path):

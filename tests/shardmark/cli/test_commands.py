@@ -152,6 +152,16 @@ def test_check_says_that_a_method_proves_nothing_or_something_wrong(example, tmp
     assert (found["reason"], found["lower_bound"], found["bound_from"]) == ("reported no lower bound", 395, "instance")
 
 
+def test_check_names_methods_if_its_bound_is_weak(graph, tmp_path):
+    solution = solution_file(tmp_path, [0, 0, 1, 1])
+    result = shardmark("check", graph, solution)
+    assert "--method NAME may prove a greater lower bound: anchored, bottleneck, " in result.stderr
+    assert "stages       2" in result.stdout
+    assert shardmark("check", graph, solution, "--quiet").stderr == ""
+    assert "may prove" not in shardmark("check", graph, solution, "--method", "exact", "--limits", "posix").stderr
+    assert "may prove" not in shardmark("check", "chain", solution_file(tmp_path, [0, 0, 0, 1, 1])).stderr  # optimal
+
+
 def test_check_runs_no_method_for_what_is_infeasible(example, tmp_path):
     found = answer("check", example, solution_file(tmp_path, [0, 0, 1, 1, 0]), "--method", "lagrange", status=1)
     assert (found["gap"], found["optimal"], "method" in found) == (None, None, False)
@@ -651,7 +661,7 @@ def test_a_terminal_that_cannot_show_a_name_gets_it_escaped(graph, tmp_path):
     path = tmp_path / "gr\u00fc\x1b[31m.json"
     path.write_bytes(graph.read_bytes())
     solution = solution_file(tmp_path, [0, 0, 1, 1])
-    command = [sys.executable, "-m", "harness", "check", path, solution]
+    command = [sys.executable, "-m", "harness", "check", path, solution, "--quiet"]
     for encoding, name in (("ascii", r"gr\xfc\x1b[31m.json"), ("utf-8", "gr\u00fc\\x1b[31m.json")):
         environment = {**os.environ, "PYTHONIOENCODING": encoding}
         result = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment)
