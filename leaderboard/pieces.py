@@ -12,10 +12,10 @@ from markupsafe import Markup
 from leaderboard.pages.tracks import Row
 from leaderboard.text import (
     exact,
+    gap,
     log_file,
     meaning,
     page_of,
-    percent,
     points,
     printable,
     seconds,
@@ -134,11 +134,11 @@ def end_of_run(root: str, track: str, run: Row, elsewhere: bool) -> Markup:
 
 
 def _cost_facts(cell: Row) -> str:
-    score, certified, gap = cell["score"], cell["certified"], cell["gap"]
-    above = "proven" if cell["proven"] else escape(percent(gap))
+    score, certified = cell["score"], cell["certified"]
+    open_gap, above = 0 if cell["proven"] else cell["gap"], escape(gap(cell["gap"], cell["proven"]))
     return (
         f"{_cost(cell['cost'], cell['cost_float'])}{_plain(score, points(score), '' if score is None else score)}"
-        f"{_plain(certified, points(certified))}{_plain(gap, above)}{_time(cell['time_to_best_s'])}"
+        f"{_plain(certified, points(certified))}{_plain(open_gap, above)}{_time(cell['time_to_best_s'])}"
     )
 
 

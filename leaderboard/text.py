@@ -136,6 +136,11 @@ def percent(value: float | None) -> str:
     return "<0.01 %" if 0 < value < 0.00005 else f"{100 * value:.{digits}f} %"
 
 
+def gap(value: float | None, proven: bool) -> str:
+    """A proven gap as a percentage; "optimal" if the bound proves the cost, whatever rounding leaves between them."""
+    return "optimal" if proven else percent(value)
+
+
 def times(value: float | None) -> str:
     """A ratio: enough decimals to tell it from 1, at least three; fewer if it is large."""
     if value is None:

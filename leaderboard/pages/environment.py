@@ -44,13 +44,13 @@ def environment() -> jinja2.Environment:
     )
     shown: tuple[Callable[..., str], ...] = (exact, points, seconds, printable, text.times, text.shorten, *plain)
     made.filters.update({function.__name__: function for function in (*shown, text.sort_key, text.log_file)})
-    made.filters["slug"] = text.slug
+    made.filters.update(slug=text.slug, gap=text.gap)
     made.filters["label"] = lambda key: key.replace("_", " ").capitalize()
     made.filters["sentence"] = lambda words: words[:1].upper() + words[1:]
     made.filters["load"] = json.loads
     made.filters.update(sizes=explain.sizes, modes=explain.modes)
     made.globals.update(pieces=pieces, page_of=page_of, alike=alike, terms=explain.terms)
-    made.globals.update(menu={}, newest={}, regressions=False, docs=False, made_from="", data_files={})
+    made.globals.update(menu={}, newest={}, regressions=False, docs=False, made_from="", data_files={}, recorded={})
     return made
 
 

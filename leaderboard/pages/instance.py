@@ -20,6 +20,9 @@ from leaderboard.pages.site import Page, Site
 from leaderboard.pages.tracks import Division, Row, Track, grouped
 from leaderboard.text import page_of
 
+#: Entries of `intraop` from here on stand for infinity.
+INFINITE = 10**18
+
 
 def pages(site: Site) -> Iterator[Page]:
     """Yield a page per instance."""
@@ -75,7 +78,14 @@ def _instance(site: Site, division: Division, instance: Row, cells: Sequence[Row
         "found": min((cell["cost"] for cell in cells if cell["cost"] is not None), key=Fraction, default=None),
         "ran_bound": _from_runs(instance["bound_by"]),
         "beaten": beaten(instance, record),
+        "infinite": infinite(division.track, instance["best_cost"]),
+        "some_infinite": any(infinite(division.track, cell["cost"]) for cell in cells),
     }
+
+
+def infinite(track: str, cost: str | None) -> bool:
+    """Return True for a cost of `intraop` that includes an infinite entry, which its files write as 10^18."""
+    return track == "intraop" and cost is not None and int(cost) >= INFINITE
 
 
 def _greatest_bound_first(run: Row) -> tuple[bool, Fraction]:

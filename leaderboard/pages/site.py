@@ -60,6 +60,7 @@ class Site:
             "tracks": self.tracks,
             "menu": {track.name: page_of("tracks", track.name) for track in self.tracks},
             "newest": self.newest,
+            "recorded": {record.checksum: record.entry.id for record in self.records if record.history},
             "regressions": regressions,
             "docs": docs,
             "made_from": _made_from(tables),
