@@ -52,7 +52,16 @@ def test_an_improvement_is_shown_with_what_it_replaced(scored: Tables) -> None:
     better = replace(COST, value="6548553650", date="2025-03-04", method="another", by="Cy")
     page, files = page_of(scored, COST, BOUND, better)
     (row,) = cells(page, "every")
-    values = ["contest-A", "intraop", "6,548,553,650", "6,548,553,650", "optimal", "optimal", "6,548,641,531", "<0.01 % less"]
+    values = [
+        "contest-A",
+        "intraop",
+        "6,548,553,650",
+        "6,548,553,650",
+        "optimal",
+        "optimal",
+        "6,548,641,531",
+        "<0.01 % less",
+    ]
     assert row == [*values, "another", "a-method"]
     (change,) = cells(page, "improvements")
     assert change == ["2025-03-04", "contest-A", "cost", "6,548,641,532", "6,548,553,650", "another", "Cy"]
