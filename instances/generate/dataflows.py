@@ -1,7 +1,10 @@
-"""Dataflow graphs for ``scheduling``: two that can be solved by hand, and a random family."""
+"""Dataflow graphs for ``scheduling``: two that can be solved by hand, a random family, and a sample of tight memory."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,13 +13,22 @@ from instances import scheduling
 from instances.errors import InputError
 from instances.files.columns import Ints
 from instances.generate.draws import Draws
+from instances.generate.random_graphs import barabasi_albert, watts_strogatz
+from instances.generate.simulated import links as symmetric_links
 from instances.generate.simulated import speeds, weights
+from instances.generate.training_graphs import convolutional
 from instances.graph import Graph
 from instances.scheduling import Instance
 
 #: Vertices of a colocation group, and distinct sets of devices that vertices are restricted to.
 TOGETHER, SETS = 3, 4
 MAX_EDGES = 20_000_000  # of a graph
+
+#: Vertices of the sample of tight memory, fewest and most.
+FEWEST, MOST = 60, 2000
+
+#: Memory of its devices, in largest needs of a vertex.
+NEEDS = (1.0, 1.1, 1.5)
 
 
 def fork_join(draws: Draws) -> Instance:
@@ -134,3 +146,52 @@ def _memory(read: Any, devices: int, spare: float | None) -> Any:
     if spare is None:
         return np.full(devices, np.inf)
     return np.full(devices, np.ceil(max(spare * read.sum() / devices, read.max(initial=0.0))) + 1)
+
+
+def tight_memory(count: int = 200) -> Iterator[Instance]:
+    """A sample of instances whose devices hold little more than the largest need of a vertex; the same on every call.
+
+    It crosses graphs (random dataflow, Barabasi-Albert, Watts-Strogatz, the convolutional network), 60 to 2,000
+    vertices, links, what is held, and memory of 1, 1.1 and 1.5 times the largest need, plus 1. The need of a vertex is
+    all that it reads. Some instances have no schedule that fits.
+    """
+    options = scheduling.OPTIONS
+    rules = list(product(options["links"].choices, options["holding"].choices, NEEDS))
+    for number in range(count):
+        links, holding, factor = rules[number % len(rules)]
+        draws = Draws(number)
+        instance = replace(_flow(draws, number // len(rules) % 5), links=links, holding=holding)
+        read = np.bincount(instance.graph.head, instance.size, instance.nodes)
+        memory = np.full(instance.devices, factor * read.max(initial=0.0) + 1)
+        yield replace(instance, name=f"tight-{number}", memory=memory)
+
+
+def _flow(draws: Draws, kind: int) -> Instance:
+    """Draw an instance without limits of memory: a random dataflow for kinds 0 and 1, or on another graph."""
+    share = draws.uniform(3)
+    nodes, devices = (round(FEWEST * (MOST / FEWEST) ** share[0]), int(2 + 15 * share[1] ** 2))
+    if kind == 2:
+        return convolutional(draws, devices=devices)
+    if kind < 2:
+        parts: dict[str, Any] = {"reads": 2 + kind, "reach": round(4 * 16 ** share[2])}
+        parts |= {"colocated": 0.1 * kind, "restricted": 0.2 * kind, "spare": None}
+        return random_dataflow(draws, nodes=nodes, devices=devices, links="independent", holding="waiting", **parts)
+    costs = {"stages": 1, "costs_from": "own", "size_mean": 50.0, "size_spread": 10.0, "cost_spread": 0.1}
+    if kind == 3:
+        graph = barabasi_albert(draws, nodes=nodes, attached=2, **costs).graph
+    else:
+        graph = watts_strogatz(draws, nodes=nodes, neighbours=4, rewiring=0.3, **costs).graph
+    return Instance(
+        name="dataflow",
+        graph=graph,
+        node_names=tuple(map(str, range(nodes))),
+        complexity=weights(draws, nodes),
+        size=weights(draws, graph.edges),
+        colocation=np.full(nodes, -1),
+        choices=(),
+        choice=np.full(nodes, -1),
+        device_names=tuple(map(str, range(devices))),
+        speed=speeds(draws, devices),
+        memory=np.full(devices, np.inf),
+        bandwidth=symmetric_links(draws, devices),
+    )

@@ -11,6 +11,7 @@ from schedules import optimum
 
 from instances import catalog, load
 from instances.generate import families
+from instances.generate.dataflows import tight_memory
 from instances.scheduling import Instance, to_document
 
 #: Vertices, edges and colocated vertices, Table 1.
@@ -125,3 +126,15 @@ def test_what_makes_no_dataflow_is_refused(given: dict[str, object], sentence: s
 def test_costs_published_of_solved_instances_are_those_of_all_schedules(name: str) -> None:
     entry = catalog.find(name)
     assert optimum(load(catalog.locate(entry), **entry.options)) == float(entry.published["best_cost"])
+
+
+def test_the_sample_of_tight_memory_leaves_room_for_the_largest_need_of_a_vertex() -> None:
+    sample = list(tight_memory(90))
+    assert len({(instance.links, instance.holding) for instance in sample}) == 6
+    assert all(60 <= instance.nodes <= 2000 for instance in sample)
+    for instance, again in zip(sample[:3], tight_memory(3), strict=True):
+        assert to_document(instance) == to_document(again)
+    for instance in sample:
+        read = np.bincount(instance.graph.head, instance.size, instance.nodes).max()
+        assert instance.memory == pytest.approx(instance.memory[0])
+        assert min(abs(instance.memory[0] - (factor * read + 1)) for factor in (1, 1.1, 1.5)) < 1e-6

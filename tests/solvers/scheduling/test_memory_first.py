@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import random
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import oracle_scheduling
 import pytest
-from schedules import Claims, draw_instance, made
+from schedules import Claims, draw_devices, draw_instance, made
 
 from harness.verify.scheduling import verify
 from instances import catalog, load
+from instances.files.columns import Floats, Ints
 from instances.generate import families
-from instances.scheduling import Instance
+from instances.generate.dataflows import tight_memory
+from instances.scheduling import TOLERANCE, Instance
 from solvers.registry import Declined
-from solvers.scheduling._kernels import Simulator
+from solvers.scheduling._kernels import Execution, Simulator
 from solvers.scheduling.exact.window import in_sequence
 from solvers.scheduling.memory_first import memory_first, orders_to_try
 from solvers.scheduling.schedules.memory import fits
-from solvers.scheduling.schedules.memory_cuts import none_fits
+from solvers.scheduling.schedules.memory_cuts import _Cuts, _milestones, none_fits
 
 pytestmark = pytest.mark.gate(cases=2)
 
@@ -65,6 +69,44 @@ def test_proofs_hold_against_every_schedule() -> None:
     assert proofs > 1
 
 
+def test_proofs_leave_what_a_random_schedule_holds() -> None:
+    """Each device has as much memory as a schedule needs, so that any proof would be wrong."""
+    draw, kept = random.Random(5), 0
+    for _ in range(25):
+        drawn = draw_instance(draw, 30)
+        free = replace(drawn, memory=np.full(drawn.devices, np.inf))
+        device = np.array(draw_devices(draw, free))
+        execution = Simulator(free).by_priority(device, np.array([draw.random() for _ in range(free.nodes)]))
+        needed = peaks(free, device, execution) * (1 + 4e-9) + 1e-12
+        with suppress(ValueError):
+            exact = replace(free, memory=needed)
+            if np.isfinite(execution.makespan) and fits(exact, device, execution):
+                assert not none_fits(exact, 0.3)
+                kept += 1
+    assert kept > 8
+
+
+def peaks(instance: Instance, device: Ints, execution: Execution) -> Floats:
+    """The most that each device holds at a time."""
+    tail, head = instance.graph.tail, instance.graph.head
+    waits = instance.holding == "waiting"
+    begin = execution.arrival if waits else execution.finish[tail]
+    end = (execution.start[head] if waits else execution.finish[head]) * (1 - TOLERANCE)
+    held = begin < end
+    most = np.zeros(instance.devices)
+    for time in begin[held]:
+        now = held & (begin <= time) & (time < end)
+        most = np.maximum(most, np.bincount(device[head[now]], instance.size[now], instance.devices))
+    return most
+
+
+def test_orders_of_several_vertices_prove_what_no_single_one_does() -> None:
+    instance = next(islice(tight_memory(), 113, None))
+    cuts = _Cuts(instance, np.arange(instance.devices), math.inf)
+    assert not any(cuts.refuted([v]) for v in range(instance.nodes))
+    assert any(cuts.refuted(chosen) for chosen in _milestones(cuts))
+
+
 def fan(count: int, **columns: object) -> Instance:
     """Vertices that make a tensor of 1 each, and one that is behind all of them and before their readers."""
     middle, n = count, 2 * count + 1
@@ -99,7 +141,7 @@ def test_ends_with_a_schedule_a_proof_or_neither() -> None:
     with pytest.raises(Declined, match="no schedule fits"):
         memory_first(fan(6, speed=[1, 1], memory=[2.5] * 2, options={"holding": "reserved"}), run)
     with pytest.raises(Declined, match="no proof"):  # both tensors arrive late, and no device has room for one
-        memory_first(made([1, 1, 1], [[0, 2, 1], [1, 2, 1]], [1], memory=[0.5]), run)
+        memory_first(made([1] * 3, [[0, 2, 1], [1, 2, 1]], [1, 1], memory=[0.5] * 2, options={"links": "queue"}), run)
     assert not run.solutions
 
 
