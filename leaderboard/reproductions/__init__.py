@@ -53,6 +53,7 @@ class Settings:
     parts: tuple[str, ...] = setting("names", "parts of the report")
     graphs: int = setting("count", "random graphs in the sample")
     nodes: int = setting("positive", "nodes of large generated graphs")
+    tight: int = setting("positive", "instances with tight memory, of a sample of 200")
     models: int = setting("count", "model graphs in the sample")
     costs_from: str = setting(
         "text", "tensors of which a node's cost in a random graph includes a random fraction", ("all", "own")

@@ -1,4 +1,4 @@
-"""Schedules of the three training networks: their makespans as multiples of the best bound."""
+"""Schedules of the three training networks as multiples of their bounds, and instances with tight memory."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ from pathlib import Path
 from statistics import fmean
 
 from harness.campaign.problems import Problem
+from instances import InputError
 from instances.generate import families
+from instances.generate.dataflows import tight_memory
+from instances.generate.draws import Draws
 from leaderboard.report import Section, Table
 from leaderboard.reproductions import Cell, Run, Settings
 from leaderboard.reproductions._frame import ratio, written
-from leaderboard.reproductions.frontier._goals import Row, before, goal
+from leaderboard.reproductions.frontier._goals import Row, before, goal, percent
 from leaderboard.reproductions.pipeline.pipeline_bounds import best_cost, bound_of
 from leaderboard.reproductions.scheduling.scheduling import published
 
 SOLVER = "search"
 BOUNDS = ("critical-path", "load", "energetic")
+#: It finds a schedule that fits, or declines an instance with a proof, in these words, that it has none.
+MEMORY_SOLVER, PROOF = "memory-first", "no schedule fits the memory"
+#: Instances from which those with tight memory are drawn.
+SAMPLE = 200
 
 
 def plan(settings: Settings, folder: Path) -> list[Cell]:
@@ -67,3 +74,52 @@ def section(settings: Settings, runs: list[Run]) -> Section:
     )
     words = f"Draws of weights and devices for every network: {settings.runs}, on {published()['devices']} devices."
     return Section("scheduling: certified schedules", [words], [table])
+
+
+def plan_tight(settings: Settings, folder: Path) -> list[Cell]:
+    """The solver for tight memory on instances drawn from the sample; InputError for more than it has."""
+    if settings.tight > SAMPLE:
+        raise InputError("reproduce frontier", "--tight", f"expected at most {SAMPLE}, found {settings.tight}")
+    drawn = set(Draws(settings.seed).permutation(SAMPLE)[: settings.tight].tolist())
+    return [
+        Cell(problem, "solver", MEMORY_SOLVER, settings.timeout, settings.seed, (instance.links, instance.holding))
+        for number, instance in enumerate(tight_memory(SAMPLE))
+        if number in drawn
+        for problem in [Problem(instance.name, written(instance, folder), "scheduling")]
+    ]
+
+
+def refuted(run: Run) -> bool:
+    """Return True if a run proved that no schedule fits."""
+    return run.status == "declined" and PROOF in run.reason
+
+
+def decided(run: Run) -> bool:
+    """Return True if a run found a schedule or proved that none fits."""
+    return run.cell.method == MEMORY_SOLVER and (run.cost is not None or refuted(run))
+
+
+def goals_tight(settings: Settings, runs: list[Run]) -> list[Row]:
+    """The share of instances with a schedule or a proof."""
+    return [goal("tight", percent(sum(map(decided, runs)), len(runs)))]
+
+
+def section_tight(settings: Settings, runs: list[Run]) -> Section:
+    """Schedules and proofs, by the rules for links and for what is held."""
+    rows = [
+        {
+            "links": links,
+            "holding": holding,
+            "instances": len(there),
+            "with a schedule": sum(run.cost is not None for run in there),
+            "proven to have none": sum(map(refuted, there)),
+            "undecided": sum(not decided(run) for run in there),
+        }
+        for links, holding in sorted({run.cell.about for run in runs})
+        for there in [[run for run in runs if run.cell.about == (links, holding)]]
+    ]
+    words = (
+        f"{len(runs)} instances of 60 to 2,000 vertices. The memory of a device is 1, 1.1 or 1.5 times the most that a "
+        "vertex reads."
+    )
+    return Section("scheduling: tight memory", [words], [Table("Schedules and proofs", rows)])

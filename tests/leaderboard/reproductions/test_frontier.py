@@ -19,7 +19,7 @@ from leaderboard.reproductions.frontier._goals import figures
 from shardmark.cli.terminal import report as on_screen
 from tests.leaderboard.reproductions.test_reproduce import carried_out
 
-SMALL = replace(frontier.DEFAULTS, graphs=2, stages=(2, 8), nodes=100, timeout=1.0, bound_timeout=2.0)
+SMALL = replace(frontier.DEFAULTS, graphs=2, stages=(2, 8), nodes=100, tight=3, timeout=1.0, bound_timeout=2.0)
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +71,7 @@ def test_each_part_runs_its_own_methods_within_the_limits(tmp_path: Path) -> Non
         "scale": 2 * 4,
         "placement": 2 * 5,
         "scheduling": 3 * 4,
+        "tight": 3,
     }
     assert {cell.timeout_s for cell in cells if cell.kind == "solver"} == {1.0}
     large = load(next(cell for cell in cells if cell.about[0] == "scale").problem.path)
@@ -102,6 +103,7 @@ def test_goals_show_before_today_the_papers_and_whether_they_are_reached(tmp_pat
     name = "placement: resnet-50-layers-training-free: gap, %"
     assert found[name] == ("0.86", None, 1.0, "≤ 1", "–")  # no file, so it is not measured
     assert found["placement: bert-12-operators-training-free: gap, %"][2] is None  # the program ran out of time
+    assert found["scheduling: tight memory: decided, %"] == ("none", 100.0, None, "≥ 95", "yes")
     assert found["scheduling: recurrent-training: cost / bound"][1] == pytest.approx(1.02)
 
 
@@ -136,6 +138,30 @@ def test_a_bound_that_a_cost_contradicts_proves_nothing(tmp_path: Path) -> None:
     assert table(found, 1).rows[0]["gap, %"] is None
     assert goals(found)["intraop: proven gap, at most, %"][4] == "–"
     assert any("its bound is above a verified cost" in words for words in found.notes)
+
+
+def test_a_proof_that_no_schedule_fits_decides_an_instance(tmp_path: Path) -> None:
+    chosen = replace(SMALL, parts=("tight",))
+    cells = frontier.plan(chosen, tmp_path)
+    proof, unknown = (
+        "no schedule fits the memory of the devices",
+        "found no schedule that fits the memory of the devices, and no proof",
+    )
+    told = {cell.problem.id: words for cell, words in zip(cells, (proof, unknown, ""), strict=True)}
+
+    def ends(cell: Cell) -> dict[str, Any]:
+        words = told[cell.problem.id]
+        return {"status": "declined", "reason": words} if words else {"cost": 5.0}
+
+    found = frontier.report(chosen, carried_out(cells, ends))
+    (row,) = table(found, 0).rows
+    assert (row["today"], row["reached"]) == (pytest.approx(200 / 3), "no")
+    rows = table(found, 1).rows
+    totals = [sum(row[key] for row in rows) for key in ("instances", "with a schedule", "proven to have none")]
+    assert (totals, sum(row["undecided"] for row in rows)) == ([3, 1, 1], 1)
+    assert [note for note in found.notes if "1 of its runs ended with the status declined" in note]
+    with pytest.raises(InputError, match="--tight: expected at most 200, found 201"):
+        frontier.plan(replace(chosen, tight=201), tmp_path)
 
 
 def test_before_is_told_apart_from_published(tmp_path: Path) -> None:
