@@ -19,8 +19,8 @@ def search(instance: Instance, run: Run, most: float = math.inf) -> None:
     contiguous, devices keep to an order, and classes cross its borders alone or with all classes up to the border. A
     round is an annealing run per core, two at least, each with its own energy for devices that take longer than a
     target just below the least load; the next round begins with the best placement and is twice as long, until the
-    time ends or after ``most`` moves per run. Its bound is the best of `load`, `node` and `anchored`. For latency see
-    `search_latency`.
+    time ends or after ``most`` moves per run. Its bound is the best of `load`, `node` and `anchored`, then that of
+    `configurations`, which goes on beside the rounds. For latency see `search_latency`.
     """
     if instance.objective == "latency":
         search_latency(instance, run, most)

@@ -79,12 +79,13 @@ class Incumbent:
     it ``reports`` them.
 
     ``best``      cost of the best placement, infinite before the first; ``device`` is that placement
+    ``reports``   whether placements are reported
     ``overfull``  sets of nodes that no accelerator holds, of placements that do not fit
     ``until``     value of `time.monotonic` by which the engine is to end
     """
 
     def __init__(self, instance: Instance, run: Run, *, proves: bool = True, reports: bool = True) -> None:
-        self.instance, self.run, self._proves, self._reports = instance, run, proves, reports
+        self.instance, self.run, self._proves, self.reports = instance, run, proves, reports
         self.best, self.device = math.inf, np.zeros(0, dtype=np.int64)
         self.overfull: list[frozenset[int]] = []
         self.proved = [self.lowest]
@@ -129,7 +130,7 @@ class Incumbent:
             self.overfull += {frozenset(nodes.tolist()) for nodes in over} - set(self.overfull)
         if worth < self.best * (1 - STEP) or (math.isinf(self.best) and worth < self.best):
             self.best, self.device = worth, device
-            if self._reports:
+            if self.reports:
                 self.run.report(device)
 
     def prove(self, part: int, bound: float) -> None:

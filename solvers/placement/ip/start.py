@@ -39,7 +39,7 @@ def begin(incumbent: Incumbent, contiguity: str) -> None:
     except Declined as reason:
         print(f"no search to begin with: {reason}", file=sys.stderr)
         return
-    anneal(search, run, MOVES[contiguity] * (int(instance.unit.max()) + 1) ** 2)
+    anneal(search, run, MOVES[contiguity] * (int(instance.unit.max()) + 1) ** 2, proves=incumbent.reports)
 
 
 def _split(incumbent: Incumbent, instance: Instance) -> None:
@@ -68,4 +68,5 @@ class _Share(Run):
         self._incumbent.offer(np.asarray(solution, dtype=np.int64))
 
     def bound(self, value: float) -> None:
-        """Ignore the bound: the incumbent begins with the same one."""
+        """Take a bound that is proved beside the search."""
+        self._incumbent.prove(0, value)

@@ -8,9 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import product
+from threading import Lock
 
 import numpy as np
 
@@ -21,12 +22,16 @@ from solvers.placement.ideals.dynamic_program import IdealProgram, deadline
 from solvers.placement.ideals.splits import ideal_programs
 from solvers.placement.kernels.loads import Devices, LoadAnnealer, LoadCooling
 from solvers.placement.throughput.anchored import anchored_bound
+from solvers.placement.throughput.configurations import Limits, configuration_bounds
 from solvers.placement.throughput.moves import Space, spaces
+from solvers.placement.throughput.proof import Proof
 from solvers.placement.throughput.simple_bounds import load_bound, node_bound
 from solvers.registry import Declined, Run
 
 #: Relative difference up to which loads are equal: the referee's rounding may differ.
 TOLERANCE = 1e-9
+#: Relative difference up to which a bound proves a cost optimal: the proof counts in integers.
+PROVEN = 1e-7
 #: The annealing runs of a round, for an energy that evens out all devices, and for one of the worst device, at
 #: temperatures in units of the mean work of an item. Along an order devices only even out if that outweighs transfers:
 #: the smaller the excess is, the less its square grows by a transfer, while differences between devices count the same.
@@ -150,7 +155,7 @@ class Search:
     def __init__(self, instance: Instance, run: Run) -> None:
         self.instance, self.spaces = instance, spaces(instance)
         self.costs, self.items = [math.inf] * len(self.spaces), [np.zeros(0, dtype=np.int32)] * len(self.spaces)
-        self._run = run
+        self._run, self._lock = run, Lock()
         self._reserve = RESERVE * run.remaining()
         self._spread = load_bound(instance)
         self.bound = max(self._spread, node_bound(instance))
@@ -170,7 +175,7 @@ class Search:
 
     def is_optimal(self, cost: float) -> bool:
         """Return whether no placement has less load."""
-        return cost <= self.bound * (1 + TOLERANCE)
+        return cost <= self.bound * (1 + PROVEN)
 
     def offer(self, number: int, item: Index, cost: float) -> None:
         """Keep a placement of the items of a space if it is the best there, and report it if it is the best of all."""
@@ -181,7 +186,8 @@ class Search:
         if cost < best * (1 - TOLERANCE):
             cpu = item >= space.devices.accelerators
             device = item + np.where(cpu, self.instance.accelerators - space.devices.accelerators, 0)
-            self._run.report(device[space.item])
+            with self._lock:
+                self._run.report(device[space.item])
 
     def offer_start(self, number: int, item: Index | None) -> Floats:
         """Offer a placement, if there is one; return the loads of its devices, shape (devices, passes)."""
@@ -217,8 +223,30 @@ class Search:
         self._run.bound(self.bound)
         end = time.monotonic() + 2 * PROOF_SHARE * self._run.remaining()
         with deadline(self._run, PROOF_SHARE) as stop:
-            self.bound = max(self.bound, anchored_bound(self.instance, self._spread, end, stop))
-        self._run.bound(self.bound)
+            self._take_bound(anchored_bound(self.instance, self._spread, end, stop))
+
+    def proof(self, *, aside: bool) -> Proof:
+        """The proof of `configuration_bounds`, to go on beside the search."""
+        stop = np.zeros(1, dtype=np.int32)
+        limits = Limits(self._run.deadline - self._reserve, self._run.memory, stop)
+        bounds = configuration_bounds(self.instance, self.bound, self._known, limits)
+        return Proof(bounds, self._take_bound, stop, aside=aside)
+
+    def _known(self) -> tuple[float, list[Index]]:
+        """The least cost, and the best placements of the spaces, by colocation unit."""
+        first = np.unique(self.instance.unit, return_index=True)[1]
+        most, found = self.instance.accelerators, list[Index]()
+        for space, item, cost in zip(self.spaces, list(self.items), list(self.costs), strict=True):
+            if cost < math.inf:
+                device = item[space.item[first]]
+                found.append(np.where(device < space.devices.accelerators, device, most + device))
+        return self.cost, found
+
+    def _take_bound(self, bound: float) -> None:
+        if bound > self.bound:
+            self.bound = bound
+            with self._lock:
+                self._run.bound(bound)
 
     def require_any(self) -> None:
         """Raise Declined if there is no placement."""
@@ -260,11 +288,14 @@ class Search:
                 self.offer_start(number, (device - np.where(cpu, most - devices.accelerators, 0)).astype(np.int32))
 
 
-def anneal(search: Search, run: Run, most: float = math.inf) -> None:
-    """Improve on the best placements in rounds of annealing runs, each twice as long, up to ``most`` moves."""
+def anneal(search: Search, run: Run, most: float = math.inf, *, proves: bool = True) -> None:
+    """Improve on the best placements in rounds of annealing runs, each twice as long, up to ``most`` moves.
+
+    If it ``proves``, the proof goes on beside them on one core; after each round for as long if there is only one.
+    """
     coolings = COOLINGS if search.instance.contiguity == "free" else ORDERED_COOLINGS
     moves, rounds = int(min(FIRST, most)), 0
-    with ThreadPoolExecutor(run.cores) as pool:
+    with search.proof(aside=run.cores > 1) if proves else nullcontext() as proof:
         while 0 < moves <= most and not search.over():
             began = time.monotonic()
             highest = sys.float_info.max if rounds < FIRST_ROUNDS else NEAR * search.cost
@@ -272,8 +303,12 @@ def anneal(search: Search, run: Run, most: float = math.inf) -> None:
             kinds *= math.ceil(run.cores / len(kinds))
             seeds = run.rng.integers(2**63, size=len(kinds)).tolist()
             runs = [_AnnealingRun(search, seed, *kind, moves) for seed, kind in zip(seeds, kinds, strict=True)]
-            for annealing, annealer in zip(runs, pool.map(_AnnealingRun.run_down, runs), strict=True):
+            with ThreadPoolExecutor(run.cores - (proof.threads if proof else 0)) as pool:
+                annealers = list(pool.map(_AnnealingRun.run_down, runs))
+            for annealing, annealer in zip(runs, annealers, strict=True):
                 search.offer(annealing.number, annealer.best, annealer.cost)
+            if proof:
+                proof.advance(time.monotonic() - began)
             moves, rounds = _next(moves, time.monotonic() - began, search.left()), rounds + 1
 
 

@@ -124,8 +124,8 @@ def test_what_highs_gives_up_on_leaves_the_bound_so_far(
     assert "HiGHS gave up: " in capfd.readouterr().err
     run = LocalRun()
     ip_contiguous(three(), run, engine="highs")
-    assert run.bounds == [max(load_bound(three()), node_bound(three()))]
-    assert cost_of(three(), run.solutions[-1]) > 0
+    assert run.bounds[0] == max(load_bound(three()), node_bound(three()))
+    assert cost_of(three(), run.solutions[-1]) >= max(run.bounds)  # of the proof beside the search
     assert "HiGHS gave up: " in capfd.readouterr().err
 
 

@@ -1,0 +1,45 @@
+"""Lower bound on throughput: the configuration linear program, with transfers, within the cost of a placement."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from instances.graph import Index
+from instances.placement import Instance
+from solvers.placement.ip.incumbent import Incumbent
+from solvers.placement.ip.start import begin
+from solvers.placement.throughput.configurations import Limits, configuration_bounds
+from solvers.placement.throughput.forced import with_forced_nodes
+from solvers.placement.throughput.simple_bounds import load_bound
+from solvers.registry import Declined, Run, bound
+
+#: Share of the time that is kept back at the end.
+RESERVE = 0.05
+
+
+@bound(
+    track="placement", source="configuration program, Bansal and Sviridenko 2006; our own: labels on diagrams of sets"
+)
+def configurations(instance: Instance, run: Run) -> None:
+    """Prove that devices with less load cannot cover all units, even fractionally.
+
+    Worths of the units come from column generation, what a device can hold of them from labels on a decision diagram.
+    Sets may have any shape, so for `contiguous` and `acyclic` it is the bound of `free`.
+    """
+    if instance.objective != "throughput" or instance.allreduce is not None:
+        raise Declined("configurations is for throughput without replicas")
+    until = run.deadline - RESERVE * run.remaining()
+    instance = with_forced_nodes(instance)
+    low = load_bound(instance)
+    run.bound(low)
+    incumbent = Incumbent(instance, run, reports=False)
+    begin(incumbent, instance.contiguity)
+    first = np.unique(instance.unit, return_index=True)[1]
+
+    def known() -> tuple[float, list[Index]]:
+        return incumbent.best, [incumbent.device[first].astype(np.int32)] if len(incumbent.device) else []
+
+    for value in configuration_bounds(instance, low, known, Limits(until, run.memory, np.zeros(1, dtype=np.int32))):
+        if value > low:
+            low = value
+            run.bound(low)

@@ -1,0 +1,341 @@
+"""A lower bound on throughput: no devices with loads below a target cover all items, even fractionally.
+
+The *configuration linear program* of a target T has a variable for each set that a device can hold with a load of at
+most T, transfers included. Its dual: a worth y of each item, of any sign. If no accelerator can hold more worth than P
+and no CPU more than Q within T, and k P + l Q is below the worth of all items, then every placement has a device with
+a load above T. Any worth proves; good ones come from column generation (Gilmore and Gomory 1961 for bin packing;
+Bansal and Sviridenko 2006 name the program). Ours is how P is found: exactly, transfers included, by labels on a
+decision diagram of the sets, whose width is that of a path decomposition of the graph; networks are narrow.
+
+It fails on wide graphs: beyond some states, the cheapest tensors are not paid. Where accelerators are full, their
+memory counts by one price only, a Lagrangian relaxation.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.files.columns import Floats
+from instances.graph import Index
+from instances.placement import Instance
+from instances.rounding import safely
+from solvers.native import Longs
+from solvers.placement.kernels.loads import Nets
+from solvers.placement.kernels.sets import SetDiagram
+from solvers.placement.throughput.anchored import WEIGHTS
+from solvers.placement.throughput.moves import Space, spaces
+from solvers.placement.throughput.set_diagram import narrow_order, set_diagram
+
+Flags = NDArray[np.bool_]
+#: A cost and placements of the units, each of shape (units,): accelerators of the instance first, then CPUs.
+Known = tuple[float, list[Index]]
+
+#: All work and transfers together become integers below 2 to this power, and all worth.
+LOAD_BITS, WORTH_BITS = 36, 29
+#: Most states of a layer, and of a diagram.
+LAYER, STATES = 4096, 4_000_000
+#: Labels of a layer: for proofs, and to find sets.
+LABELS, FEW_LABELS = 300_000, 20_000
+#: Bytes of a label, and the share of the memory for them.
+LABEL_BYTES, MEMORY_SHARE = 8, 0.25
+#: Share of the time for the order of the items.
+ORDER_SHARE = 0.1
+#: First reach of a step, relatively: worths lie that near to those of the best proof. Steps that fail shrink it after
+#: so many, to no less than the last.
+REACH, SHRINK, PATIENCE, NEAREST = 0.3, 0.6, 4, 1e-3
+#: A worth of 0 may move as much as this share of a mean one.
+FLOOR = 0.3
+#: Relative differences of sums of worth that do not count.
+TOLERANCE = 1e-7
+#: Steps for a target before a lesser one is tried.
+STEPS = 40
+#: Targets are no closer to each other, relatively; and no closer to one that is not decided.
+RESOLUTION, NEAR = 5e-8, 1e-3
+#: The proof ends after so many targets near the bound, one after the other, that are not decided.
+VAIN = 4
+#: Most items: the master program has a variable for each.
+MOST_ITEMS = 5000
+
+
+class _Stopped(Exception):
+    """The search for a set was stopped."""
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """When the proof is to end, on `time.monotonic`, its memory in MiB, and a flag that ends it at once."""
+
+    until: float
+    memory: float
+    stop: Index
+
+
+@dataclass(eq=False)
+class Kind:
+    """Equal devices and the sets found that one of them can hold.
+
+    ``size``  shape (items,): sizes that must be at most ``room`` together
+    """
+
+    count: int
+    nets: Nets
+    cost: Longs
+    work: Longs
+    diagram: SetDiagram
+    size: Floats
+    room: float
+    sets: list[Flags] = field(default_factory=list)
+    loads: list[int] = field(default_factory=list)
+    known: set[bytes] = field(default_factory=set)
+
+    def load(self, members: Flags) -> int:
+        """The load of a set, shape (items,)."""
+        pins = np.repeat(members, np.diff(self.nets.start))
+        count = np.bincount(self.nets.of[pins], minlength=len(self.cost))
+        cut = (count > 0) & (count < self.nets.members)
+        return int(self.work[members].sum()) + int(self.cost[cut].sum())
+
+    def add(self, members: Flags) -> None:
+        """Keep a set, shape (items,), if it is new."""
+        if (self.work[members] >= 0).all() and members.tobytes() not in self.known:
+            self.known.add(members.tobytes())
+            self.sets.append(members.copy())
+            self.loads.append(self.load(members))
+
+    def within(self, limit: int) -> list[Flags]:
+        """The sets with a load of at most ``limit``."""
+        return [members for members, load in zip(self.sets, self.loads, strict=True) if load <= limit]
+
+
+@dataclass(frozen=True, eq=False)
+class _Proof:
+    """Worths of items and prices of memory, per kind, scaled so that all devices hold at most 1 together.
+
+    ``value``  the worth of all items, which proves the target if it is above 1
+    """
+
+    worth: Floats
+    price: Floats
+    value: float
+
+
+class Configurations:
+    """The configuration program of an instance, for one weight of computation and one of transfers."""
+
+    def __init__(self, space: Space, weights: tuple[float, float], instance: Instance, limits: Limits) -> None:
+        devices, (computing, moving) = space.devices, weights
+        self.items, self._accelerators = len(devices.size), instance.accelerators
+        self._until, self._stop, room = limits.until, limits.stop, instance.room
+        fast = computing * np.where(devices.size <= room, devices.accelerator_time, np.inf)
+        slow, cost = computing * devices.cpu_time, moving * devices.nets.cost
+        total = max(float(fast[np.isfinite(fast)].sum() + cost.sum()), float(slow.sum()))
+        self.scale = 2.0 ** min(LOAD_BITS - math.frexp(total)[1], 1000)
+        self.terms = self.items + len(cost)
+        most = max(1, min(LAYER, STATES // self.items))
+        self._labels = int(max(1, min(LABELS, MEMORY_SHARE * limits.memory * 2**20 / (LABEL_BYTES * self.items))))
+        self.kinds: list[Kind] = []
+        if devices.accelerators:
+            order = narrow_order(devices.nets, self.items, time.monotonic() + ORDER_SHARE * self._left())
+            self._add(devices.accelerators, devices.nets, cost, fast, order, most, devices.size, room)
+        if devices.cpus:
+            empty = np.zeros(0, dtype=np.int32)
+            nets = Nets(np.zeros(self.items + 1, dtype=np.int64), empty, np.zeros(0), empty)
+            order = np.argsort(np.log(slow + 1e-300) - np.log(fast + 1e-300), kind="stable").astype(np.int64)
+            self._add(devices.cpus, nets, nets.cost, slow, order, most, np.zeros(self.items), 0.0)
+        base = np.where(np.isfinite(fast), fast, slow) if devices.accelerators else slow
+        base = np.maximum(base / max(float(base.sum()), 1e-300), 1e-9 / self.items)
+        self.best = _Proof(base / base.sum(), np.zeros(len(self.kinds)), 0.0)
+
+    def _add(
+        self, count: int, nets: Nets, cost: Floats, time_of: Floats, order: Longs, most: int, *memory: Any
+    ) -> None:
+        whole = (cost * self.scale).astype(np.int64)
+        finite = np.isfinite(time_of)
+        work = np.where(finite, np.where(finite, time_of, 0.0) * self.scale, -1).astype(np.int64)
+        self.kinds.append(Kind(count, nets, whole, work, set_diagram(nets, whole, work, order, most), *memory))
+
+    def _left(self) -> float:
+        return max(0.0, self._until - time.monotonic())
+
+    def proves(self, target: int) -> Iterator[bool | None]:
+        """Try to prove that every placement has a load above ``target``; None after every step so far.
+
+        The last value is True if so, False if no worths prove it, None if neither is known after `STEPS`.
+        """
+        best, reach, failed = self._judge(self.best.worth, self.best.price, target), REACH, 0
+        master = _Master(self, target)
+        for _ in range(STEPS):
+            if best.value > 1:
+                break
+            yield None
+            step = master.step(best, reach)
+            if step is None:
+                return
+            worth, price, value, inside = step
+            if (value <= 1 + TOLERANCE and inside) or (value <= best.value + TOLERANCE and reach >= REACH):
+                yield False  # the program is linear: what is best nearby is best
+                return
+            if value <= best.value + TOLERANCE:
+                reach = REACH
+                continue
+            self.best = tried = self._judge(worth, price, target)
+            gain = (tried.value - best.value) / (value - best.value)
+            best = self.best = tried if gain > 0 else best
+            if gain > 0.5:
+                reach, failed = 1.5 * reach, 0
+            elif gain < 0.05:
+                failed += 1
+                reach = max(SHRINK * reach, NEAREST) if failed % PATIENCE == 0 else reach
+        yield True if best.value > 1 else None
+
+    def _judge(self, worth: Floats, price: Floats, target: int) -> _Proof:
+        """Find what devices can hold of these worths within a target, exactly in integers, and scale them by it."""
+        due = [float((cost * kind.size).sum()) for kind, cost in zip(self.kinds, price.tolist(), strict=True)]
+        scale = 2.0**WORTH_BITS / (float(np.abs(worth).sum()) + max(due))
+        whole = np.floor(worth * scale).astype(np.int64)
+        held = 0
+        for kind, cost in zip(self.kinds, price.tolist(), strict=True):
+            due = np.floor(cost * scale * kind.size).astype(np.int64)
+            # The sizes of a set are at most the room, so what is due for them is at most this.
+            allowance = math.floor(cost * scale * kind.room * (1 + 1e-9)) + 1 if cost else 0
+            held += kind.count * (self._most(kind, whole - due, target) + allowance)
+        value = int(whole.sum()) / max(held, 1)
+        return _Proof(worth * scale / max(held, 1), price * scale / max(held, 1), value)
+
+    def _most(self, kind: Kind, worth: Longs, target: int) -> int:
+        """The greatest worth that a device holds within a target; keeps sets with much of it."""
+        left = worth
+        for _ in range(kind.count):
+            value, members = kind.diagram.dearest(left, target, 0, FEW_LABELS, self._stop, relaxed=False)
+            if value <= 0:
+                break
+            kind.add(members)
+            left = np.where(members, np.minimum(left, 0), left)
+        known = max([0, *(int(worth[members].sum()) for members in kind.within(target))])
+        value, members = kind.diagram.dearest(worth, target, known, self._labels, self._stop, relaxed=True)
+        if value < 0:
+            raise _Stopped
+        if value > known:
+            kind.add(members)
+        return value
+
+    def offer(self, device: Index) -> None:
+        """Take the sets of a placement of the items, shape (items,)."""
+        for d in np.unique(device).tolist():
+            self.kinds[0 if d < self._accelerators else -1].add(device == d)
+
+
+class _Master:
+    """The dual of the program with the sets found so far: worths near the best ones that prove most."""
+
+    def __init__(self, program: Configurations, target: int) -> None:
+        from ortools.linear_solver import pywraplp
+
+        self._program, self._target = program, target
+        self._solver: Any = pywraplp.Solver.CreateSolver("GLOP")
+        solver, infinity = self._solver, self._solver.infinity()
+        self._worth = [solver.NumVar(-infinity, infinity, "") for _ in range(program.items)]
+        self._held = [solver.NumVar(0.0, infinity, "") for _ in program.kinds]
+        self._price = [solver.NumVar(0.0, infinity if tight(kind) else 0.0, "") for kind in program.kinds]
+        self._rows = [0] * len(program.kinds)
+        all_held = solver.Constraint(1.0, 1.0)
+        for kind, held, price in zip(program.kinds, self._held, self._price, strict=True):
+            all_held.SetCoefficient(held, float(kind.count))
+            all_held.SetCoefficient(price, kind.count * kind.room * unit(kind))
+        solver.Objective().SetMaximization()
+        for worth in self._worth:
+            solver.Objective().SetCoefficient(worth, 1.0)
+
+    def _add_rows(self) -> None:
+        for number, kind in enumerate(self._program.kinds):
+            for at in range(self._rows[number], len(kind.sets)):
+                if kind.loads[at] > self._target:
+                    continue
+                row = self._solver.Constraint(-self._solver.infinity(), 0.0)
+                row.SetCoefficient(self._held[number], -1.0)
+                row.SetCoefficient(self._price[number], -float(kind.size[kind.sets[at]].sum()) * unit(kind))
+                for v in np.flatnonzero(kind.sets[at]).tolist():
+                    row.SetCoefficient(self._worth[v], 1.0)
+            self._rows[number] = len(kind.sets)
+
+    def step(self, center: _Proof, reach: float) -> tuple[Floats, Floats, float, bool] | None:
+        """Worths, prices, their value if no other sets counted, and whether no bound of the reach holds them."""
+        self._add_rows()
+        span = reach * (np.abs(center.worth) + FLOOR * float(np.abs(center.worth).mean()))
+        low, high = center.worth - span, center.worth + span
+        for variable, *ends in zip(self._worth, low.tolist(), high.tolist(), strict=True):
+            variable.SetBounds(*ends)
+        self._solver.SetTimeLimit(max(1, int(1000 * self._program._left())))
+        if self._solver.Solve() != self._solver.OPTIMAL:
+            return None
+        worth = np.array([variable.solution_value() for variable in self._worth])
+        price = [p.solution_value() * unit(kind) for p, kind in zip(self._price, self._program.kinds, strict=True)]
+        inside = bool((np.abs(worth - center.worth) < span * (1 - 1e-6)).all())
+        return worth, np.array(price).clip(0), float(self._solver.Objective().Value()), inside
+
+
+def tight(kind: Kind) -> bool:
+    """Return whether memory may matter."""
+    return float(kind.size.sum()) > kind.room > 0
+
+
+def unit(kind: Kind) -> float:
+    """A unit of price for which all memory costs 1, so that coefficients are near 1; 0 if memory does not matter."""
+    return 1 / float(kind.size.sum()) if tight(kind) else 0.0
+
+
+def configuration_bounds(instance: Instance, low: float, high: Callable[[], Known], limits: Limits) -> Iterator[float]:
+    """The greatest lower bound so far, at first ``low``, after every step; ends with the time, or if none is greater.
+
+    ``high`` gives a known cost and its placements. Valid for all options but replicas: sets of any shape, loads of one
+    weight of computation and transfers, one pass and no clusters cost no more.
+    """
+    space, weights = spaces(replace(instance, contiguity="free"))[0], WEIGHTS[instance.overlap]
+    if not 0 < len(space.devices.size) <= MOST_ITEMS:
+        return
+    for number, each in enumerate(weights):
+        if time.monotonic() >= limits.until:
+            return
+        end = time.monotonic() + max(0.0, limits.until - time.monotonic()) / (len(weights) - number)
+        program = Configurations(space, each, instance, replace(limits, until=end))
+        with suppress(_Stopped):
+            for bound in _rising(program, low, high):
+                low = max(low, bound)
+                yield low
+                if time.monotonic() > end:
+                    break
+
+
+def _rising(program: Configurations, low: float, high: Callable[[], Known]) -> Iterator[float]:
+    """Halve the interval between what is proved and what is not; after undecided targets, begin again above."""
+    proved, refused, undecided = int(low * program.scale), 2**LOAD_BITS, 2**LOAD_BITS
+    vain = 0
+    while vain < VAIN:
+        cost, found = high()
+        for device in found:
+            program.offer(device)
+        refused = min(refused, int(min(cost * program.scale, 2.0**LOAD_BITS)))
+        undecided = min(undecided, refused)
+        if refused - proved <= max(1, RESOLUTION * refused):
+            return
+        target, result = (proved + undecided) // 2, None
+        for result in program.proves(target):
+            if result is None:
+                yield low
+        if result:
+            proved, undecided, vain = target, refused, 0
+            low = safely((target + 1) / program.scale, program.terms)
+        elif result is None:
+            near = target - proved <= NEAR * target
+            undecided, vain = (refused, vain + 1) if near else (target, vain)
+        else:
+            refused = target
+        yield low

@@ -1,0 +1,51 @@
+"""A proof that goes on beside a search: on a thread of its own, or in turns with the search."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+
+from instances.graph import Index
+
+
+class Proof:
+    """Takes bounds as they come, within a ``with`` statement, whose end stops the proof.
+
+    ``bounds``  yields a bound after every step, and ends soon after ``stop``, shape (1,), int32, is 1
+    ``take``    is called with each; ``aside``, from a thread
+    """
+
+    def __init__(self, bounds: Iterator[float], take: Callable[[float], None], stop: Index, *, aside: bool) -> None:
+        self._bounds, self._take, self._stop, self._aside = bounds, take, stop, aside
+        self._pool = ThreadPoolExecutor(1)
+        self._thread: Future[None] | None = None
+
+    def __enter__(self) -> Proof:
+        if self._aside:
+            self._thread = self._pool.submit(self._run, lambda: False)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stop.fill(1)
+        self._pool.shutdown()
+        if self._thread is not None and error is None:
+            self._thread.result()  # raises what the thread raised
+
+    @property
+    def threads(self) -> int:
+        """Number of threads that compute beside the search."""
+        return int(self._thread is not None and not self._thread.done())
+
+    def advance(self, seconds: float) -> None:
+        """In turns with the search: take steps for so long, one at least."""
+        end = time.monotonic() + seconds
+        if not self._aside:
+            self._run(lambda: time.monotonic() >= end)
+
+    def _run(self, over: Callable[[], bool]) -> None:
+        for bound in self._bounds:
+            self._take(bound)
+            if over() or self._stop[0]:
+                return
