@@ -17,7 +17,7 @@ enum { PRICE_COUNT = sizeof PRICES / sizeof *PRICES };
 
 struct label {
     int64_t load, profit;
-    uint32_t origin; /* twice the index, in its layer, of the label before it; plus 1 if the item is in the set */
+    uint32_t origin; /* 2 * index in its layer of the label before it, + 1 if the item is in the set */
 };
 
 struct layer {
