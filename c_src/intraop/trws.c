@@ -9,6 +9,7 @@ struct pass {
     int64_t *cost, *message;
     int64_t bound;
     int64_t *per_value; /* scratch, as long as the largest domain */
+    int64_t *allowed;   /* scratch, likewise */
 };
 
 /* A pair's table, and where its ends' costs and messages begin. */
@@ -31,12 +32,30 @@ static struct table table_of(const struct shard_network *network, int64_t e) {
                           .to_head = message + rows};
 }
 
-/* least[i] = min over j of cell[i][j] - sent[j] */
-static void least_of_rows(const struct table *table, const int64_t *sent, int64_t *least) {
-    const int64_t *cell = table->cell;
+/* List the values that the other end allows: all others sent -FORBIDDEN. */
+static int64_t list_allowed(int64_t size, const int64_t *sent, int64_t *allowed) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < size; i++) {
+        allowed[count] = i;
+        count += sent[i] != -FORBIDDEN;
+    }
+    return count;
+}
+
+/* least[i] = min over allowed j of cell[i][j] - sent[j], FORBIDDEN if none is; only for allowed i */
+static void least_of_rows(const struct table *table, const int64_t *sent, const int64_t *cost,
+                          int64_t *allowed, int64_t *least) {
+    const int64_t *cell = table->cell, count = list_allowed(table->columns, sent, allowed);
     for (int64_t i = 0; i < table->rows; i++, cell += table->columns) {
-        int64_t best = INT64_MAX;
-        for (int64_t j = 0; j < table->columns; j++) {
+        if (cost[i] == FORBIDDEN)
+            continue;
+        int64_t best = FORBIDDEN;
+        for (int64_t k = 0; 4 * count < table->columns && k < count; k++) {
+            const int64_t left = cell[allowed[k]] - sent[allowed[k]];
+            best = left < best ? left : best;
+        }
+        for (int64_t j = 0; 4 * count >= table->columns && j < table->columns;
+             j++) { /* this one vectorises */
             const int64_t left = cell[j] - sent[j];
             best = left < best ? left : best;
         }
@@ -44,12 +63,14 @@ static void least_of_rows(const struct table *table, const int64_t *sent, int64_
     }
 }
 
-/* least[j] = min over i of cell[i][j] - sent[i] */
+/* least[j] = min over allowed i of cell[i][j] - sent[i], FORBIDDEN if none is */
 static void least_of_columns(const struct table *table, const int64_t *sent, int64_t *least) {
     const int64_t *cell = table->cell;
     for (int64_t j = 0; j < table->columns; j++)
-        least[j] = INT64_MAX;
+        least[j] = FORBIDDEN;
     for (int64_t i = 0; i < table->rows; i++, cell += table->columns) {
+        if (sent[i] == -FORBIDDEN)
+            continue;
         for (int64_t j = 0; j < table->columns; j++) {
             const int64_t left = cell[j] - sent[i];
             least[j] = left < least[j] ? left : least[j];
@@ -62,11 +83,11 @@ static void collect(struct pass *pass, int64_t v, int64_t e) {
     const struct table table = table_of(pass->network, e);
     const bool is_tail = pass->network->tail[e] == v;
     int64_t *mine = pass->message + (is_tail ? table.to_tail : table.to_head);
+    int64_t *cost = pass->cost + pass->network->start[v];
     if (is_tail)
-        least_of_rows(&table, pass->message + table.to_head, pass->per_value);
+        least_of_rows(&table, pass->message + table.to_head, cost, pass->allowed, pass->per_value);
     else
         least_of_columns(&table, pass->message + table.to_tail, pass->per_value);
-    int64_t *cost = pass->cost + pass->network->start[v];
     for (int64_t i = 0; i < size_of(pass->network, v); i++) {
         if (cost[i] == FORBIDDEN)
             continue;
@@ -143,10 +164,12 @@ static int64_t largest_size(const struct shard_network *network) {
 
 int shard_trws(const struct shard_network *network, int64_t top, int64_t sweeps, int64_t *cost,
                int64_t *message, int64_t *bound) {
-    struct pass pass = {network, top, cost, message, *bound, NULL};
-    pass.per_value = malloc((size_t)largest_size(network) * sizeof *pass.per_value);
+    const int64_t largest = largest_size(network);
+    struct pass pass = {network, top, cost, message, *bound, NULL, NULL};
+    pass.per_value = malloc((size_t)(2 * largest) * sizeof *pass.per_value);
     if (!pass.per_value)
         return SHARD_NO_MEMORY;
+    pass.allowed = pass.per_value + largest;
     bool open = true;
     for (int64_t v = 0; v < network->variables && open; v++)
         open = normalise(&pass, v) != FORBIDDEN;

@@ -116,6 +116,10 @@ class Trws(CostNetwork):
         check(lib.shard_trws(self.struct, self.top, count, array_out(self.cost), array_out(self._sent), bound))
         self.bound = bound[0]
 
+    def round(self) -> Longs:
+        """Assignment, shape (v,), by the rule of `SoftTrws.round`."""
+        return _rounded(self, self.cost.astype(np.float64), self._sent.astype(np.float64))
+
     @property
     def state(self) -> tuple[Longs, Longs, int]:
         """Copy of all that `sweep` and `reparametrise` change; assign it to go back."""
@@ -174,10 +178,13 @@ class SoftTrws:
 
     def round(self) -> Longs:
         """Assignment, shape (v,): each variable in order takes its best value given earlier ones and messages."""
-        value = np.zeros(len(self._network.start) - 1, dtype=np.int64)
-        columns = array_in(self.cost), array_in(self.message), array_out(value)
-        check(lib.shard_soft_trws_round(self._network.struct, *columns))
-        return value
+        return _rounded(self._network, self.cost, self.message)
+
+
+def _rounded(network: CostNetwork, cost: Floats, message: Floats) -> Longs:
+    value = np.zeros(len(network.start) - 1, dtype=np.int64)
+    check(lib.shard_soft_trws_round(network.struct, array_in(cost), array_in(message), array_out(value)))
+    return value
 
 
 def _padded(count: Longs) -> Longs:

@@ -7,8 +7,10 @@ that they prove is then computed in integers.
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -77,7 +79,11 @@ class Dual:
     @property
     def multipliers(self) -> dict[int, float]:
         """Price of a byte in every step that has one."""
-        return {row.step: multiplier * self._per_byte for row, multiplier in self._proved if multiplier}
+        return self.per_byte(self._proved)
+
+    def per_byte(self, priced: Iterable[tuple[StepMultiplier, int]]) -> dict[int, float]:
+        """Convert prices per unit of memory rows to prices per byte of their steps, those above 0."""
+        return {row.step: multiplier * self._per_byte for row, multiplier in priced if multiplier}
 
     @property
     def priced(self) -> list[tuple[StepMultiplier, int]]:
@@ -135,8 +141,26 @@ class Dual:
         """Convert a top, in costs of the model, to the scale of the messages."""
         return ((top - 1 >> self.drop) + 1) << self.bits
 
-    def climb(self, until: float, note: Callable[[], None] = lambda: None, *, hard: float = HARD) -> None:
-        """Raise the bound until it gains little, or until a time; ``note`` is called as it rises.
+    def part(self, messages: Trws, priced: list[tuple[StepMultiplier, int]]) -> Dual:
+        """The bound for the assignments of values that messages allow, found under the same costs and these prices."""
+        result = copy.copy(self)
+        result.messages, result._proved, result._soft = messages, list(priced), None
+        result._cost = np.where(messages.cost < FORBIDDEN, self._cost, FORBIDDEN)
+        result._prices = self._prices.emptied()
+        result._prices.rows = {
+            row.step: dataclasses.replace(row, multiplier=float(price), idle=0) for row, price in priced
+        }
+        return result
+
+    def climb(
+        self,
+        until: float,
+        note: Callable[[], None] = lambda: None,
+        *,
+        hard: float = HARD,
+        enough: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Raise the bound until it gains little, until a time or ``enough``; ``note`` is called as it rises.
 
         ``hard`` is the last softness.
         """
@@ -148,13 +172,15 @@ class Dual:
         for row in self._prices.rows.values():
             soft.cost[row.at] += row.multiplier * row.usage
         fraction = WARM if self._prices.rows else SOFT
-        while fraction > hard and not self.closed and time.monotonic() < until:
+        while fraction > hard and not self.closed and time.monotonic() < until and not enough():
             self._stage(soft, fraction, until)
             if self._adopt(soft):
                 note()
             fraction *= NEXT
         before = -FORBIDDEN
-        while not self.closed and time.monotonic() < until and self.messages.bound - before > GAIN * abs(before):
+        while not (self.closed or enough()) and self.messages.bound - before > GAIN * abs(before):
+            if time.monotonic() > until:
+                break
             before = self.messages.bound
             self.messages.sweep(POLISH)
         note()

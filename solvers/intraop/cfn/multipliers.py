@@ -46,11 +46,15 @@ class Multipliers:
     ``grain``  units of memory are 2**grain bytes, rounded down: what fits in bytes fits in units
     """
 
-    def __init__(self, problem: Problem, grain: int, chains: Ints) -> None:
+    def __init__(self, problem: Problem, grain: int, chains: Ints | Floats) -> None:
         self.problem, self.grain = problem, grain
         self.rows: dict[int, StepMultiplier] = {}
         self._chains = chains.astype(np.float64)
         self._table: _Table | None = None  # built on demand
+
+    def emptied(self) -> Multipliers:
+        """The same without any row."""
+        return Multipliers(self.problem, self.grain, self._chains)
 
     def add(self, step: int, multiplier: float = 0.0) -> StepMultiplier:
         """Add a step with a multiplier, in cost per unit."""

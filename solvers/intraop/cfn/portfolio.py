@@ -200,7 +200,7 @@ class Portfolio:
     def _search(self, dual: Dual, share: float) -> None:
         """Search from the rounded bound, or from where the last search ended, for a share of the remaining time.
 
-        A thread beside it raises the bound.
+        A thread beside it raises the bound; solutions that it finds are where the search goes on.
         """
         if self.search is None or self.tree is None:
             self.tree = Tree(dual)
@@ -209,10 +209,11 @@ class Portfolio:
             self.search = GenerationalSearch(blocks, seed=self.run.seed, cores=self.run.cores, offer=offer)
             self.search.begin(dual.values(), blocks.span_prices(dual.multipliers))
         self.search.best = self.best
-        tree, until, ended = self.tree, self._after(share), Event()
+        tree, search, until, ended = self.tree, self.search, self._after(share), Event()
 
         def enough() -> bool:
             self._prove(tree.bound)
+            self._take_found(tree, search)
             return not self.open
 
         with ThreadPoolExecutor(1) as pool:
@@ -222,7 +223,17 @@ class Portfolio:
             finally:
                 ended.set()
             growth.result()
-        self._prove(tree.bound)
+        enough()
+
+    def _take_found(self, tree: Tree, search: GenerationalSearch) -> None:
+        """Repair what the tree found; the search goes on from a solution better than all before, at its prices."""
+        while tree.found and self.open:
+            value, multipliers = tree.found.popleft()
+            before = self.state.top
+            self._descend_from(Search(self.problem.footprint, value), self.problem, self._after(SHARE))
+            if self.state.top < before and self.best is not None:
+                search.best = self.best
+                search.begin(self.best, search.blocks.span_prices(multipliers))
 
     def _finish(self, problem: Problem, top: int) -> None:
         """Solve the integer program of the problem below ``top``."""

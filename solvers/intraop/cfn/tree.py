@@ -2,9 +2,10 @@
 
 In a fixed point of messages every pair is consistent, a cycle of pairs need not be: two values of a variable that many
 pairs share get half the weight each, and all cycles through it avoid their costs. Fixing that variable exposes them.
+A leaf is split into all values of a variable at once: without one value, messages put half the weight on another two.
 The problem is split into leaves, each with its own messages and prices of memory; the bound is the least of theirs.
-Strong branching (Applegate et al. 1995) chooses the variable: some are tried with a few sweeps. Before a leaf is split
-its prices move along a subgradient (Polyak 1969).
+Strong branching (Applegate et al. 1995) chooses the variable: some are tried with a few sweeps. Softened messages and
+prices of memory are found anew in leaves of least bound; rounded, they are solutions that the root's messages average.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import copy
 import heapq
 import time
+from collections import deque
 from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple
@@ -20,65 +22,93 @@ import numpy as np
 
 from instances.files.columns import Floats, Ints
 from solvers.intraop._kernels import FORBIDDEN
-from solvers.intraop.cfn.lagrangian import Dual, largest_multiplier
+from solvers.intraop.cfn.lagrangian import Dual
+from solvers.intraop.cfn.multipliers import StepMultiplier
 from solvers.intraop.network.ragged import argmin
 
 #: Sweeps of a leaf between two comparisons with other leaves.
 SWEEPS = 20
 #: A leaf is split if its last sweeps closed less than this fraction of the gap to the top.
-STALLED = 0.005
+STALLED = 0.02
 #: Sweeps of each part when a variable is tried.
-TRIAL = 5
+TRIAL = 3
 #: Variables tried per split: the best of those tried before, and as many new ones.
-OLD, NEW = 4, 4
-#: Weight of the larger of both gains in the score of a variable.
-LARGER = 1 / 6
-#: Bytes for the messages of all leaves, of which a split takes some: the leaf, two halves of it, and the best two.
-MEMORY, TRIED = 2**28, 5
-
-#: Step along a subgradient of the prices, as a fraction of Polyak's: least of a new part, and least that is tried.
-STEP, LEAST_STEP = 0.1, 1e-4
-#: Factor on the step after a gain, and after a loss.
-LONGER, SHORTER = 1.5, 0.3
-#: Costs of values stay below this in absolute value, see `trws.h`.
-RANGE = 2**58
+OLD, NEW = 4, 12
+#: Weight of the second least gain of a part in the score of a variable.
+SECOND = 1 / 6
+#: Most parts of a leaf: single values, the last one all others.
+PARTS = 32
+#: Bytes for the states of all leaves; without memory for another, parts keep the state that their leaf began with.
+MEMORY = 2**28
+#: Most leaves.
+MOST_LEAVES = 2**16
 
 
 class State(NamedTuple):
-    """Costs of values, messages and bound of a leaf, as in `Trws`, the price of each memory row, and the next step."""
+    """Costs of values, messages and bound, as in `Trws`, and the memory rows with their prices.
+
+    Leaves share states, so arrays are copied before they change.
+    """
 
     cost: Ints
     sent: Ints
     bound: int
-    prices: tuple[int, ...]
-    step: float
+    priced: tuple[tuple[StepMultiplier, int], ...]
+
+
+class Part(NamedTuple):
+    """Values of a variable, as rows, that a part of a leaf allows."""
+
+    variable: int
+    rows: Ints
+
+
+class Leaf(NamedTuple):
+    """The assignments that a state allows and each of ``parts`` contains; they cost at least ``bound``.
+
+    ``number`` breaks ties; a leaf that has ``stalled`` is split. If that gains little, softened messages climb, once.
+    """
+
+    bound: int
+    number: int
+    stalled: bool
+    climbed: bool
+    state: State
+    parts: tuple[Part, ...]
 
 
 class Tree:
     """Leaves that together contain all assignments that cost less than ``top``, which is at first the dual's.
 
     ``bound``  lower bound on the cost of any assignment, in costs of the model; ``top`` if none costs less
+    ``found``  assignments below the top, which need not fit into memory, with prices per byte of the binding steps
     """
 
     def __init__(self, dual: Dual) -> None:
         self._dual, self._messages, self.top, self.bound = dual, copy.copy(dual.messages), dual.top, dual.bound
-        model, weight = dual.problem.model, dual.weights()
+        model = dual.problem.model
+        self.found: deque[tuple[Ints, dict[int, float]]] = deque()
         self._start, self._number, self._until = model.start, count(), 0.0
         self._enough: Callable[[], bool] = lambda: False
-        self._order = -weight  # of equally promising values, the one of greatest weight is fixed
-        degree = np.bincount(np.concatenate([model.tail, model.head]), minlength=model.variables)
-        self._promise = degree * _second(weight, model.start)
+        self._degree = np.bincount(np.concatenate([model.tail, model.head]), minlength=model.variables)
+        self._weigh(dual.weights())
         self._score = np.full(model.variables, -1.0)  # of the variables tried so far
-        self._rows, self._settled = [row for row, _ in dual.priced], dual.messages.top
-        state = State(*dual.messages.state, tuple(price for _, price in dual.priced), STEP)
-        self._most_leaves = MEMORY // (state.cost.nbytes + state.sent.nbytes) - TRIED
-        self._leaves: list[tuple[int, int, bool, State]] = []
-        self._add(state, stalled=True)
+        self._settled = dual.messages.top
+        self._climbing, self._splitting = 0.0, 0.0  # seconds spent on climbs, and on all else
+        state = State(*dual.messages.state, tuple(dual.priced))
+        self._most_states = MEMORY // (state.cost.nbytes + state.sent.nbytes)
+        self._leaves: list[Leaf] = []
+        self._add(state.bound, state, (), stalled=True, climbed=True)
+
+    def _weigh(self, weight: Floats) -> None:
+        """Order the values of variables by weight, and variables by the weight of the second value."""
+        self._order = -weight
+        self._promise = self._degree * _second(weight, self._start)
 
     @property
     def open(self) -> bool:
-        """True if the bound may rise: the least leaf can be split, and there is memory for it."""
-        return bool(self._leaves) and self._leaves[0][0] < self._settled and len(self._leaves) < self._most_leaves
+        """True if the bound may rise: the least leaf can be split."""
+        return 0 < len(self._leaves) < MOST_LEAVES and self._leaves[0].bound < self._settled
 
     def grow(self, until: float, top: Callable[[], int], enough: Callable[[], bool]) -> None:
         """Sweep the leaf of least bound, or split it, until a time, until ``enough``, or until nothing is open.
@@ -94,15 +124,30 @@ class Tree:
             self._leaves.clear()
 
     def _step(self) -> None:
-        """Sweep the leaf of least bound, move its prices, or split it."""
-        bound, _, stalled, state = heapq.heappop(self._leaves)
-        state = self._repriced(state) if stalled else self._swept(state, SWEEPS)
-        if state.bound - bound >= STALLED * (self._messages.top - bound) or not stalled:
-            self._add(state, stalled=state.bound - bound < STALLED * (self._messages.top - bound))
+        """Sweep the leaf of least bound, or split it."""
+        began, climbing = time.monotonic(), self._climbing
+        leaf = heapq.heappop(self._leaves)
+        state = self._swept(self._opened(leaf), SWEEPS)
+        bound = max(leaf.bound, state.bound)
+        stalled = bound - leaf.bound < STALLED * (self._messages.top - leaf.bound)
+        if stalled and leaf.stalled and not self._over():
+            self._split(leaf, state, bound)
         else:
-            self._split(state)
-        least = min([self._settled, *(leaf[0] for leaf in self._leaves[:1])])
+            self._keep(leaf, state, bound, stalled=stalled, climbed=leaf.climbed)
+        least = min([self._settled, *(leaf.bound for leaf in self._leaves[:1])])
         self.bound = min(self.top, self._dual.in_costs(least))
+        self._splitting += time.monotonic() - began - (self._climbing - climbing)
+
+    def _keep(self, leaf: Leaf, state: State, bound: int, *, stalled: bool, climbed: bool) -> None:
+        """Put a leaf back with a new state, if there is memory for it."""
+        base, parts = (state, ()) if self._keeps_states() else (leaf.state, leaf.parts)
+        self._add(bound, base, parts, stalled=stalled, climbed=climbed)
+
+    def _keeps_states(self) -> bool:
+        """True if there is memory for another state."""
+        return (
+            len(self._leaves) < self._most_states or len({id(leaf.state) for leaf in self._leaves}) < self._most_states
+        )
 
     def _over(self) -> bool:
         return time.monotonic() >= self._until or self._enough()
@@ -114,9 +159,18 @@ class Tree:
             self._messages.top = min(self._messages.top, self._dual.scaled_top(top))
             self._settled = min(self._settled, self._messages.top)
 
-    def _add(self, state: State, *, stalled: bool) -> None:
-        if state.bound < self._messages.top:
-            heapq.heappush(self._leaves, (state.bound, next(self._number), stalled, state))
+    def _add(self, bound: int, state: State, parts: tuple[Part, ...], *, stalled: bool, climbed: bool) -> None:
+        if bound < self._messages.top:
+            heapq.heappush(self._leaves, Leaf(bound, next(self._number), stalled, climbed, state, parts))
+
+    def _opened(self, leaf: Leaf) -> State:
+        """A state of the leaf, with arrays of its own."""
+        cost = leaf.state.cost.copy()
+        for variable, rows in leaf.parts:
+            first, kept = int(self._start[variable]), cost[rows]
+            cost[first : int(self._start[variable + 1])] = FORBIDDEN
+            cost[rows] = kept
+        return leaf.state._replace(cost=cost, sent=leaf.state.sent.copy())
 
     def _swept(self, state: State, sweeps: int) -> State:
         """State after some sweeps, which change its arrays."""
@@ -128,52 +182,64 @@ class Tree:
             messages.sweep(1)
         return state._replace(bound=messages.bound)
 
-    def _repriced(self, state: State) -> State:
-        """Move the prices of memory along a subgradient, and sweep; only the step changes if the bound falls."""
-        chosen = np.zeros(len(state.cost), dtype=np.int64)
-        chosen[self._start[:-1] + argmin(state.cost, self._start)] = 1
-        excess = np.array([float(row.usage @ chosen[row.at] - row.room) for row in self._rows])
-        excess = np.where((excess > 0) | (np.array(state.prices) > 0), excess, 0.0)
-        length = float(excess @ excess)
-        if not length or state.step < LEAST_STEP:
-            return state
-        moves = state.step * (self._messages.top - state.bound) / length * excess
-        moved = self._with_prices(state, [price + int(move) for price, move in zip(state.prices, moves, strict=True)])
-        if moved is not None:
-            moved = self._swept(moved, SWEEPS)
-            if moved.bound > state.bound:
-                return moved._replace(step=min(1.0, LONGER * state.step))
-        return state._replace(step=SHORTER * state.step)
+    def _offer(self, value: Ints, multipliers: dict[int, float]) -> None:
+        """Note an assignment that costs less than the top."""
+        if self._dual.problem.model.cost(value) < self.top:
+            self.found.append((value, multipliers))
 
-    def _with_prices(self, state: State, prices: list[int]) -> State | None:
-        """The same leaf under other prices, at least 0; None if numbers become too large."""
-        cost, bound, kept = state.cost.copy(), state.bound, []
-        for row, before, wanted in zip(self._rows, state.prices, prices, strict=True):
-            price = min(max(0, wanted), largest_multiplier(row))
-            cost[row.at] += np.where(state.cost[row.at] < FORBIDDEN, (price - before) * row.usage, 0)
-            bound -= (price - before) * row.room
-            kept.append(price)
-        if max(abs(bound), int(np.abs(cost[state.cost < FORBIDDEN]).max(initial=0))) >= RANGE:
-            return None
-        return State(cost, state.sent.copy(), bound, tuple(kept), state.step)
+    def _climbed(self, state: State) -> State:
+        """State after softened messages and prices are found anew; their rounding goes to ``found``."""
+        began, messages = time.monotonic(), copy.copy(self._messages)
+        messages.state = state[:3]
+        part = self._dual.part(messages, list(state.priced))
+        part.climb(self._until, enough=self._enough)
+        if not part.closed:
+            self._offer(part.values(), part.multipliers)
+            self._weigh(part.weights())
+        self._climbing += time.monotonic() - began
+        return State(*messages.state, tuple(part.priced))
 
-    def _split(self, state: State) -> None:
-        """Replace a leaf by two: a value of a variable, and all its others; settle it if no variable has two."""
-        best: tuple[float, list[State]] | None = None
+    def _split(self, leaf: Leaf, state: State, bound: int) -> None:
+        """Replace a leaf by its parts under a variable; settle it if no variable has two values."""
+        self._messages.state = state[:3]
+        self._offer(self._messages.round(), self._dual.per_byte(state.priced))
+        best: tuple[float, int, list[int]] | None = None
         for variable in self._candidates(state.cost):
             parts = self._parts(state, variable)
+            bounds = self._tried(state, parts, bound, best[0] if best else -1.0)
             if self._over():  # the trial was cut short
-                self._add(state, stalled=True)
+                self._add(bound, leaf.state, leaf.parts, stalled=True, climbed=leaf.climbed)
                 return
-            gains = sorted(part.bound - state.bound for part in parts)
-            score = self._score[variable] = (1 - LARGER) * gains[0] + LARGER * gains[1]
-            if best is None or score > best[0]:
-                best = score, parts
+            self._score[variable] = score = self._worth(bounds, bound)
+            if len(bounds) == len(parts) and (best is None or score > best[0]):
+                best = score, variable, bounds
         if best is None:
-            self._settled = min(self._settled, state.bound)
+            self._settled = min(self._settled, bound)
             return
-        for part in best[1]:
-            self._add(part, stalled=False)
+        little = min(best[2]) - bound < STALLED * (self._messages.top - bound)
+        if little and not leaf.climbed and self._climbing <= self._splitting:
+            climbed = self._climbed(state)
+            self._keep(leaf, climbed, max(bound, climbed.bound), stalled=False, climbed=True)
+            return
+        base, given = (state, ()) if self._keeps_states() else (leaf.state, leaf.parts)
+        for part, proved in zip(self._parts(state, best[1]), best[2], strict=True):
+            self._add(max(bound, proved), base, (*given, part), stalled=False, climbed=False)
+            self._order[part.rows] = proved
+
+    def _worth(self, bounds: list[int], bound: int) -> float:
+        """Score of a variable from the bounds of its parts: most of it the least gain."""
+        least = sorted(min(part, self._messages.top) - bound for part in bounds)[:2]
+        return (1 - SECOND) * least[0] + SECOND * least[-1]
+
+    def _tried(self, state: State, parts: list[Part], bound: int, best: float) -> list[int]:
+        """Bounds of the parts after a few sweeps each, up to one that makes the variable worse than the best."""
+        bounds: list[int] = []
+        for part in parts:
+            trial = self._opened(Leaf(bound, 0, True, True, state, (part,)))
+            bounds.append(self._swept(trial, TRIAL).bound)
+            if self._over() or (len(bounds) < len(parts) and self._worth(bounds, bound) <= best):
+                break
+        return bounds
 
     def _candidates(self, cost: Ints) -> list[int]:
         """Variables to try: those of best scores, and of the others those of greatest promise."""
@@ -183,17 +249,12 @@ class Tree:
         new = new[np.argsort(-self._promise[new], kind="stable")[:NEW]]
         return [int(variable) for variable in np.concatenate([old, new])]
 
-    def _parts(self, state: State, variable: int) -> list[State]:
-        """Split a leaf into a value of a variable and all others, each after a few sweeps."""
-        first, last = int(self._start[variable]), int(self._start[variable + 1])
-        allowed = state.cost[first:last] < FORBIDDEN
-        chosen = np.zeros(len(state.cost), dtype=bool)
-        chosen[first + int(np.argmin(np.where(allowed, self._order[first:last], np.inf)))] = True
-        others = np.zeros(len(chosen), dtype=bool)
-        others[first:last] = ~chosen[first:last]
-        step = max(STEP, state.step)
-        costs = [np.where(without, FORBIDDEN, state.cost) for without in (others, chosen)]
-        return [self._swept(state._replace(cost=cost, sent=state.sent.copy(), step=step), TRIAL) for cost in costs]
+    def _parts(self, state: State, variable: int) -> list[Part]:
+        """Split the values of a variable, least of the order first: single values, and all others as the last part."""
+        rows = np.arange(self._start[variable], self._start[variable + 1])
+        rows = rows[state.cost[rows] < FORBIDDEN]
+        rows = rows[np.argsort(self._order[rows], kind="stable")]
+        return [Part(variable, part) for part in np.split(rows, range(1, min(len(rows), PARTS)))]
 
 
 def _second(weight: Floats, start: Ints) -> Floats:

@@ -63,17 +63,22 @@ def test_the_bound_holds_while_it_grows(tiny):
     assert rose > 5
 
 
-def test_leaves_stay_within_memory(tiny, monkeypatch):
-    most = []
-    for problem, best in problems(tiny, 12):
-        monkeypatch.setattr(tree_module, "MEMORY", 1)
-        dual, tree = grown(problem, best + 50)
-        assert not tree.open
-        assert tree.bound == dual.bound
-        leaf = sum(part.nbytes for part in dual.messages.state[:2])
-        monkeypatch.setattr(tree_module, "MEMORY", (4 + tree_module.TRIED) * leaf)
-        most.append(len(grown(problem, best + 50)[1]._leaves))
-    assert max(most) == 4
+@pytest.mark.parametrize("states", [0, 1, 3])
+def test_leaves_share_states_when_memory_is_short(tiny, monkeypatch, states):
+    """The number of states stays within memory, and the bound still reaches the optimum."""
+    counted = []
+    for problem, best in problems(tiny, 12, limit=False):
+        leaf = sum(part.nbytes for part in Dual(problem, best + 50).messages.state[:2])
+        monkeypatch.setattr(tree_module, "MEMORY", states * leaf)
+        tree = Tree(Dual(problem, best + 50))
+
+        def count(tree=tree):
+            counted.append(len({id(leaf.state) for leaf in tree._leaves}))
+            return False
+
+        tree.grow(time.monotonic() + 60, lambda best=best: best + 50, count)
+        assert tree.bound == best
+    assert max(counted) == max(1, states)
 
 
 def test_a_leaf_without_memory_ends_the_tree_with_its_bound(tiny, monkeypatch):
@@ -86,7 +91,6 @@ def test_a_leaf_without_memory_ends_the_tree_with_its_bound(tiny, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(tree, "_swept", none_left)
-    monkeypatch.setattr(tree, "_repriced", none_left)
     tree.grow(time.monotonic() + 60, lambda: best + 50, lambda: False)
     assert not tree.open
     assert dual.bound <= tree.bound == before
@@ -108,15 +112,42 @@ def test_a_better_solution_lowers_the_top(tiny):
         assert tree.bound == best
 
 
-def test_prices_of_memory_follow_the_leaves(tiny, monkeypatch):
+@pytest.mark.parametrize("parts", [2, 3])
+def test_a_last_part_of_many_values(tiny, monkeypatch, parts):
+    monkeypatch.setattr(tree_module, "PARTS", parts)
+    for problem, best in problems(tiny, 12, limit=False):
+        assert grown(problem, best + 9)[1].bound == best
+
+
+def test_a_climb_in_a_leaf_proves_and_finds(tiny):
     instance = tiny.layered(20)
     problem = Problem.of(instance, Timeline.of(instance))
-    dual = Dual(problem, problem.model.forbidden)
-    dual.climb(time.monotonic() + 60)
-    proved = []
-    for least_step in (tree_module.LEAST_STEP, np.inf):
-        monkeypatch.setattr(tree_module, "LEAST_STEP", least_step)
-        tree, left = Tree(dual), iter(range(5000))
-        tree.grow(time.monotonic() + 60, lambda: 2 * dual.bound, lambda left=left: next(left, None) is None)
-        proved.append(tree.bound)
-    assert proved[0] > proved[1] >= dual.bound
+    tree = Tree(Dual(problem, problem.model.forbidden))
+    tree.grow(time.monotonic() + 60, lambda: tree.top, iter([False] * 40 + [True] * 99).__next__)
+    tree._until, tree._enough = time.monotonic() + 60, lambda: False
+    leaf = tree._leaves[0]
+    state = tree._climbed(tree._opened(leaf))
+    assert state.bound > leaf.bound
+    assert any(price for _, price in state.priced)
+    value, multipliers = tree.found[-1]
+    assert problem.model.cost(value) < problem.model.forbidden
+    assert set(multipliers) <= {row.step for row, _ in state.priced}
+
+
+def test_leaves_climb_if_splits_gain_little(tiny):
+    """The bounds of leaves that climbed hold, and so do those of their parts."""
+    climbs = 0
+    for problem, best in problems(tiny, 40):
+        tree = Tree(Dual(problem, best + 50))
+        climbed = tree._climbed
+
+        def counted(state, climbed=climbed):
+            nonlocal climbs
+            climbs += 1
+            return climbed(state)
+
+        tree._climbed = counted
+        tree.grow(time.monotonic() + 60, lambda best=best: best + 50, lambda: False)
+        assert tree.bound <= best
+        assert all(problem.model.cost(value) < best + 50 for value, _ in tree.found)
+    assert climbs > 5
