@@ -56,6 +56,10 @@ class Simulator:
         """Each device runs its vertices as they stand in ``order``, shape (n,): those of device 0, then of 1, ..."""
         return self._run(device, lib.SHARD_IN_ORDER, order=order)
 
+    def in_sequence(self, device: Ints | Index, sequence: Ints | Index) -> Execution:
+        """Each device runs its vertices as they stand in a sequence of all, shape (n,)."""
+        return self.in_order(device, sequence[np.argsort(device[sequence], kind="stable")])
+
     def by_priority(self, device: ArrayLike, priority: ArrayLike, rank: ArrayLike | None = None) -> Execution:
         """An idle device starts the executable vertex of the greatest priority, shape (n,); or the longest one."""
         return self._run(device, lib.SHARD_BY_PRIORITY, priority=priority, rank=rank)

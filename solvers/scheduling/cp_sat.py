@@ -12,7 +12,6 @@ from solvers.registry import Declined, Run, solver
 from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.exact.model import Model, clock
 from solvers.scheduling.exact.rules import add_rules, small
-from solvers.scheduling.exact.window import in_sequence
 from solvers.scheduling.schedules.annealing import Best, begin, improve
 from solvers.scheduling.schedules.deadline import Deadline
 from solvers.scheduling.schedules.heads_tails import HeadsTails, heads_and_tails, proved
@@ -81,7 +80,7 @@ def _solve(best: Best, ends: HeadsTails, deadline: Deadline) -> None:
 
     def offer(solution: Sequence[int]) -> None:
         found.append(model.found(solution))
-        best.take(found[-1][0], in_sequence(best.simulator, *found[-1]))
+        best.take(found[-1][0], best.simulator.in_sequence(*found[-1]))
 
     status, later = None, deadline.remaining() / 2 if small(instance) and not best.fits else 0.0  # for moves
     while (seconds := deadline.remaining() - notice) > 0:

@@ -13,7 +13,6 @@ from instances.graph import Index
 from instances.scheduling import Instance
 from solvers.registry import Declined, Run, solver
 from solvers.scheduling._kernels import Simulator
-from solvers.scheduling.exact.window import in_sequence
 from solvers.scheduling.heuristics.ranks import longest_behind
 from solvers.scheduling.schedules.annealing import Best, begin, improve, simulate_moves
 from solvers.scheduling.schedules.deadline import Deadline
@@ -99,7 +98,7 @@ class _Lists:
             return
         self.least, self.overfull, self.found = len(overfull), overfull, (device.astype(np.int64), sequence)
         self.priority, self.live, self.early = priority, live, early
-        self.best.take(device.astype(np.int64), in_sequence(simulator, device.astype(np.int64), sequence))
+        self.best.take(device.astype(np.int64), simulator.in_sequence(device.astype(np.int64), sequence))
 
 
 def orders_to_try(instance: Instance) -> list[Floats]:

@@ -30,7 +30,7 @@ ATTACK = Attack(
     judge,
     optimum,
     seconds=1.0,
-    every={"search": 500, "memory-first": 500, "windows": 500, "search-windows": 500}
+    every={"search": 500, "memory-first": 500}
     | {f"{name}-{scheduler}": 5 for name in PARTITIONERS for scheduler in ("fifo", "pct", "msr")},
     false_reason=says_falsely_that_none_fits,
 )

@@ -1,7 +1,7 @@
 /* The vertices close behind a vertex v are a subproblem: v has run on a known device, the others start at
  * time 0 or later, and their starts are bounded as in the whole graph. Two paths that part at v and meet
  * again then begin on the same device, whereas the bounds of the whole graph let each begin on the device
- * that suits it best. Earlier vertices use the lags of later ones, so the last vertices come first. */
+ * that suits it best. */
 #include "scheduling/bounds/pair_lags.h"
 
 #include "scheduling/bounds/head_bounds.h"
@@ -25,8 +25,6 @@ struct subproblem {
     int32_t *unit;
     double *complexity;
     double *start; /* reach * devices elements: bounds in the subproblem */
-    double *time;  /* reach * devices elements: time of each vertex */
-    double *least; /* devices elements: scratch */
     struct head_bounds *heads;
 };
 
@@ -63,8 +61,6 @@ static void connect(struct subproblem *sub) {
         sub->local[v] = i;
         sub->unit[i] = units->unit[v];
         sub->complexity[i] = i ? sub->system->complexity[v] : 0;
-        for (size_t d = 0; d < sub->k; d++)
-            sub->time[(size_t)i * sub->k + d] = sub->complexity[i] / sub->system->speed[d];
         sub->in_start[i] = edges;
         for (int64_t e = units->in_start[v]; i && e < units->in_start[v + 1]; e++) {
             const int32_t tail = sub->local[units->in_tail[e]];
@@ -98,38 +94,14 @@ static void choose_followers(struct subproblem *sub, int32_t v) {
     connect(sub);
 }
 
-/* Raise the starts of members by the lags from member i. */
-static void pass_on(struct subproblem *sub, int32_t i) {
-    const struct pair_lags *lags = sub->lags;
-    const size_t k = sub->k;
-    const int32_t v = sub->members[i];
-    for (int64_t j = lags->first[v]; j < lags->first[v + 1]; j++) {
-        const int32_t to = sub->local[lags->follower[j]];
-        if (to < 0)
-            continue;
-        for (size_t d = 0; d < k; d++)
-            sub->least[d] = INFINITY;
-        for (size_t from = 0; from < k; from++) {
-            const double end = sub->start[(size_t)i * k + from] + sub->time[(size_t)i * k + from];
-            const double *lag = lags->lag + ((size_t)j * k + from) * k;
-            for (size_t d = 0; d < k; d++)
-                sub->least[d] = lesser(sub->least[d], end + lag[d]);
-        }
-        for (size_t d = 0; d < k; d++)
-            sub->start[(size_t)to * k + d] = greater(sub->start[(size_t)to * k + d], sub->least[d]);
-    }
-}
-
 /* Bound the starts of the members if the first has run on `device` and ended at time 0. */
 static void solve_on(struct subproblem *sub, size_t device) {
     const size_t k = sub->k;
     for (int32_t i = 0; i < sub->count; i++)
         for (size_t d = 0; d < k; d++)
             sub->start[(size_t)i * k + d] = d != device && sub->unit[i] == sub->unit[0] ? INFINITY : 0;
-    for (int32_t i = 1; i < sub->count; i++) {
+    for (int32_t i = 1; i < sub->count; i++)
         head_bounds_raise(sub->heads, i);
-        pass_on(sub, i);
-    }
 }
 
 static void fill_lags_of(struct subproblem *sub, int32_t v) {
@@ -167,8 +139,7 @@ static void allocate(struct subproblem *sub) {
     ARENA_ARRAYS(sub->arena, r, sub->members, sub->unit, sub->complexity);
     ARENA_ARRAYS(sub->arena, r + 1, sub->in_start);
     ARENA_ARRAYS(sub->arena, r * MOST_INPUTS, sub->in_tail, sub->in_size);
-    ARENA_ARRAYS(sub->arena, r * k, sub->start, sub->time);
-    ARENA_ARRAYS(sub->arena, k, sub->least);
+    ARENA_ARRAYS(sub->arena, r * k, sub->start);
 }
 
 /* Prepare the system of the members, which are in topological order. */
@@ -204,6 +175,6 @@ void pair_lags_fill(struct pair_lags *lags, struct arena *arena, const struct sh
         sub.local[i] = -1;
     }
     allocate_lags(&sub);
-    for (int32_t i = system->nodes; !arena->failed && i--;)
+    for (int32_t i = 0; i < system->nodes && !arena->failed; i++)
         fill_lags_of(&sub, order[i]);
 }

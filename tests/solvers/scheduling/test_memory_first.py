@@ -21,7 +21,6 @@ from instances.generate.dataflows import tight_memory
 from instances.scheduling import TOLERANCE, Instance
 from solvers.registry import Declined
 from solvers.scheduling._kernels import Execution, Simulator
-from solvers.scheduling.exact.window import in_sequence
 from solvers.scheduling.memory_first import memory_first, orders_to_try
 from solvers.scheduling.schedules.memory import fits
 from solvers.scheduling.schedules.memory_cuts import _Cuts, _milestones, none_fits
@@ -52,7 +51,7 @@ def test_a_list_that_overfills_nothing_fits() -> None:
         simulator = Simulator(instance)
         for priority in orders_to_try(instance):
             device, sequence, overfull = simulator.reserving_list(priority, seed, live=1.0, early=0.1, noise=0.1)
-            execution = in_sequence(simulator, device.astype(np.int64), sequence)
+            execution = simulator.in_sequence(device.astype(np.int64), sequence)
             if not len(overfull):
                 assert fits(instance, device, execution)
                 fitting += 1

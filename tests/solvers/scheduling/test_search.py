@@ -21,6 +21,7 @@ from solvers.scheduling._kernels import PathMoves, SimulatedMoves, Simulator
 from solvers.scheduling.heuristics.heft import earliest_finish
 from solvers.scheduling.heuristics.local import path_computation_time, schedule
 from solvers.scheduling.heuristics.path import around_the_path
+from solvers.scheduling.schedules.annealing import begin, improve
 from solvers.scheduling.schedules.memory import fits
 from solvers.scheduling.search import search
 
@@ -228,3 +229,23 @@ def test_a_single_vertex_goes_to_the_fastest_device() -> None:
     instance = next(x for x in (roomy(draw, 1) for _ in range(50)) if x.nodes == 1)
     least = float(instance.complexity[0] / instance.fastest()[0])
     assert searched(instance, 0.1, costs_at_most(least)).claimed[-1] == least
+
+
+def test_moves_improve_what_they_begin_with_as_far_as_there_is_time() -> None:
+    plain = families()["random-dataflow"].build(10, nodes=40, devices=4)
+    free = replace(plain, memory=np.full(4, np.inf))
+    for options in ({}, {"links": "queue"}, {"memory": np.full(4, 700.0), "holding": "reserved"}):
+        run = Claims(cores=2)
+        best = begin(Simulator(replace(free, **options)), run)  # type: ignore[arg-type]
+        before = not best.fits, best.makespan
+        improve(best, 0.0)
+        assert (not best.fits, best.makespan) == before
+        for seconds in (0.2, 1.0, 5.0):  # the machine may be busy
+            improve(best, seconds)
+            if (not best.fits, best.makespan) < before:
+                break
+        assert (not best.fits, best.makespan) < before
+        assert best.fits
+        verdict = verify(best.simulator.instance, run.solutions[-1])
+        assert verdict.feasible
+        assert verdict.cost == pytest.approx(best.makespan, rel=1e-9)
