@@ -226,9 +226,10 @@ class Portfolio:
         enough()
 
     def _take_found(self, tree: Tree, search: GenerationalSearch) -> None:
-        """Repair what the tree found; the search goes on from a solution better than all before, at its prices."""
-        while tree.found and self.open:
-            value, multipliers = tree.found.popleft()
+        """Repair what the tree found last; the search goes on from there, at its prices, if it is the best so far."""
+        if tree.found and self.open:
+            value, multipliers = tree.found.pop()
+            tree.found.clear()
             before = self.state.top
             self._descend_from(Search(self.problem.footprint, value), self.problem, self._after(SHARE))
             if self.state.top < before and self.best is not None:

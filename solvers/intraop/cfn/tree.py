@@ -40,6 +40,8 @@ SECOND = 1 / 6
 PARTS = 32
 #: Bytes for the states of all leaves; without memory for another, parts keep the state that their leaf began with.
 MEMORY = 2**28
+#: Assignments kept for the search, the latest ones.
+KEPT = 8
 #: Most leaves.
 MOST_LEAVES = 2**16
 
@@ -87,7 +89,8 @@ class Tree:
     def __init__(self, dual: Dual) -> None:
         self._dual, self._messages, self.top, self.bound = dual, copy.copy(dual.messages), dual.top, dual.bound
         model = dual.problem.model
-        self.found: deque[tuple[Ints, dict[int, float]]] = deque()
+        self.found: deque[tuple[Ints, dict[int, float]]] = deque(maxlen=KEPT)
+        self._offered: set[int] = set()
         self._start, self._number, self._until = model.start, count(), 0.0
         self._enough: Callable[[], bool] = lambda: False
         self._degree = np.bincount(np.concatenate([model.tail, model.head]), minlength=model.variables)
@@ -183,8 +186,10 @@ class Tree:
         return state._replace(bound=messages.bound)
 
     def _offer(self, value: Ints, multipliers: dict[int, float]) -> None:
-        """Note an assignment that costs less than the top."""
-        if self._dual.problem.model.cost(value) < self.top:
+        """Note an assignment that costs less than the top, and not the same as one before."""
+        cost = self._dual.problem.model.cost(value)
+        if cost < self.top and cost not in self._offered:
+            self._offered.add(cost)
             self.found.append((value, multipliers))
 
     def _climbed(self, state: State) -> State:

@@ -151,3 +151,12 @@ def test_leaves_climb_if_splits_gain_little(tiny):
         assert tree.bound <= best
         assert all(problem.model.cost(value) < best + 50 for value, _ in tree.found)
     assert climbs > 5
+
+
+def test_the_search_receives_the_latest_assignments_once(tiny):
+    for problem, best in problems(tiny, 12, limit=False):
+        tree = Tree(Dual(problem, best + 50))
+        tree.grow(time.monotonic() + 60, lambda best=best: best + 50, lambda: False)
+        costs = [problem.model.cost(value) for value, _ in tree.found]
+        assert len(costs) == len(set(costs)) <= tree_module.KEPT
+        assert all(best <= cost < best + 50 for cost in costs)
