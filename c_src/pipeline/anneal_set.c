@@ -68,16 +68,26 @@ static bool intersects(const struct annealer *annealer, const uint64_t *rows, in
     return false;
 }
 
-/* True if the convex set stays convex if v moves in or out. */
+/* True if the set holds a descendant of v; a set closed under descendants counts as holding one of each node. */
+static bool is_above(const struct annealer *annealer, int32_t v) {
+    return annealer->problem->closure < 0 || intersects(annealer, annealer->problem->below, v);
+}
+
+/* True if the set holds an ancestor of v; a set closed under ancestors counts as holding one of each node. */
+static bool is_below(const struct annealer *annealer, int32_t v) {
+    return annealer->problem->closure > 0 || intersects(annealer, annealer->problem->above, v);
+}
+
+/* True if the set stays convex or closed if v moves in or out. */
 static bool stays_convex(const struct annealer *annealer, int32_t v) {
     const struct shard_set_costs *p = annealer->problem;
     if (annealer->member[v])
-        return !intersects(annealer, p->below, v) || !intersects(annealer, p->above, v);
+        return !is_above(annealer, v) || !is_below(annealer, v);
     for (int64_t e = p->in_start[v]; e < p->in_start[v + 1]; e++)
-        if (!annealer->member[p->in_tail[e]] && intersects(annealer, p->above, p->in_tail[e]))
+        if (!annealer->member[p->in_tail[e]] && is_below(annealer, p->in_tail[e]))
             return false;
     for (int64_t e = p->out_start[v]; e < p->out_start[v + 1]; e++)
-        if (!annealer->member[p->out_head[e]] && intersects(annealer, p->below, p->out_head[e]))
+        if (!annealer->member[p->out_head[e]] && is_above(annealer, p->out_head[e]))
             return false;
     return true;
 }

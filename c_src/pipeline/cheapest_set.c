@@ -109,13 +109,23 @@ static void join_tensor(struct tree *tree, int32_t u, int32_t *vertex) {
     *vertex += 2;
 }
 
+/* Add arcs of infinite capacity from each node of a closed set to the nodes that it requires. */
+static void join_closure(struct tree *tree) {
+    const struct shard_set_costs *p = tree->problem;
+    const int64_t *start = p->closure > 0 ? p->in_start : p->out_start;
+    const int32_t *required = p->closure > 0 ? p->in_tail : p->out_head;
+    for (int32_t v = 0; v < p->nodes && p->closure != 0; v++)
+        for (int64_t e = start[v]; e < start[v + 1]; e++)
+            flow_join(&tree->flow, v, required[e], FLOW_INFINITE, 0);
+}
+
 static int allocate(struct tree *tree) {
     const struct shard_set_costs *p = tree->problem;
     struct arena *arena = &tree->arena;
     const int64_t n = p->nodes;
     int32_t vertex = p->nodes;
     tree->words = (p->nodes + 63) / 64;
-    flow_allocate(&tree->flow, arena, 3 * p->nodes, 4 * (p->out_start[n] + n));
+    flow_allocate(&tree->flow, arena, 3 * p->nodes, 6 * p->out_start[n] + 4 * n);
     ARENA_ZEROS(arena, n, tree->reward, tree->value);
     ARENA_ARRAYS(arena, n, tree->trail, tree->decisions);
     ARENA_ZEROS(arena, BITS * tree->words, tree->rows);
@@ -128,7 +138,14 @@ static int allocate(struct tree *tree) {
         tree->flow.excess[v] = -p->work[v];
         join_tensor(tree, v, &vertex);
     }
+    join_closure(tree);
     return SHARD_OK;
+}
+
+/* Clear the sets of descendants and of ancestors of a set's nodes; what a closed set must hold counts as between two. */
+static void clear_relatives(const struct tree *tree, uint64_t *below, uint64_t *above) {
+    memset(below, tree->problem->closure > 0 ? 0xff : 0, (size_t)tree->words * sizeof *below);
+    memset(above, tree->problem->closure < 0 ? 0xff : 0, (size_t)tree->words * sizeof *above);
 }
 
 /* Put a node into the set or leave it out; false if the opposite is decided. */
@@ -188,6 +205,7 @@ static void bar(struct tree *tree, int32_t v) {
 /* Propagate all assignments of the trail; false if there is no such set. */
 static bool propagate(struct tree *tree) {
     memset(tree->rows, 0, BITS * (size_t)tree->words * sizeof *tree->rows);
+    clear_relatives(tree, row(tree, BELOW), row(tree, ABOVE));
     for (int32_t noted = 0; noted < tree->assigned;) {
         const int32_t from = noted;
         noted = tree->assigned;
@@ -229,8 +247,7 @@ static void take(const struct tree *tree, int8_t least, struct set *set) {
 static int32_t find_missing(const struct tree *tree, const struct set *set) {
     const struct shard_set_costs *p = tree->problem;
     uint64_t *below = row(tree, FORCED), *above = row(tree, BARRED);
-    memset(below, 0, (size_t)tree->words * sizeof *below);
-    memset(above, 0, (size_t)tree->words * sizeof *above);
+    clear_relatives(tree, below, above);
     for (int32_t v = 0; v < p->nodes; v++) {
         if (set->side[v]) {
             unite(below, relatives(tree, p->below, v), tree->words);

@@ -17,6 +17,8 @@
  *   below, above         nodes * words elements, words = (nodes + 63) / 64: bit w of row v says that w descends
  *                        from v, or v from w
  *   pair                 nodes * nodes elements: least cost of a block that holds both; or NULL
+ *   closure              1: only sets that hold all ancestors of their nodes, as the first block of a partition does;
+ *                        -1: all descendants, as the last block; 0: every convex set
  *
  * Either `start` has nodes + 1 elements. All arrays are read only. */
 struct shard_set_costs {
@@ -28,6 +30,7 @@ struct shard_set_costs {
     const int64_t *work, *size;
     const uint64_t *below, *above;
     const int64_t *pair;
+    int32_t closure;
 };
 
 /* Levels of the tree's trunk, on which all decisions leave a node out; threads divide its branches. */

@@ -155,10 +155,19 @@ class SetCosts:
     ``work``, ``size``  shape (n,), int64: of each node and of sending its tensor, together at most 2^50
     ``below, above``    shape (n, words), uint64: bit w of row v says that w descends from v, or v from w
     ``pair``            shape (n, n), int64: a lower bound on the cost of a block with both nodes
+    ``closure``         1: only sets that hold all ancestors of their nodes, as a first block does; -1: all
+                        descendants, as a last block does; 0: every convex set
     """
 
     def __init__(
-        self, graph: Graph, work: Longs, size: Longs, below: Words, above: Words, pair: Longs | None = None
+        self,
+        graph: Graph,
+        work: Longs,
+        size: Longs,
+        below: Words,
+        above: Words,
+        pair: Longs | None = None,
+        closure: int = 0,
     ) -> None:
         if min(work.min(initial=0), size.min(initial=0)) < 0 or int(work.sum()) + int(size.sum()) > 2**50:
             raise ValueError("expected work and sizes of at most 2^50 together, none negative")
@@ -169,7 +178,7 @@ class SetCosts:
         columns: list[NDArray[Any]] = [*graph.out_csr, *graph.in_csr, *nodes, *reach]
         self._columns = [array_in(column) for column in columns]
         self._columns += [ffi.NULL if pair is None else array_in(shaped(pair, (self.nodes, self.nodes)))]
-        self._blocks = ffi.new("struct shard_set_costs *", (self.nodes, *self._columns))
+        self._blocks = ffi.new("struct shard_set_costs *", (self.nodes, *self._columns, closure))
 
     def cheapest_set(
         self,

@@ -417,7 +417,7 @@ static void check_cheapest_set(void) {
     const int64_t in_start[5] = {0, 0, 1, 2, 3};
     const int32_t tail[3] = {0, 1, 2};
     const int8_t fixed[4] = {0};
-    const struct shard_set_costs blocks = {4, start, head, in_start, tail, work, size, below, above, NULL};
+    const struct shard_set_costs blocks = {4, start, head, in_start, tail, work, size, below, above, NULL, 0};
     for (int i = 0; i < 3; i++) {
         int status = SHARD_NO_MEMORY;
         for (int allocations = 0; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
@@ -459,7 +459,7 @@ static void make_integer_graph(const struct graph *graph, struct integer_graph *
             whole->above[u] |= (whole->below[v] >> u & 1) << v;
     whole->problem = (struct shard_set_costs){
         n,           graph->out_start, graph->out_head, graph->in_start, graph->in_tail,
-        whole->work, whole->size,      whole->below,    whole->above,    NULL};
+        whole->work, whole->size,      whole->below,    whole->above,    NULL,        0};
 }
 
 /* True if no path leaves a set and comes back. */

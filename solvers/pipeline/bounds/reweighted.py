@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,15 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from instances.pipeline import Instance
-from solvers.native import Longs
-from solvers.pipeline._kernels import CheapestSet
+from solvers.native import Longs, kahn
+from solvers.pipeline._kernels import PipelineCore
 from solvers.pipeline.programs.anchor import anchor
-from solvers.pipeline.programs.blocks import Blocks, fit
+from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE, Blocks, fit
 from solvers.pipeline.programs.mip import Bounds, capped, search_first
-from solvers.pipeline.search.orders import Floats
+from solvers.pipeline.search.orders import Floats, Search
 from solvers.registry import Run, bound
 
 Set = NDArray[np.bool_]
+
+#: Number of blocks in each place.
+Places = dict[int, int]
 
 #: The integer weights together are about 2 to this power.
 WEIGHT_BITS = 40
@@ -28,6 +31,9 @@ FIRST_SECONDS = 0.2
 
 #: Share of the time left that one target may take.
 PATIENCE = 0.25
+
+#: The same for one of two blocks.
+HALVES_PATIENCE = 0.4
 
 #: Largest change of a weight at first from its value in the last proof, as a share of that value.
 REACH = 0.05
@@ -47,25 +53,80 @@ STEP = 0.06
 
 @bound(track="pipeline", source="our own: Archer et al. 2024, Section 3.2, with optimised weights", deterministic=False)
 def reweighted(instance: Instance, run: Run) -> None:
-    """Bound the cost of the block that weighs an even share, under node weights that make such blocks expensive.
+    """Bound the cost of the block that weighs its share, under node weights that make such blocks expensive.
 
-    For any weights, some block weighs at least 1/k of all nodes, so the cheapest convex set that does is a bound;
-    work as the weight gives the relaxation of Section 3.2. The best weights are the dual of covering the nodes with at
-    most k convex sets that cost less than a target: sets that a target still allows are found by annealing and by
-    branch and bound over minimum cuts, and a linear program moves the weights away from them until there is none,
-    which proves the target. All cores search.
+    For any weights, and shares of the k blocks that add up to the weight of all nodes, some block weighs at least its
+    share, so the cheapest set that does is a bound; work as the weight and even shares give the relaxation of Section
+    3.2. Sets are convex; those that can be the first block hold all ancestors of their nodes, and those that can be the
+    last all descendants. The best weights are the dual of covering the nodes with a first, a last and k - 2 other sets
+    that cost less than a target: sets that a target still allows are found by annealing and by branch and bound over
+    minimum cuts, and a linear program moves the weights away from them until there is none, which proves the target.
+    For two blocks, the work and even shares are already exact: the side that does more work costs more, and is one of
+    the two. All cores search.
 
     Ignores the overflow. Reports the bound of Lemma 3.3 first, and the partitions of a short search.
     """
     instance = capped(instance)
     bounds = Bounds(instance, run)
-    _, known = search_first(instance, run)
+    search, known = search_first(instance, run)
     if fit(instance, run) and instance.nodes and run.remaining() > 0:
         blocks = Blocks(instance, run)
-        limit = blocks.units(known.slicing.cost)
+        limit = blocks.units_below(known.slicing.cost)
         proved = max(blocks.units(bounds.best), anchor(blocks, limit, bounds, rounds=1))
         blocks.bound_pairs(limit)
-        _ascend(Ascent(blocks, instance, run, proved, limit), bounds)
+        if instance.stages == 2:
+            _halve(Halves(blocks, instance, search, known.core, proved, limit), bounds)
+        else:
+            _ascend(Ascent(blocks, instance, run, proved, limit), bounds)
+
+
+@dataclass
+class Halves:
+    """A partition into two blocks that is sought, and what is proved about it.
+
+    ``search``  what reports better partitions
+    ``core``    the instance without a memory limit, as the core sees it
+    ``proved``  no partition costs less, in the units of ``blocks``
+    ``limit``   some partition costs about this
+    """
+
+    blocks: Blocks
+    instance: Instance
+    search: Search
+    core: PipelineCore
+    proved: int
+    limit: int
+
+    def take(self, place: int, member: Set) -> None:
+        """Take a set in its place and the other nodes as the partition to be beaten."""
+        order = kahn(self.instance.graph, np.where(member, place, 0.0))
+        slicing = self.core.slice(order)
+        assert slicing is not None  # only a slicing below an upper limit can be missing
+        self.limit = min(self.limit, self.blocks.units_below(slicing.cost))
+        if self.instance.memory is None:
+            self.search.offer_slicing(order, slicing)
+
+
+def _halve(halves: Halves, bounds: Bounds) -> None:
+    """Find the cheapest partition into two blocks: one of them does at least half of the work, and costs no less."""
+    blocks, work = halves.blocks, halves.blocks.work
+    half = max(1, -(-int(work.sum()) // 2))
+    proved = dict.fromkeys((FIRST, LAST) if work.any() else (), halves.proved)
+    step = (halves.limit - halves.proved) / 2
+    finest = 1e-4 * step
+    while proved and halves.proved < halves.limit and step > finest and not blocks.over():
+        target = min(halves.limit, halves.proved + max(1, int(step)))
+        place = min(proved, key=lambda place: proved[place])
+        found = blocks.any_set(work, half, target, HALVES_PATIENCE * blocks.left(), place)
+        if found.cost < target:
+            halves.take(place, found.member)
+            step /= 1 if halves.limit < target else 2  # 2: only by rounding
+            continue
+        proved[place] = max(proved[place], found.proved)
+        if found.proved < target:
+            step /= 2
+        halves.proved = min(proved.values())
+        bounds.offer(blocks.bound(halves.proved))
 
 
 @dataclass
@@ -75,7 +136,8 @@ class Ascent:
     ``proved``  no partition costs less, in the units of ``blocks``
     ``limit``   no target above this can be proved
     ``center``  shape (n,): weights that proved the last target, k together
-    ``sets``    convex sets found so far, each with its cost
+    ``places``  how many blocks are first, last, and between
+    ``sets``    sets found so far, each with its place and its cost
     """
 
     blocks: Blocks
@@ -84,11 +146,14 @@ class Ascent:
     proved: int
     limit: int
     center: Floats = field(init=False)
-    sets: list[tuple[Set, int]] = field(default_factory=list)
+    places: Places = field(init=False)
+    sets: list[tuple[int, Set, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        k = self.instance.stages
         work = self.instance.work + 1e-6 * self.instance.work.mean() + np.finfo(np.float64).tiny
-        self.center = work / work.sum() * self.instance.stages
+        self.center = work / work.sum() * k
+        self.places = {MIDDLE: k - 2, FIRST: 1, LAST: 1} if k > 2 else {FIRST: 1}
 
 
 def _ascend(ascent: Ascent, bounds: Bounds) -> None:
@@ -106,89 +171,108 @@ def _ascend(ascent: Ascent, bounds: Bounds) -> None:
 
 
 def _prove(ascent: Ascent, target: int) -> bool:
-    """Find weights under which no set that costs less than ``target`` weighs an even share; False if there are none."""
+    """Find weights and shares such that no set that costs less than ``target`` weighs its share; False if not."""
     enough = (1 - PATIENCE) * ascent.blocks.left()
-    for weights in _candidates(ascent, target):
+    for weights, shares in _candidates(ascent, target):
         whole = np.round(weights * (2**WEIGHT_BITS / weights.sum())).astype(np.int64)
-        share = -(-int(whole.sum()) // ascent.instance.stages)
-        found, proved = _sets(ascent.blocks, whole, share, target, ascent.blocks.left() - enough)
+        total = int(whole.sum())
+        need = {place: max(1, int(share * total)) for place, share in shares.items()}
+        if sum(count * (need[place] - 1) for place, count in ascent.places.items()) >= total:
+            return False  # only by rounding: blocks that all weigh less than they need might hold all nodes
+        found, proved = _sets(ascent, whole, need, target, ascent.blocks.left() - enough)
         if proved:
             ascent.center = weights
         if proved or not found:
             return proved
-        ascent.sets.extend((one.member, one.cost) for one in found)
+        ascent.sets.extend(found)
     return False
 
 
-def _sets(blocks: Blocks, weight: Longs, share: int, target: int, patience: float) -> tuple[list[CheapestSet], bool]:
-    """Sets that cost less than a target and weigh a share; True if it is proved that there are none."""
+def _sets(
+    ascent: Ascent, weight: Longs, need: Mapping[int, int], target: int, patience: float
+) -> tuple[list[tuple[int, Set, int]], bool]:
+    """Sets that cost less than a target and weigh what they need; True if it is proved that there are none."""
+    blocks, left = ascent.blocks, list(ascent.places)
     for seconds in (min(FIRST_SECONDS, patience), patience):
-        search = blocks.any_set(weight, share, target, seconds)
-        if search.cost < target:
-            return blocks.around(search, weight, share, target), False
-        if search.proved >= target:
+        for place in tuple(left):
+            search = blocks.any_set(weight, need[place], target, seconds, place)
+            if search.cost < target:
+                found = blocks.around(search, weight, need[place], target, place)
+                return [(place, one.member, one.cost) for one in found], False
+            if search.proved >= target:
+                left.remove(place)
+        if not left:
             return [], True
-        found = blocks.annealed_sets(weight, share, target) if seconds < patience else []
-        if found:
-            return found, False
+        for place in left if seconds < patience else ():
+            if found := blocks.annealed_sets(weight, need[place], target, place):
+                return [(place, one.member, one.cost) for one in found], False
     return [], False
 
 
-def _candidates(ascent: Ascent, target: int) -> Iterator[Floats]:
-    """Weights under which no set known to cost less than ``target`` weighs an even share, as long as there are any."""
+def _candidates(ascent: Ascent, target: int) -> Iterator[tuple[Floats, dict[int, float]]]:
+    """Weights and shares such that no set known to cost less than ``target`` weighs its share, while there are any."""
     reach = REACH
-    allowed = [members for members, cost in ascent.sets if cost < target]
-    master = _Master(ascent.instance.nodes, ascent.instance.stages, allowed)
+    allowed = [(place, members) for place, members, cost in ascent.sets if cost < target]
+    master = _Master(ascent.instance.nodes, ascent.places, allowed)
     known = len(ascent.sets)
-    if _heaviest(ascent.center, allowed) < 1:
-        yield ascent.center
+    if shares := _shares(ascent, ascent.center, allowed):
+        yield ascent.center, shares
     while reach < FARTHEST and not ascent.blocks.over():
-        for members, _ in ascent.sets[known:]:
-            allowed.append(members)
-            master.add(members)
+        for place, members, _ in ascent.sets[known:]:
+            allowed.append((place, members))
+            master.add(place, members)
         known = len(ascent.sets)
-        weights, heaviest = master.solve(ascent.center, reach, 0.5 * ascent.run.remaining())
-        if weights is None or heaviest >= 1 - 1e-6:
+        weights = master.solve(ascent.center, reach, 0.5 * ascent.run.remaining())
+        shares = None if weights is None else _shares(ascent, weights, allowed)
+        if weights is None or shares is None:
             reach *= GROWTH
             continue
         between = (ascent.center + weights) / 2
-        yield between if _heaviest(between, allowed) < 1 else weights
+        halfway = _shares(ascent, between, allowed)
+        yield (between, halfway) if halfway else (weights, shares)
 
 
-def _heaviest(weights: Floats, sets: list[Set]) -> float:
-    return max((float(weights[members].sum()) for members in sets), default=0.0)
+def _shares(ascent: Ascent, weights: Floats, sets: list[tuple[int, Set]]) -> dict[int, float] | None:
+    """What a block in each place must weigh, as shares of all weight, to weigh more than all known sets; None if no."""
+    heaviest = dict.fromkeys(ascent.places, 0.0)
+    for place, members in sets:
+        heaviest[place] = max(heaviest[place], float(weights[members].sum()))
+    k = ascent.instance.stages
+    spare = 1 - sum(count * heaviest[place] for place, count in ascent.places.items()) / k
+    return {place: (most + spare) / k for place, most in heaviest.items()} if spare > 1e-6 else None
 
 
 class _Master:
-    """Weights, k together and near a center, that make the heaviest of some sets as light as possible."""
+    """Weights, k together and near a center, that make the heaviest sets in all places together as light as possible."""
 
-    def __init__(self, nodes: int, stages: int, sets: list[Set]) -> None:
+    def __init__(self, nodes: int, places: Places, sets: list[tuple[int, Set]]) -> None:
         from ortools.linear_solver import pywraplp
 
         self._solver: Any = pywraplp.Solver.CreateSolver("GLOP")
+        stages = sum(places.values())
         self._mean = stages / nodes
         self._weights = [self._solver.NumVar(0.0, stages, "") for _ in range(nodes)]
-        self._heaviest = self._solver.NumVar(0.0, stages, "")
-        self._solver.Minimize(self._heaviest)
+        self._heaviest = {place: self._solver.NumVar(0.0, stages, "") for place in places}
+        self._solver.Minimize(sum(count * self._heaviest[place] for place, count in places.items()))
         total = self._solver.Constraint(stages, stages)
         for weight in self._weights:
             total.SetCoefficient(weight, 1.0)
-        for members in sets:
-            self.add(members)
+        for place, members in sets:
+            self.add(place, members)
 
-    def add(self, members: Set) -> None:
-        """Require that a set weighs no more than the heaviest."""
+    def add(self, place: int, members: Set) -> None:
+        """Require that a set weighs no more than the heaviest in its place."""
         row = self._solver.Constraint(-self._solver.infinity(), 0.0)
-        row.SetCoefficient(self._heaviest, -1.0)
+        row.SetCoefficient(self._heaviest[place], -1.0)
         for v in np.flatnonzero(members):
             row.SetCoefficient(self._weights[v], 1.0)
 
-    def solve(self, center: Floats, reach: float, seconds: float) -> tuple[Floats | None, float]:
-        """Weights within ``reach`` of ``center``, and what the heaviest set weighs; None if none were found."""
+    def solve(self, center: Floats, reach: float, seconds: float) -> Floats | None:
+        """Weights within ``reach`` of ``center``; None if none were found."""
         least, most = center * (1 - reach), center * (1 + reach) + FLOOR * reach * self._mean
         for weight, lower, upper in zip(self._weights, least.clip(0).tolist(), most.tolist(), strict=True):
             weight.SetBounds(lower, upper)
         self._solver.SetTimeLimit(max(1, int(1000 * seconds)))
         if self._solver.Solve() != self._solver.OPTIMAL:
-            return None, np.inf
-        return np.array([weight.solution_value() for weight in self._weights]).clip(0), self._heaviest.solution_value()
+            return None
+        return np.array([weight.solution_value() for weight in self._weights]).clip(0)

@@ -48,6 +48,9 @@ HOT = 0.07
 #: First temperature of annealing from a set that was found, as a share of the limit.
 WARM = 0.03
 
+#: Where a block is: the first one holds all ancestors of its nodes, the last one all descendants, see `SetCosts`.
+FIRST, MIDDLE, LAST = 1, 0, -1
+
 #: Share of the time that bounds for pairs may take.
 PAIR_SHARE = 0.1
 
@@ -67,8 +70,16 @@ class Blocks:
         self._graph = instance.graph
         self._columns = (_whole(instance.work, self.scale), _whole(sent, self.scale))
         self._reach = (descendants(self._graph, forwards=True), descendants(self._graph, forwards=False))
-        self._costs = SetCosts(self._graph, *self._columns, *self._reach)
+        self._costs = self._by_closure(None)
         self.pool = ThreadPoolExecutor(run.cores)
+
+    def _by_closure(self, pair: Longs | None) -> dict[int, SetCosts]:
+        return {c: SetCosts(self._graph, *self._columns, *self._reach, pair, c) for c in (FIRST, MIDDLE, LAST)}
+
+    @property
+    def work(self) -> Longs:
+        """Work of each node as integers, shape (n,)."""
+        return self._columns[0]
 
     def left(self) -> float:
         """Seconds left for searches."""
@@ -82,6 +93,10 @@ class Blocks:
         """A cost as an integer, rounded down."""
         return int(cost * self.scale)
 
+    def units_below(self, cost: float) -> int:
+        """An integer such that every block that costs less than it in these units costs less than ``cost``."""
+        return self.units(cost) - 2 * self.nodes
+
     def bound(self, units: int) -> float:
         """An integer as a lower bound on a cost."""
         return units / self.scale * (1 - ROUNDING)
@@ -90,7 +105,8 @@ class Blocks:
         self, weight: Longs, need: int, limit: int, *, cuts: int = MOST_CUTS, fixed: NDArray[np.int8] | None = None
     ) -> CheapestSet:
         """`SetCosts.cheapest_set` within the time that is left."""
-        return self._costs.cheapest_set(weight, need, limit, cuts=cuts, fixed=fixed, seconds=self.left())
+        costs = self._costs[MIDDLE]
+        return costs.cheapest_set(weight, need, limit, cuts=cuts, fixed=fixed, seconds=self.left())
 
     def holding(self, v: int, limit: int, cuts: int) -> CheapestSet:
         """The cheapest convex set that holds node ``v``."""
@@ -98,30 +114,46 @@ class Blocks:
         weight[v] = 1
         return self.cheapest(weight, 1, limit, cuts=cuts)
 
-    def any_set(self, weight: Longs, need: int, limit: int, seconds: float) -> CheapestSet:
-        """Some convex set of weight ``need`` or more that costs less than ``limit``, searched for by all cores."""
+    def any_set(self, weight: Longs, need: int, limit: int, seconds: float, closure: int = MIDDLE) -> CheapestSet:
+        """Some block of weight ``need`` or more that costs less than ``limit``, searched for by all cores.
+
+        ``closure``  FIRST, MIDDLE or LAST: where the block is
+        """
         shared = np.zeros(SHARED, dtype=np.int32) if self._run.cores > 1 else None
         how: dict[str, Any] = {"any_set": True, "cuts": MOST_CUTS, "seconds": min(seconds, self.left())}
-        search = partial(self._costs.cheapest_set, **how, shared=shared, stop=np.zeros(1, dtype=np.int32))
+        costs = self._costs[closure]
+        search = partial(costs.cheapest_set, **how, shared=shared, stop=np.zeros(1, dtype=np.int32))
         parts = [self.pool.submit(search, weight, need, limit) for _ in range(self._run.cores)]
         found = [part.result() for part in parts]
         return replace(min(found, key=lambda part: part.cost), proved=min(part.proved for part in found))
 
-    def annealed_sets(self, weight: Longs, need: int, limit: int) -> list[CheapestSet]:
-        """Convex sets of weight ``need`` or more that cost less than ``limit``, by annealing; none proves nothing."""
-        begin = [np.arange(self.nodes) == v for v in self._run.rng.integers(self.nodes, size=ANNEALED_SETS)]
-        return self._anneal_sets(weight, need, limit, begin, moves=MOVES, hot=HOT)
+    def annealed_sets(self, weight: Longs, need: int, limit: int, closure: int = MIDDLE) -> list[CheapestSet]:
+        """Blocks of weight ``need`` or more that cost less than ``limit``, by annealing; none proves nothing."""
+        nodes = self._run.rng.integers(self.nodes, size=ANNEALED_SETS)
+        begin = [(np.arange(self.nodes) == v) & (closure == MIDDLE) for v in nodes]
+        return self._anneal_sets(weight, need, limit, begin, closure, moves=MOVES, hot=HOT)
 
-    def around(self, found: CheapestSet, weight: Longs, need: int, limit: int) -> list[CheapestSet]:
+    def around(
+        self, found: CheapestSet, weight: Longs, need: int, limit: int, closure: int = MIDDLE
+    ) -> list[CheapestSet]:
         """Sets like one that was found, itself first, annealed from it."""
         begin = [found.member] * ANNEALED_SETS
-        return [found, *self._anneal_sets(weight, need, limit, begin, moves=MOVES // 10, hot=WARM)]
+        return [found, *self._anneal_sets(weight, need, limit, begin, closure, moves=MOVES // 10, hot=WARM)]
 
     def _anneal_sets(
-        self, weight: Longs, need: int, limit: int, begin: list[NDArray[np.bool_]], *, moves: int, hot: float
+        self,
+        weight: Longs,
+        need: int,
+        limit: int,
+        begin: list[NDArray[np.bool_]],
+        closure: int,
+        *,
+        moves: int,
+        hot: float,
     ) -> list[CheapestSet]:
         def one(seed: int, member: NDArray[np.bool_]) -> CheapestSet:
-            return self._costs.anneal_set(weight, need, limit, member, moves=moves, hot=hot, seed=seed)
+            costs = self._costs[closure]
+            return costs.anneal_set(weight, need, limit, member, moves=moves, hot=hot, seed=seed)
 
         seeds = self._run.rng.integers(2**63, size=len(begin)).tolist()
         found = {one.member.tobytes(): one for one in self.pool.map(one, seeds, begin) if one.cost < limit}
@@ -142,7 +174,7 @@ class Blocks:
                 pair[u, v] = pair[v, u] = self.cheapest(both, 2, limit, cuts=1, fixed=both.astype(np.int8)).proved
 
         list(self.pool.map(bound_pair, range(self.nodes)))
-        self._costs = SetCosts(self._graph, *self._columns, *self._reach, pair)
+        self._costs = self._by_closure(pair)
 
 
 def fit(instance: Instance, run: Run) -> bool:

@@ -15,7 +15,7 @@ from instances.pipeline import Instance
 from solvers.pipeline._kernels import SHARED, CheapestSet, SetCosts
 from solvers.pipeline.bounds.anchored import anchored
 from solvers.pipeline.bounds.reweighted import reweighted
-from solvers.pipeline.programs.blocks import Blocks, descendants
+from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE, Blocks, descendants
 from solvers.registry import LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
@@ -33,19 +33,23 @@ def paths(graph: Graph) -> Any:
     return reach.astype(bool)
 
 
-def convex(reach: Any, members: Any) -> bool:
-    """Tell if no node outside lies on a path between two members."""
-    return not (reach[members].any(axis=0) & reach[:, members].any(axis=1) & ~members).any()
+def convex(reach: Any, members: Any, closure: int = MIDDLE) -> bool:
+    """Tell if no node outside lies on a path between two members, or leads to one (FIRST), or from one (LAST)."""
+    below = reach[members].any(axis=0) | (closure == FIRST)
+    above = reach[:, members].any(axis=1) | (closure == LAST)
+    return not (below & above & ~members).any()
 
 
-def cheapest(oracle: SimpleNamespace, instance: Instance, weight: Any, need: int, fixed: Any) -> float:
-    """Cost of the cheapest convex set that weighs enough; infinite if there is none."""
+def cheapest(
+    oracle: SimpleNamespace, instance: Instance, weight: Any, need: int, fixed: Any, closure: int = MIDDLE
+) -> float:
+    """Cost of the cheapest set that is convex, or closed, and weighs enough; infinite if there is none."""
     reach = paths(instance.graph)
     costs = [np.inf]
     for bits in product((False, True), repeat=instance.nodes):
         members = np.array(bits)
         fits = members[fixed > 0].all() and not members[fixed < 0].any()
-        if fits and weight[members].sum() >= need and convex(reach, members):
+        if fits and weight[members].sum() >= need and convex(reach, members, closure):
             costs.append(oracle.block_cost(instance, np.flatnonzero(members).tolist()))
     return min(costs)
 
@@ -54,8 +58,8 @@ def blocks_of(instance: Instance, cores: int = 1) -> Blocks:
     return Blocks(instance, LocalRun(seconds=60, cores=cores))
 
 
-@pytest.mark.parametrize("cores", [0, 1, 3])
-def test_the_cheapest_set_is_that_of_all_subsets(oracle: SimpleNamespace, cores: int) -> None:
+@pytest.mark.parametrize(("cores", "closure"), [(0, MIDDLE), (1, MIDDLE), (3, MIDDLE), (1, FIRST), (2, LAST)])
+def test_the_cheapest_set_is_that_of_all_subsets(oracle: SimpleNamespace, cores: int, closure: int) -> None:
     """No cores: the cheapest one; else any set, searched for by so many threads."""
     rng = np.random.default_rng(21)
     outcomes = set()
@@ -65,16 +69,16 @@ def test_the_cheapest_set_is_that_of_all_subsets(oracle: SimpleNamespace, cores:
         weight = rng.integers(0, 5, n)
         fixed = np.zeros(n, np.int8) if cores else rng.choice([-1, 0, 0, 0, 0, 1], n).astype(np.int8)
         need = max(1, int(rng.integers(0, weight.sum() + 2)))
-        optimum = cheapest(oracle, instance, weight, need, fixed)
+        optimum = cheapest(oracle, instance, weight, need, fixed, closure)
         limit = float(rng.choice([1e3, 1 + min(optimum, 999), min(optimum, 999) * (1 - 1e-6)]))
         wanted = (weight, need, blocks.units(limit))
-        found = blocks.any_set(*wanted, 60.0) if cores else blocks.cheapest(*wanted, fixed=fixed)
+        found = blocks.any_set(*wanted, 60.0, closure) if cores else blocks.cheapest(*wanted, fixed=fixed)
         exists = optimum < limit
         assert (found.cost < blocks.units(limit)) == exists
         if not exists:
             assert found.proved == blocks.units(limit)
         else:
-            check(oracle, instance, blocks, found, weight, need)
+            check(oracle, instance, blocks, found, weight, need, closure)
             cost = found.cost / blocks.scale
             assert cores or cost == pytest.approx(optimum, rel=SAFETY)
             assert found.proved <= optimum * blocks.scale * (1 + SAFETY)
@@ -83,12 +87,18 @@ def test_the_cheapest_set_is_that_of_all_subsets(oracle: SimpleNamespace, cores:
 
 
 def check(
-    oracle: SimpleNamespace, instance: Instance, blocks: Blocks, found: CheapestSet, weight: Any, need: int
+    oracle: SimpleNamespace,
+    instance: Instance,
+    blocks: Blocks,
+    found: CheapestSet,
+    weight: Any,
+    need: int,
+    closure: int = MIDDLE,
 ) -> None:
-    """A set is convex, weighs enough, and costs what was said."""
+    """A set is convex or closed, weighs enough, and costs what was said."""
     members = np.flatnonzero(found.member).tolist()
     assert found.cost / blocks.scale == pytest.approx(oracle.block_cost(instance, members), rel=SAFETY)
-    assert convex(paths(instance.graph), found.member)
+    assert convex(paths(instance.graph), found.member, closure)
     assert weight[members].sum() >= need
 
 
@@ -97,7 +107,7 @@ def test_threads_prove_together_what_one_proves(oracle: SimpleNamespace) -> None
     instance = oracle.draw(np.random.default_rng(28), 40, 3, density=0.08)
     weight, need = np.ones(40, dtype=np.int64), 12
     least = blocks_of(instance).cheapest(weight, need, 2**50)
-    costs, shared = blocks_of(instance)._costs, np.zeros(SHARED, dtype=np.int32)
+    costs, shared = blocks_of(instance)._costs[MIDDLE], np.zeros(SHARED, dtype=np.int32)
     alone = costs.cheapest_set(weight, need, least.cost, cuts=10**6, any_set=True)
     first, second = (
         costs.cheapest_set(weight, need, least.cost, cuts=cuts, any_set=True, shared=shared) for cuts in (50, 10**6)
@@ -114,8 +124,8 @@ def test_threads_prove_together_what_one_proves(oracle: SimpleNamespace) -> None
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("cores", [1, 2])
-def test_a_hunt_finds_sets_that_fit(oracle: SimpleNamespace, cores: int) -> None:
+@pytest.mark.parametrize(("cores", "closure"), [(1, MIDDLE), (2, MIDDLE), (2, FIRST), (2, LAST)])
+def test_a_hunt_finds_sets_that_fit(oracle: SimpleNamespace, cores: int, closure: int) -> None:
     """Most that exist, on graphs so small that a hunt sees nearly all sets."""
     rng = np.random.default_rng(27)
     missed = hits = 0
@@ -123,13 +133,13 @@ def test_a_hunt_finds_sets_that_fit(oracle: SimpleNamespace, cores: int) -> None
         instance = oracle.draw(rng, int(rng.integers(1, 9)), 3)
         blocks, weight = blocks_of(instance, cores), rng.integers(0, 5, instance.nodes)
         need = max(1, int(weight.sum()) // 2)
-        optimum = cheapest(oracle, instance, weight, need, np.zeros(instance.nodes))
+        optimum = cheapest(oracle, instance, weight, need, np.zeros(instance.nodes), closure)
         limit = blocks.units(min(optimum, 999.0) * float(rng.choice([1 - 1e-6, 1.1])) + 1e-3)
-        found = blocks.annealed_sets(weight, need, limit)
+        found = blocks.annealed_sets(weight, need, limit, closure)
         for one in found:
             assert one.cost < limit
-            check(oracle, instance, blocks, one, weight, need)
-            assert blocks.around(one, weight, need, limit)[0] is one
+            check(oracle, instance, blocks, one, weight, need, closure)
+            assert blocks.around(one, weight, need, limit, closure)[0] is one
         assert not found or optimum * blocks.scale < limit * (1 + SAFETY)
         hits += bool(found)
         missed += not found and optimum * blocks.scale < limit
@@ -218,6 +228,18 @@ def test_the_reweighted_bound_is_above_the_others_of_its_kind(oracle: SimpleName
         method(instance, run)
     cost = verify(instance, least[reweighted].solutions[-1]).cost
     assert least[anchored].bounds[-1] < least[reweighted].bounds[-1] <= cost * (1 + SAFETY)
+
+
+def test_two_blocks_are_solved(oracle: SimpleNamespace) -> None:
+    """The side that does more work costs more, and holds all ancestors or all descendants of its nodes."""
+    rng = np.random.default_rng(29)
+    for _ in range(20):
+        instance = oracle.draw(rng, int(rng.integers(2, 8)), 2)
+        run = LocalRun()
+        reweighted(instance, run)
+        optimum = oracle.partition_optimum(instance)
+        assert optimum * (1 - 1e-6) <= run.bounds[-1] <= optimum
+        assert verify(instance, run.solutions[-1]).cost == pytest.approx(optimum)
 
 
 @pytest.mark.parametrize("method", METHODS)
