@@ -457,9 +457,17 @@ static void make_integer_graph(const struct graph *graph, struct integer_graph *
     for (int32_t v = 0; v < n; v++)
         for (int32_t u = 0; u < n; u++)
             whole->above[u] |= (whole->below[v] >> u & 1) << v;
-    whole->problem = (struct shard_set_costs){
-        n,           graph->out_start, graph->out_head, graph->in_start, graph->in_tail,
-        whole->work, whole->size,      whole->below,    whole->above,    NULL,        0};
+    whole->problem = (struct shard_set_costs){n,
+                                              graph->out_start,
+                                              graph->out_head,
+                                              graph->in_start,
+                                              graph->in_tail,
+                                              whole->work,
+                                              whole->size,
+                                              whole->below,
+                                              whole->above,
+                                              NULL,
+                                              0};
 }
 
 /* True if no path leaves a set and comes back. */

@@ -243,7 +243,7 @@ def _shares(ascent: Ascent, weights: Floats, sets: list[tuple[int, Set]]) -> dic
 
 
 class _Master:
-    """Weights, k together and near a center, that make the heaviest sets in all places together as light as possible."""
+    """Weights, k together and near a center, for which the heaviest sets of all places together are lightest."""
 
     def __init__(self, nodes: int, places: Places, sets: list[tuple[int, Set]]) -> None:
         from ortools.linear_solver import pywraplp
