@@ -43,7 +43,7 @@ def _row(settings: Settings, runs: list[Run], network: str) -> Row:
     for seed in range(settings.seed, settings.seed + settings.runs):
         there = {run.cell.method: run for run in runs if run.cell.about == network and run.cell.seed == seed}
         costs.append(best_cost(there))
-        bounds.append(bound_of(there, *BOUNDS))
+        bounds.append(bound_of(there, SOLVER, *BOUNDS))
     ratios = [ratio(cost, bound) for cost, bound in zip(costs, bounds, strict=True)]
     return {
         "network": network,

@@ -69,7 +69,7 @@ def test_each_part_runs_its_own_methods_within_the_limits(tmp_path: Path) -> Non
         "intraop": 1,
         "proofs": 2 * 2 * 5,
         "scale": 3 * 4,
-        "placement": 2 * 5,
+        "placement": 2 * 6,
         "scheduling": 3 * 4,
         "tight": 3,
     }
@@ -162,6 +162,19 @@ def test_a_proof_that_no_schedule_fits_decides_an_instance(tmp_path: Path) -> No
     assert [note for note in found.notes if "1 of its runs ended with the status declined" in note]
     with pytest.raises(InputError, match="--tight: expected at most 200, found 201"):
         frontier.plan(replace(chosen, tight=201), tmp_path)
+
+
+def test_a_bound_of_a_search_counts_as_well(tmp_path: Path) -> None:
+    chosen = replace(SMALL, parts=("placement", "scheduling", "proofs", "scale"))
+
+    def proven(cell: Cell) -> dict[str, Any]:
+        return {"cost": 102.0, "bound": 102.0} if cell.kind == "solver" else outcome(cell)
+
+    found = goals(frontier.report(chosen, carried_out(frontier.plan(chosen, tmp_path), proven)))
+    assert found["scheduling: recurrent-training: cost / bound"][1] == 1.0
+    assert found["placement: 100 operators: gap, at most, %"][1] == 0.0
+    assert found["pipeline: 100 nodes, k = 64, transformer: gap, %"][1] == 0.0
+    assert found["pipeline: gap to simple closed, k = 8, %"][1] == pytest.approx(100)
 
 
 def test_before_is_told_apart_from_published(tmp_path: Path) -> None:
