@@ -50,7 +50,7 @@ class Case:
     @property
     def optimal(self) -> bool:
         """True if the run proves its cost optimal."""
-        return self.cost is not None and self.bound is not None and proves(self.cost, self.bound, True)
+        return self.cost is not None and self.bound is not None and proves(self.bound, self.cost, True)
 
     @property
     def gap(self) -> float | None:

@@ -77,7 +77,7 @@ def _proven(cases: archer.Cases, stages: int) -> tuple[int, int]:
 
 def _optimal(found: dict[str, Run]) -> bool:
     cost, bound = best_cost(found), bound_of(found, *ALL)
-    return cost is not None and bound is not None and proves(cost, bound, False)
+    return cost is not None and bound is not None and proves(bound, cost, False)
 
 
 def section_proofs(settings: Settings, runs: list[Run]) -> Section:

@@ -164,6 +164,22 @@ def test_a_proof_that_no_schedule_fits_decides_an_instance(tmp_path: Path) -> No
         frontier.plan(replace(chosen, tight=201), tmp_path)
 
 
+def test_what_a_bound_leaves_open_is_not_called_optimal(tmp_path: Path) -> None:
+    chosen = replace(SMALL, parts=("intraop", "proofs"), instances=("contest-G",))
+
+    def weak(cell: Cell) -> dict[str, Any]:
+        if cell.about[0] == "intraop":
+            return outcome(cell) | {"exact": ("217041", "217040"), "bound": 217_040.0}
+        return {"cost": 102.0} if cell.kind == "solver" else {"bound": 101.9 if cell.method == "exact" else 53.0}
+
+    found = frontier.report(chosen, carried_out(frontier.plan(chosen, tmp_path), weak))
+    (gap,), (times,) = table(found, 1).rows, table(found, 1, 1).rows
+    assert gap["gap, %"] == pytest.approx(100 / 217_040)
+    assert times["proven"] is None
+    assert goals(found)["intraop: proven optimal, of all but R and T, %"][1] == 0.0
+    assert [row["optimal"] for row in table(found, 2, 1).rows] == [0, 0]
+
+
 def test_a_bound_of_a_search_counts_as_well(tmp_path: Path) -> None:
     chosen = replace(SMALL, parts=("placement", "scheduling", "proofs", "scale"))
 
