@@ -35,6 +35,10 @@ PATIENCE = 0.25
 #: The same for one of two blocks.
 HALVES_PATIENCE = 0.4
 
+#: Most blocks of which the first and the last have sets of their own; with 16, to search for three kinds costs more
+#: than it gains (100 nodes, 5 s of processor time: 62.6 % of the gap closed instead of 66.2 %).
+MOST_PLACED = 8
+
 #: Largest change of a weight at first from its value in the last proof, as a share of that value.
 REACH = 0.05
 
@@ -55,14 +59,14 @@ STEP = 0.06
 def reweighted(instance: Instance, run: Run) -> None:
     """Bound the cost of the block that weighs its share, under node weights that make such blocks expensive.
 
-    For any weights, and shares of the k blocks that add up to the weight of all nodes, some block weighs at least its
-    share, so the cheapest set that does is a bound; work as the weight and even shares give the relaxation of Section
-    3.2. Sets are convex; those that can be the first block hold all ancestors of their nodes, and those that can be the
-    last all descendants. The best weights are the dual of covering the nodes with a first, a last and k - 2 other sets
-    that cost less than a target: sets that a target still allows are found by annealing and by branch and bound over
-    minimum cuts, and a linear program moves the weights away from them until there is none, which proves the target.
-    For two blocks, the work and even shares are already exact: the side that does more work costs more, and is one of
-    the two. All cores search.
+    For any weights, and shares of the k blocks that add up to the weight of all nodes, some block weighs at least
+    its share, so the cheapest set that does is a bound; work as the weight and even shares give the relaxation of
+    Section 3.2. Sets are convex; if blocks are few, those that can be the first one hold all ancestors of their
+    nodes, and those that can be the last one all descendants. The best weights are the dual of covering the nodes
+    with a first, a last and k - 2 other sets that cost less than a target: sets that a target still allows are
+    found by annealing and by branch and bound over minimum cuts, and a linear program moves the weights away from
+    them until there is none, which proves the target. For two blocks, the work and even shares are already exact:
+    the side that does more work costs more, and is one of the two. All cores search.
 
     Ignores the overflow. Reports the bound of Lemma 3.3 first, and the partitions of a short search.
     """
@@ -153,7 +157,7 @@ class Ascent:
         k = self.instance.stages
         work = self.instance.work + 1e-6 * self.instance.work.mean() + np.finfo(np.float64).tiny
         self.center = work / work.sum() * k
-        self.places = {MIDDLE: k - 2, FIRST: 1, LAST: 1} if k > 2 else {FIRST: 1}
+        self.places = {MIDDLE: k - 2, FIRST: 1, LAST: 1} if 2 < k <= MOST_PLACED else {MIDDLE: k}
 
 
 def _ascend(ascent: Ascent, bounds: Bounds) -> None:
