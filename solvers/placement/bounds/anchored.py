@@ -6,7 +6,7 @@ from instances.placement import Instance
 from solvers.placement.ideals.dynamic_program import deadline
 from solvers.placement.throughput.anchored import anchored_bound
 from solvers.placement.throughput.forced import with_forced_nodes
-from solvers.placement.throughput.simple_bounds import load_bound
+from solvers.placement.throughput.simple_bounds import load_bound, split_bound
 from solvers.registry import Declined, Run, bound
 
 #: Share of the time for cuts.
@@ -20,7 +20,8 @@ def anchored(instance: Instance, run: Run) -> None:
     """Spread the work as `load` does, but put a class on CPUs if any set with it is too much for an accelerator.
 
     Classes come in the order of their least cost alone or in a set found so far; a class that costs less than the bound
-    of `load` needs no minimum cut. If the time does not suffice for all, the bound is lower.
+    of `load` needs no minimum cut. If the time does not suffice for all, the bound is lower. It is no lower than if
+    work is spread together with the tensors that accelerators share with units that only CPUs can hold.
     """
     if instance.objective != "throughput":
         raise Declined("anchored is for throughput")
@@ -29,6 +30,6 @@ def anchored(instance: Instance, run: Run) -> None:
     instance = with_forced_nodes(instance)
     end = run.deadline - RESERVE * run.remaining()
     spread = load_bound(instance)
-    run.bound(spread)
+    run.bound(max(spread, split_bound(instance)))
     with deadline(run, SHARE) as stop:
         run.bound(anchored_bound(instance, spread, end, stop))

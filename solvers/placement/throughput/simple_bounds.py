@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from instances.errors import InputError
 from instances.files.columns import Floats, Ints
 from instances.placement import Instance, greatest
 from instances.rounding import safely
@@ -17,6 +20,34 @@ def load_bound(instance: Instance) -> float:
     if instance.accelerators and instance.cpus and instance.allreduce is None:
         return max(instance.load_bound(), _within_memory(instance))
     return instance.load_bound()
+
+
+def split_bound(instance: Instance) -> float:
+    """`load_bound`, where accelerators also pay for the tensors that they share with units that only CPUs can hold.
+
+    An accelerator with any other unit of such a tensor pays for it, whatever else it holds. So one of these units can
+    carry the cost, once: here the one that least gains from a CPU. 0 for overlaps and replicas, where loads are no
+    sums, and for numbers near the limit of float64. Ours.
+    """
+    if instance.overlap != "none" or instance.allreduce is not None or not instance.accelerators:
+        return 0.0
+    accelerator, cpu = instance.unit_times()
+    on_cpu, real = np.isinf(accelerator), ~instance.artificial
+    tail, head = instance.graph.tail[real].astype(np.int64), instance.graph.head[real].astype(np.int64)
+    ends = np.concatenate([np.column_stack([tail, instance.unit[end]]) for end in (tail, head)])
+    tensor, unit = np.unique(ends, axis=0).T
+    shared = np.bincount(tensor, weights=on_cpu[unit], minlength=instance.nodes) > 0
+    kept = shared[tensor] & ~on_cpu[unit]
+    tensor, unit = tensor[kept], unit[kept]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        slower = np.nan_to_num(cpu[unit] / accelerator[unit], nan=np.inf)
+    carrier = _last_of_each(tensor, slower)
+    first = np.unique(instance.unit, return_index=True)[1]
+    more = np.bincount(first[unit[carrier]], weights=instance.transfer[tensor[carrier]], minlength=instance.nodes)
+    try:
+        return safely(load_bound(replace(instance, accelerator_time=instance.accelerator_time + more)), instance.edges)
+    except InputError:  # sums that are not finite
+        return 0.0
 
 
 def node_bound(instance: Instance) -> float:

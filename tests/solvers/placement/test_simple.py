@@ -27,6 +27,7 @@ from solvers.placement.latency import memory_path as memory_path_module
 from solvers.placement.latency_dp import latency_dp
 from solvers.placement.latency_ip import ip
 from solvers.placement.one_accelerator import one_accelerator
+from solvers.placement.throughput import simple_bounds
 from solvers.placement.throughput_ip import ip_contiguous, ip_noncontiguous
 from solvers.registry import Declined, LocalRun
 
@@ -53,6 +54,8 @@ def bounds(method: Any, instance: Instance) -> list[float]:
     return run.bounds
 
 
+#: Times in a star around a node for CPUs, with the tensors that its accelerators pay for.
+MORE = np.array([1.0, 2, 3, 3, 3, 3, 3, 3])
 #: The quantity that each bound is of.
 OF = {load_bound: "throughput", node: "throughput", critical_path: "latency", memory_path: "latency"}
 
@@ -85,6 +88,35 @@ def test_what_takes_no_time_is_bounded_by_none(method: Any, options: dict[str, A
     run = LocalRun()
     method(built([0, 0, 0], (), (1, 1, 3), cpu=[1, 2, 3], **options), run)
     assert set(run.bounds) == {0.0}
+
+
+def test_accelerators_pay_for_what_they_share_with_units_for_cpus() -> None:
+    """Six nodes send tensors to one that only the CPU can hold: both accelerators pay for theirs, whoever has them."""
+    edges = [(0, 1, 1.0), *((u, 0, 2.0) for u in range(2, 8))]
+    given = {"cpu": (0.1, *[100] * 7), "supported": (False, *[True] * 7), "contiguity": "free"}
+    instance = built([1] * 8, edges, (2, 1, 99), **given)
+    plain_bound, more = simple_bounds.load_bound(instance), simple_bounds.split_bound(instance)
+    assert more == pytest.approx(simple_bounds.load_bound(replace(instance, accelerator_time=MORE)))
+    assert plain_bound < more <= (optimum(instance) or 0)
+    assert simple_bounds.split_bound(replace(instance, overlap="half")) == 0
+
+
+def test_the_split_bound_is_at_or_below_the_best_placement() -> None:
+    draw, greater, compared = random.Random(0), 0, 0
+    while compared < 60:
+        instance = draw_instance(draw, most_nodes=4, objective="throughput")
+        some = np.array([draw.random() < 0.7 for _ in range(instance.nodes)])
+        if not instance.cpus:
+            continue
+        times = {"cpu_time": np.where(some, 9 * instance.cpu_time, 0.0), "supported": instance.supported & some}
+        instance = replace(instance, **times)
+        best = optimum(instance)
+        if best is not None:
+            found = simple_bounds.split_bound(instance)
+            assert 0 <= found <= best
+            greater += found > simple_bounds.load_bound(instance) * (1 + 1e-9)
+            compared += 1
+    assert greater > 0
 
 
 def test_the_load_bound_knows_the_memory() -> None:
