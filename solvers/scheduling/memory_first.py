@@ -22,7 +22,7 @@ from solvers.scheduling.schedules.memory_cuts import none_fits
 LIVE, EARLY = (0.0, 1.0, 3.0, 10.0, 30.0), (0.05, 0.0, 0.3)
 
 #: Share of the time that proofs may take at most; share of the rest for lists, before moves of the best of them.
-PROOF, LISTS = 0.2, 0.2
+PROOF, LISTS = 0.4, 0.2
 
 #: Why there is no schedule: that is proven, or it is not known.
 NONE = "no schedule fits the memory of the devices"
