@@ -119,8 +119,8 @@ def fan(count: int, **columns: object) -> Instance:
     [
         ("reserved", 1e9, 2.5, True),  # 6 tensors, and room for 5
         ("reserved", 1e9, 3.5, False),
-        ("waiting", 1e9, 0.5, True),  # 8 tensors: room for 1, one a device is read, and 3 are on their way
-        ("waiting", 1e9, 2.0, False),
+        ("waiting", 1e9, 2.0, True),  # 8 tensors have arrived when the middle ends, and there is room for 4
+        ("waiting", 1e9, 4.0, False),
         ("waiting", 1e-3, 0.5, False),  # all may be on their way
     ],
 )
