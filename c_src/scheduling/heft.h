@@ -1,7 +1,7 @@
 /* HEFT: each vertex on the device that finishes it earliest, maybe in a gap (Topcuoglu et al., TPDS 2002). */
 #pragma once
 
-#include "scheduling/simulate.h"
+#include "scheduling/simulation/simulate.h"
 #include "scheduling/units.h"
 
 /* cffi: begin */

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "common/arena.h"
-#include "scheduling/simulate.h"
+#include "scheduling/simulation/simulate.h"
 #include "scheduling/units.h"
 
 /* One direction in time. The first three arrays are the caller's, the others the arena's. */

@@ -1,7 +1,7 @@
 /* Local search on a schedule with independent links: vertices on long paths move to shorten them. */
 #pragma once
 
-#include "scheduling/simulate.h"
+#include "scheduling/simulation/simulate.h"
 #include "scheduling/units.h"
 
 /* cffi: begin */

@@ -1,7 +1,7 @@
 /* List scheduling in which each tensor reserves memory where it is read before it is made (ours). */
 #pragma once
 
-#include "scheduling/simulate.h"
+#include "scheduling/simulation/simulate.h"
 #include "scheduling/units.h"
 
 /* cffi: begin */

@@ -1,7 +1,7 @@
 /* Local search on a partition and its priorities that simulates every move. */
 #pragma once
 
-#include "scheduling/simulate.h"
+#include "scheduling/simulation/simulate.h"
 #include "scheduling/units.h"
 
 /* cffi: begin */

@@ -1,7 +1,7 @@
 /* Inputs of vertices, and units: the sets of vertices that must share a device. */
 #pragma once
 
-#include "scheduling/simulate.h"
+#include "scheduling/simulation/simulate.h"
 
 /* cffi: begin */
 

@@ -3,8 +3,8 @@
 #include "scheduling/heft.h"
 #include "scheduling/path_moves.h"
 #include "scheduling/reserving_list.h"
-#include "scheduling/simulate.h"
 #include "scheduling/simulated_moves.h"
+#include "scheduling/simulation/simulate.h"
 
 #define MOST_NODES 24
 #define MOST_EDGES (MOST_NODES * MOST_NODES)

@@ -1,7 +1,7 @@
 /* Lower bounds on the starts of vertices in turn, from the bounds of the vertices before them. */
 #pragma once
 
-#include "scheduling/simulate.h"
+#include "scheduling/simulation/simulate.h"
 #include "scheduling/units.h"
 
 /* Vertices with more inputs end the search for vertices before them. */

@@ -2,7 +2,7 @@
  * (Papadimitriou and Yannakakis, SIAM J. Comput. 19, 1990; here with links, and devices of several speeds). */
 #pragma once
 
-#include "scheduling/simulate.h"
+#include "scheduling/simulation/simulate.h"
 #include "scheduling/units.h"
 
 /* cffi: begin */

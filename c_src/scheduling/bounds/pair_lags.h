@@ -1,7 +1,7 @@
 /* Pair lags: least times between two vertices, for each pair of their devices. */
 #pragma once
 
-#include "scheduling/simulate.h"
+#include "scheduling/simulation/simulate.h"
 #include "scheduling/units.h"
 
 /* Lower bounds on the time from the end of a vertex v to the start of a later vertex. The arena owns the

@@ -119,6 +119,29 @@ class Simulation:
         self.simulator.by_priority(self.device, self.priority)
 
 
+class LongEdges:
+    """The simulation of 50,000 vertices on 50 devices, with edges that reach over the whole graph."""
+
+    version = "1"
+    timer = CPU_TIME
+
+    def setup(self) -> None:
+        """Draw the graph, the devices of its vertices, and which of equals comes first."""
+        dataflow = families()["random-dataflow"].build(1, nodes=50_000, devices=50, reach=50_000, links="independent")
+        rng = np.random.Generator(np.random.PCG64(1))
+        self.simulator = Simulator(dataflow)
+        self.device = rng.integers(0, dataflow.devices, dataflow.nodes)
+        self.rank = rng.permutation(dataflow.nodes)
+
+    def time_fifo(self) -> None:
+        """One iteration, first come first served."""
+        self.simulator.by_priority(self.device, np.zeros(len(self.rank)), self.rank)
+
+    def time_msr(self) -> None:
+        """One iteration, by the scores of successors."""
+        self.simulator.by_successors(self.device, (1, 1, 1, 5), self.rank)
+
+
 class Reading:
     """Reading an embedded instance, from its file to validated arrays."""
 

@@ -1,79 +1,6 @@
-/* A heap holds the events; each device has a heap of its executable vertices, in its part of one array. */
-#include "scheduling/simulate.h"
-
-#include "scheduling/msr_queue.h"
-
-/* An event: vertex v finishes (v) or becomes executable (nodes + v), or the next tensor of link l is through
- * (-1 - l), unless the link has changed since. */
-struct event {
-    double time;
-    int64_t what, change;
-};
-
-static inline bool sooner(struct event a, struct event b) {
-    return a.time < b.time || (a.time <= b.time && a.what < b.what);
-}
-HEAP(event_heap, struct event, sooner)
-
-/* A tensor on a shared link: it arrives once each tensor there has been served `through`. */
-struct passing {
-    double through;
-    int64_t edge;
-};
-
-static inline bool served_sooner(struct passing a, struct passing b) {
-    return a.through < b.through;
-}
-HEAP(passing_heap, struct passing, served_sooner)
-
-/* A link that is shared or on which tensors queue. */
-struct link {
-    double bandwidth;
-    double served;               /* size served to each tensor since the link was last empty, up to `since` */
-    double since;                /* if tensors queue: when it is free */
-    int64_t change;              /* changes of the number of its tensors */
-    int32_t carried;             /* tensors that it carries in the run */
-    struct passing_heap passing; /* the tensors on it */
-};
-
-struct simulation {
-    struct shard_system system;
-    /* by event */
-    struct event_heap events;
-    /* by vertex */
-    int32_t *pending; /* inputs that have not arrived */
-    int32_t *indegree;
-    double *latest;           /* the last arrival of an input so far */
-    struct ready *executable; /* device d has executable[first[d]] .. */
-    /* by device */
-    int32_t *first;             /* devices + 1 elements */
-    struct ready_heap *waiting; /* its part of `executable` */
-    int32_t *next;              /* if in order: the place of its next vertex */
-    int32_t *marked;
-    bool *busy;
-    double *free_at; /* when its last vertex so far finishes */
-    bool *listed;    /* it is among those marked */
-    /* by link */
-    int32_t *number; /* of each pair of devices, plus 1; 0: none yet */
-    struct link *links;
-    int32_t link_count;
-    struct passing *passing;
-    /* by edge */
-    int32_t *link_of;
-};
-
-/* A run under way. */
-struct run {
-    struct simulation *s;
-    const struct shard_policy *policy;
-    const int32_t *device;
-    struct msr_queue *msr; /* NULL for other rules */
-    double *start, *finish, *arrival;
-    int32_t *sequence;
-    int32_t started, marked;
-    double now;   /* when the moment began */
-    double until; /* events up to then belong to the moment */
-};
+/* A heap holds the events; each device has a heap of its executable vertices, in its part of one array. The
+ * run time of large graphs is mostly memory latency: what an event reads is fetched before it (`fetch.h`). */
+#include "scheduling/simulation/fetch.h"
 
 /* Mark device d to be checked at the end of the moment. */
 static void mark_device(struct run *run, int32_t d) {
@@ -84,16 +11,34 @@ static void mark_device(struct run *run, int32_t d) {
     s->marked[run->marked++] = d;
 }
 
+/* The turn of vertex v, which becomes executable now. */
+static uint64_t next_turn(struct run *run, int32_t v) {
+    run->moments += run->now > run->since;
+    run->since = run->now;
+    return turn_of(run->moments, run->policy->rank[v]);
+}
+
+/* The entry of a vertex whose inputs have arrived. */
+static struct entry describe(const struct run *run, int32_t v) {
+    const struct simulation *s = run->s;
+    const struct vertex *vertex = s->vertex + v;
+    const double duration = s->system.complexity[v] / s->system.speed[vertex->device];
+    return (struct entry){vertex->latest, duration, s->system.out_start[v], v};
+}
+
 static void make_executable(struct run *run, int32_t v) {
     struct simulation *s = run->s;
     const struct shard_policy *policy = run->policy;
-    const int32_t d = run->device[v];
+    const int32_t d = s->vertex[v].device;
     mark_device(run, d);
-    if (policy->rule == SHARD_BY_PRIORITY)
-        ready_heap_push(s->waiting + d, (struct ready){policy->priority[v], run->now, policy->rank[v], v});
-    else if (policy->rule == SHARD_BY_SUCCESSORS)
-        msr_queue_add(run->msr, v, run->now, policy->rank[v]);
-    /* SHARD_IN_ORDER needs `pending` only */
+    if (policy->rule == SHARD_IN_ORDER)
+        return; /* it needs `pending` only */
+    const uint64_t turn = next_turn(run, v);
+    const int32_t number = enter(&s->table, describe(run, v));
+    if (run->msr)
+        msr_queue_add(run->msr, v, turn, number);
+    else
+        ready_heap_push(s->waiting + d, (struct ready){policy->priority[v], turn, number});
 }
 
 static double next_end(const struct link *link) {
@@ -126,14 +71,15 @@ static void join_link(struct run *run, int64_t e, double time) {
 static inline void arrives(struct run *run, int64_t e, double time) {
     struct simulation *s = run->s;
     const int32_t v = s->system.out_head[e];
+    struct vertex *vertex = s->vertex + v;
     if (run->arrival)
         run->arrival[e] = time;
-    if (time > s->latest[v])
-        s->latest[v] = time;
-    if (--s->pending[v] > 0)
+    if (time > vertex->latest)
+        vertex->latest = time;
+    if (--vertex->pending > 0)
         return;
-    if (s->latest[v] > run->until)
-        event_heap_push(&s->events, (struct event){s->latest[v], (int64_t)s->system.nodes + v, 0});
+    if (vertex->latest > run->until)
+        event_heap_push(&s->events, (struct event){vertex->latest, (int64_t)s->system.nodes + v, 0});
     else
         make_executable(run, v);
 }
@@ -155,7 +101,7 @@ static void leave_link(struct run *run, int32_t number, double time) {
 /* Let the tensor of edge e depart from device `from`. Unless it shares a link, its arrival is known now. */
 static void send(struct run *run, int64_t e, int32_t from, double time) {
     struct simulation *s = run->s;
-    const int32_t to = run->device[s->system.out_head[e]];
+    const int32_t to = s->vertex[s->system.out_head[e]].device;
     if (from != to && s->system.size[e] > 0) {
         const double bandwidth = s->system.bandwidth[(size_t)from * (size_t)s->system.devices + (size_t)to];
         if (bandwidth <= 0) {
@@ -180,49 +126,61 @@ static void send(struct run *run, int64_t e, int32_t from, double time) {
     arrives(run, e, time);
 }
 
-/* The vertex that an idle device starts, or -1. */
-static int32_t take(struct run *run, int32_t d) {
+/* Take the vertex that an idle device starts; false if there is none. */
+static bool take(struct run *run, int32_t d, struct entry *entry) {
     struct simulation *s = run->s;
     if (run->policy->rule == SHARD_IN_ORDER) {
         if (s->next[d] == s->first[d + 1])
-            return -1;
+            return false;
         const int32_t v = run->policy->order[s->next[d]];
-        if (s->pending[v] > 0 || s->latest[v] > run->until)
-            return -1;
+        if (s->vertex[v].pending > 0 || s->vertex[v].latest > run->until)
+            return false;
         s->next[d]++;
-        return v;
+        *entry = describe(run, v);
+        return true;
     }
-    if (run->policy->rule == SHARD_BY_SUCCESSORS)
-        return msr_queue_take(run->msr, d, s->busy);
-    return s->waiting[d].count == 0 ? -1 : ready_heap_pop(s->waiting + d).number;
+    int32_t number = -1;
+    if (run->msr)
+        number = msr_queue_take(run->msr, d, s->idle);
+    else if (s->waiting[d].count > 0)
+        number = ready_heap_pop(s->waiting + d).number;
+    if (number >= 0)
+        *entry = leave(&s->table, number);
+    return number >= 0;
+}
+
+static void start_vertex(struct run *run, int32_t d, const struct entry *entry) {
+    struct simulation *s = run->s;
+    const int32_t v = entry->node;
+    remove_device(s->idle, d);
+    run->start[v] = entry->latest > s->free_at[d] ? entry->latest : s->free_at[d];
+    run->finish[v] = s->free_at[d] = run->start[v] + entry->duration;
+    run->sequence[run->started++] = v;
+    event_heap_push(&s->events, (struct event){s->free_at[d], v, 0});
+    fetch_outputs(run, v, entry->first);
 }
 
 static void start_idle(struct run *run) {
     struct simulation *s = run->s;
     for (int32_t i = 0; i < run->marked; i++) {
         const int32_t d = s->marked[i];
+        struct entry entry;
         s->listed[d] = false;
-        const int32_t v = s->busy[d] ? -1 : take(run, d);
-        if (v < 0)
-            continue;
-        s->busy[d] = true;
-        run->start[v] = s->latest[v] > s->free_at[d] ? s->latest[v] : s->free_at[d];
-        run->finish[v] = s->free_at[d] = run->start[v] + s->system.complexity[v] / s->system.speed[d];
-        run->sequence[run->started++] = v;
-        event_heap_push(&s->events, (struct event){run->finish[v], v, 0});
+        if (has_device(s->idle, d) && take(run, d, &entry))
+            start_vertex(run, d, &entry);
     }
     run->marked = 0;
 }
 
-static void end_vertex(struct run *run, int32_t v) {
+static void end_vertex(struct run *run, int32_t v, double time) {
     struct simulation *s = run->s;
-    const int32_t d = run->device[v];
-    s->busy[d] = false;
+    const int32_t d = s->vertex[v].device;
+    add_device(s->idle, d);
     mark_device(run, d);
     if (run->msr)
-        msr_queue_finish(run->msr, v);
+        msr_queue_finish(run->msr, v, d);
     for (int64_t e = s->system.out_start[v]; e < s->system.out_start[v + 1]; e++)
-        send(run, e, d, run->finish[v]);
+        send(run, e, d, time);
 }
 
 /* Process all events of a moment in order of time; then idle devices start vertices. */
@@ -237,10 +195,11 @@ static void next_round(struct run *run) {
     }
     while (s->events.count > 0 && s->events.item[0].time <= run->until) {
         const struct event event = event_heap_pop(&s->events);
+        fetch_events(run);
         if (event.what >= n)
             make_executable(run, (int32_t)(event.what - n));
         else if (event.what >= 0)
-            end_vertex(run, (int32_t)event.what);
+            end_vertex(run, (int32_t)event.what, event.time);
         else if (s->links[-1 - event.what].change == event.change)
             leave_link(run, (int32_t)(-1 - event.what), event.time);
     }
@@ -285,26 +244,29 @@ static void begin(struct run *run) {
     struct simulation *s = run->s;
     const size_t n = (size_t)s->system.nodes;
     const int32_t k = s->system.devices;
-    memcpy(s->pending, s->indegree, n * sizeof *s->pending);
-    memset(s->busy, 0, (size_t)k * sizeof *s->busy);
+    memset(s->idle, 0, (size_t)device_words(k) * sizeof *s->idle);
     memset(s->free_at, 0, (size_t)k * sizeof *s->free_at);
     memset(s->listed, 0, (size_t)k * sizeof *s->listed);
     memset(s->first, 0, ((size_t)k + 1) * sizeof *s->first);
     s->events.count = 0;
+    s->table.count = 0;
+    s->table.unused = -1;
     for (size_t v = 0; v < n; v++) {
-        s->latest[v] = 0;
+        s->vertex[v] = (struct vertex){0, s->indegree[v], run->device[v]};
         run->start[v] = run->finish[v] = INFINITY;
         s->first[run->device[v] + 1]++;
     }
     for (int32_t d = 0; d < k; d++)
         s->first[d + 1] += s->first[d];
-    for (int32_t d = 0; d < k; d++)
+    for (int32_t d = 0; d < k; d++) {
         s->waiting[d] = (struct ready_heap){s->executable + s->first[d], 0};
+        add_device(s->idle, d);
+    }
     memcpy(s->next, s->first, (size_t)k * sizeof *s->next);
     if (s->system.links != SHARD_INDEPENDENT)
         number_links(s, run->device);
     for (int32_t v = 0; v < s->system.nodes; v++)
-        if (s->pending[v] == 0)
+        if (s->indegree[v] == 0)
             make_executable(run, v);
     start_idle(run);
 }
@@ -320,7 +282,11 @@ static void forget_unsent(const struct run *run) {
 int simulation_run(struct simulation *simulation, const struct shard_policy *policy, const int32_t *device,
                    double *start, double *finish, double *arrival, int32_t *sequence, int32_t *ran) {
     struct arena arena = {0};
-    struct run run = {simulation, policy, device, NULL, start, finish, arrival, sequence, 0, 0, 0.0, 0.0};
+    struct run run = {.s = simulation, .policy = policy, .device = device};
+    run.start = start;
+    run.finish = finish;
+    run.arrival = arrival;
+    run.sequence = sequence;
     if (policy->rule == SHARD_BY_SUCCESSORS)
         run.msr = msr_queue_new(&arena, &simulation->system, device, policy->weight);
     const int status = arena_status(&arena);
@@ -346,10 +312,11 @@ struct simulation *simulation_new(struct arena *arena, const struct shard_system
         return NULL;
     s->system = *system;
     ARENA_ARRAYS(arena, 2 * n + linked * 2 * m, s->events.item);
-    ARENA_ARRAYS(arena, n, s->pending, s->latest, s->executable);
+    ARENA_ARRAYS(arena, n, s->vertex, s->table.entry, s->executable);
     ARENA_ZEROS(arena, n, s->indegree);
     ARENA_ARRAYS(arena, k + 1, s->first);
-    ARENA_ARRAYS(arena, k, s->waiting, s->next, s->marked, s->busy, s->free_at, s->listed);
+    ARENA_ARRAYS(arena, k, s->waiting, s->next, s->marked, s->free_at, s->listed);
+    ARENA_ARRAYS(arena, device_words(system->devices), s->idle);
     ARENA_ZEROS(arena, linked * k * k, s->number);
     ARENA_ARRAYS(arena, linked * (m < k * k ? m : k * k), s->links);
     ARENA_ARRAYS(arena, linked * m, s->passing, s->link_of);

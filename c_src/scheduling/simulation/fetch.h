@@ -1,0 +1,55 @@
+/* Fetching ahead: hints to the cache, which change no result. A miss takes as long as some hundred
+ * instructions, and misses that wait together take little longer than one. */
+#pragma once
+
+#include "scheduling/simulation/run.h"
+
+#define NEXT_EVENTS 3 /* the top of the heap of events and its children */
+#define MAX_READERS 8 /* more are fetched while the first ones are read */
+
+/* Vertex v becomes executable soon: fetch what `make_executable` reads. */
+static inline void fetch_vertex(const struct run *run, int32_t v) {
+    __builtin_prefetch(run->s->vertex + v);
+    __builtin_prefetch(run->s->system.complexity + v);
+    __builtin_prefetch(run->s->system.out_start + v);
+    if (run->policy->rule != SHARD_IN_ORDER)
+        __builtin_prefetch(run->policy->rank + v);
+    if (run->policy->rule == SHARD_BY_PRIORITY)
+        __builtin_prefetch(run->policy->priority + v);
+}
+
+/* A vertex has started: fetch what `end_vertex` reads of its outputs. */
+static inline void fetch_outputs(const struct run *run, int32_t v, int64_t first) {
+    __builtin_prefetch(run->s->vertex + v);
+    __builtin_prefetch(run->s->system.out_start + v);
+    __builtin_prefetch(run->s->system.out_head + first);
+    __builtin_prefetch(run->s->system.size + first);
+    if (run->arrival)
+        __builtin_prefetch(run->arrival + first, 1);
+    if (run->msr)
+        msr_queue_fetch_edges(run->msr, first);
+}
+
+/* Vertex v finishes soon: fetch what `end_vertex` reads of its first readers. */
+static inline void fetch_readers(const struct run *run, int32_t v) {
+    const struct simulation *s = run->s;
+    const int64_t first = s->system.out_start[v], end = s->system.out_start[v + 1];
+    for (int64_t e = first; e < end && e < first + MAX_READERS; e++) {
+        __builtin_prefetch(s->vertex + s->system.out_head[e], 1);
+        if (run->msr)
+            msr_queue_fetch_successor(run->msr, s->system.out_head[e]);
+    }
+}
+
+/* Fetch what the next events read; one of them is next unless an earlier one is added. */
+static inline void fetch_events(const struct run *run) {
+    const struct event_heap *events = &run->s->events;
+    const int64_t n = run->s->system.nodes;
+    for (int i = 0; i < NEXT_EVENTS && i < events->count; i++) {
+        const int64_t what = events->item[i].what;
+        if (what >= n)
+            fetch_vertex(run, (int32_t)(what - n));
+        else if (what >= 0 && i == 0)
+            fetch_readers(run, (int32_t)what);
+    }
+}
