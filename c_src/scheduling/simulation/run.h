@@ -78,6 +78,7 @@ struct run {
     double *start, *finish, *arrival;
     int32_t *sequence;
     int32_t started, marked;
+    bool fetches;     /* what coming events read is fetched ahead */
     double now;       /* when the moment began */
     double until;     /* events up to then belong to the moment */
     double since;     /* when the last moment began in which a vertex became executable */

@@ -157,7 +157,8 @@ static void start_vertex(struct run *run, int32_t d, const struct entry *entry) 
     run->finish[v] = s->free_at[d] = run->start[v] + entry->duration;
     run->sequence[run->started++] = v;
     event_heap_push(&s->events, (struct event){s->free_at[d], v, 0});
-    fetch_outputs(run, v, entry->first);
+    if (run->fetches)
+        fetch_outputs(run, v, entry->first);
 }
 
 static void start_idle(struct run *run) {
@@ -195,7 +196,8 @@ static void next_round(struct run *run) {
     }
     while (s->events.count > 0 && s->events.item[0].time <= run->until) {
         const struct event event = event_heap_pop(&s->events);
-        fetch_events(run);
+        if (run->fetches)
+            fetch_events(run);
         if (event.what >= n)
             make_executable(run, (int32_t)(event.what - n));
         else if (event.what >= 0)
@@ -287,6 +289,7 @@ int simulation_run(struct simulation *simulation, const struct shard_policy *pol
     run.finish = finish;
     run.arrival = arrival;
     run.sequence = sequence;
+    run.fetches = simulation->system.nodes >= FETCH_FROM;
     if (policy->rule == SHARD_BY_SUCCESSORS)
         run.msr = msr_queue_new(&arena, &simulation->system, device, policy->weight);
     const int status = arena_status(&arena);
