@@ -4,9 +4,10 @@
 
 #include "scheduling/simulation/run.h"
 
-#define FETCH_FROM 50000 /* vertices of a graph; smaller ones stay in the cache, and hints would cost 10 % */
-#define NEXT_EVENTS 3    /* the top of the heap of events and its children */
-#define MAX_READERS 8    /* more are fetched while the first ones are read */
+#define LONG_EDGES                                                                                           \
+    15000.0           /* mean reach; if it is shorter, the cache holds what is read, and hints cost 10 % */
+#define NEXT_EVENTS 3 /* the top of the heap of events and its children */
+#define MAX_READERS 8 /* more are fetched while the first ones are read */
 
 /* Vertex v becomes executable soon: fetch what `make_executable` reads. */
 static inline void fetch_vertex(const struct run *run, int32_t v) {

@@ -50,6 +50,7 @@ struct simulation {
     /* by vertex */
     struct vertex *vertex;
     int32_t *indegree;
+    double reach;             /* mean difference of the numbers of an edge's ends */
     struct entry_table table; /* of the executable vertices; not used if in order */
     struct ready *executable; /* device d has executable[first[d]] .. */
     /* by device */

@@ -289,7 +289,7 @@ int simulation_run(struct simulation *simulation, const struct shard_policy *pol
     run.finish = finish;
     run.arrival = arrival;
     run.sequence = sequence;
-    run.fetches = simulation->system.nodes >= FETCH_FROM;
+    run.fetches = simulation->reach >= LONG_EDGES;
     if (policy->rule == SHARD_BY_SUCCESSORS)
         run.msr = msr_queue_new(&arena, &simulation->system, device, policy->weight);
     const int status = arena_status(&arena);
@@ -305,6 +305,19 @@ int simulation_run(struct simulation *simulation, const struct shard_policy *pol
     }
     arena_free(&arena);
     return status;
+}
+
+static void measure_edges(struct simulation *s) {
+    const struct shard_system *system = &s->system;
+    const int64_t m = system->out_start[system->nodes];
+    int64_t sum = 0;
+    for (int32_t v = 0; v < system->nodes; v++) {
+        for (int64_t e = system->out_start[v]; e < system->out_start[v + 1]; e++) {
+            s->indegree[system->out_head[e]]++;
+            sum += llabs((int64_t)system->out_head[e] - v);
+        }
+    }
+    s->reach = m > 0 ? (double)sum / (double)m : 0;
 }
 
 struct simulation *simulation_new(struct arena *arena, const struct shard_system *system) {
@@ -323,8 +336,8 @@ struct simulation *simulation_new(struct arena *arena, const struct shard_system
     ARENA_ZEROS(arena, linked * k * k, s->number);
     ARENA_ARRAYS(arena, linked * (m < k * k ? m : k * k), s->links);
     ARENA_ARRAYS(arena, linked * m, s->passing, s->link_of);
-    for (int64_t e = 0; e < m && !arena->failed; e++)
-        s->indegree[system->out_head[e]]++;
+    if (!arena->failed)
+        measure_edges(s);
     return s;
 }
 

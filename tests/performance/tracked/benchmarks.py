@@ -120,14 +120,14 @@ class Simulation:
 
 
 class LongEdges:
-    """The simulation of 50,000 vertices on 50 devices, with edges that reach over the whole graph."""
+    """The simulation of 100,000 vertices on 50 devices, with edges that reach over the whole graph."""
 
     version = "1"
     timer = CPU_TIME
 
     def setup(self) -> None:
         """Draw the graph, the devices of its vertices, and which of equals comes first."""
-        dataflow = families()["random-dataflow"].build(1, nodes=50_000, devices=50, reach=50_000, links="independent")
+        dataflow = families()["random-dataflow"].build(1, nodes=100_000, devices=50, reach=100_000, links="independent")
         rng = np.random.Generator(np.random.PCG64(1))
         self.simulator = Simulator(dataflow)
         self.device = rng.integers(0, dataflow.devices, dataflow.nodes)
