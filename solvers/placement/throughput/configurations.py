@@ -63,6 +63,8 @@ RESOLUTION, NEAR = 5e-8, 1e-3
 VAIN = 4
 #: Most items: the master program has a variable for each.
 MOST_ITEMS = 5000
+#: Memory below this has no price: prices per size would leave the range of float64.
+LEAST_ROOM = 1e-250
 
 
 class _Stopped(Exception):
@@ -82,7 +84,7 @@ class Limits:
 class Kind:
     """Equal devices and the sets found that one of them can hold.
 
-    ``size``  shape (items,): sizes that must be at most ``room`` together
+    ``size``  shape (items,): sizes that must be at most ``room`` together; 0 for items that no set may have
     """
 
     count: int
@@ -144,7 +146,8 @@ class Configurations:
         self.kinds: list[Kind] = []
         if devices.accelerators:
             order = narrow_order(devices.nets, self.items, time.monotonic() + ORDER_SHARE * self._left())
-            self._add(devices.accelerators, devices.nets, cost, fast, order, most, devices.size, room)
+            size = np.where(np.isfinite(fast), devices.size, 0.0)
+            self._add(devices.accelerators, devices.nets, cost, fast, order, most, size, room)
         if devices.cpus:
             empty = np.zeros(0, dtype=np.int32)
             nets = Nets(np.zeros(self.items + 1, dtype=np.int64), empty, np.zeros(0), empty)
@@ -283,8 +286,8 @@ class _Master:
 
 
 def tight(kind: Kind) -> bool:
-    """Return whether memory may matter."""
-    return float(kind.size.sum()) > kind.room > 0
+    """Return whether memory may matter, and has a price."""
+    return float(kind.size.sum()) > kind.room > LEAST_ROOM
 
 
 def unit(kind: Kind) -> float:

@@ -139,6 +139,15 @@ def test_memory_has_a_price() -> None:
     assert max(run.bounds) > 9
 
 
+def test_memory_too_small_for_a_price_has_none() -> None:
+    """A price per size beyond float64 ended the proof with an error."""
+    size, edges = [3e-308, 2e-308, 1e-308, 1e-308], [(0, 1, 1), (2, 3, 1)]
+    instance = built([1, 2, 3, 4], edges, (2, 1, 4e-308), cpu=3, size=size, contiguity="free")
+    run = LocalRun()
+    configurations(instance, run)
+    assert max(run.bounds) <= (optimum(instance) or 0)
+
+
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_search_ends_with_its_proof(cores: int) -> None:
     instance, run = built([3] * 7, [], (3, 0), contiguity="free"), LocalRun(cores=cores, seconds=60.0)
