@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import random
+import time
+
 import pytest
 from fuzz import Attack, blocks
 from oracle_intraop import draw, draw_solution, false_reason, judge, optimum
 
-from solvers.intraop.cfn import portfolio
+from instances.intraop import Instance
+from solvers.intraop.cfn import portfolio, tree
+from solvers.intraop.cfn.lagrangian import Dual
+from solvers.intraop.cfn.tree import Tree
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.network.reduced_problem import Problem
+from solvers.intraop.network.reduction import prepare
 
 ATTACK = Attack(
     "intraop",
@@ -30,3 +40,61 @@ def test_every_claim_holds(seeds: range, monkeypatch: pytest.MonkeyPatch) -> Non
     if size > 1:
         monkeypatch.setattr(portfolio, "LARGEST_SEARCH", 0)
     ATTACK.on(seeds)
+
+
+@blocks
+def test_no_leaf_proves_too_much(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Branch and bound on values, which settled messages make needless for most small instances."""
+    splits, split = [], Tree._split
+
+    def counted(self: Tree, *leaf: object) -> None:
+        splits.append(self)
+        split(self, *leaf)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Tree, "_split", counted)
+    for seed in seeds:
+        rng = random.Random(f"leaves {seed}")
+        for name, values in {
+            "STALLED": [0.02, 2.0, 2.0],
+            "SWEEPS": [1, 2, 20],
+            "TRIAL": [0, 1, 3],
+            "PARTS": [2, 3, 32],
+            "MEMORY": [0, 2000, 2**28, 2**28],
+        }.items():
+            monkeypatch.setattr(tree, name, rng.choice(values))
+        instance = draw(rng)
+        problem, best = unsolved(instance, rng), optimum(instance)
+        if problem is None or best is None:
+            continue
+        model = problem.model
+        least = best >> model.shift
+        tops = [least + 1, least + 2, least + 1 + least // 3, model.forbidden]
+        dual = Dual(problem, rng.choice(tops), prices(problem, rng))
+        if rng.random() < 0.3:
+            dual.climb(math.inf)
+        grown = Tree(dual)
+
+        def bounded(grown: Tree = grown, shift: int = model.shift, best: int = best, seed: int = seed) -> bool:
+            assert grown.bound << shift <= best, seed
+            return False
+
+        grown.grow(time.monotonic() + 60, lambda grown=grown: grown.top, bounded)  # type: ignore[misc]
+        bounded()
+    assert len(splits) >= len(seeds) // 5
+
+
+def unsolved(instance: Instance, rng: random.Random) -> Problem | None:
+    """Return an instance reduced or mostly before dominance leaves little of it; None if nothing is left."""
+    timeline, tolerant = Timeline.of(instance), rng.random() < 0.3
+    if rng.random() < 0.3:
+        problem = Problem.of(instance, timeline, tolerant=tolerant)
+    else:
+        model = prepare(instance, timeline, tolerant=tolerant)
+        problem = None if model is None else Problem(instance, timeline, model)
+    return None if problem is None or not problem.model.variables else problem
+
+
+def prices(problem: Problem, rng: random.Random) -> dict[int, float]:
+    """Return any prices per byte for some steps, or none; rounded memory has none."""
+    steps = problem.timeline.steps if problem.timeline.exact else 0
+    return {rng.randrange(steps): 10 ** rng.uniform(-5, 20) for _ in range(rng.choice([0, 0, 2]) if steps else 0)}

@@ -8,14 +8,17 @@ from fractions import Fraction
 from itertools import combinations, pairwise
 
 import numpy as np
+import pytest
 from fuzz import LEAST, Attack, blocks
+from medium import pretend
 from numpy.typing import NDArray
 from oracle_pipeline import Oracle, draw, draw_solution, judge, optimum
 
 from instances.pipeline import Instance
 from solvers.native import kahn
 from solvers.pipeline._kernels import Annealing, PipelineCore
-from solvers.pipeline.programs.blocks import Blocks
+from solvers.pipeline.bounds.reweighted import reweighted
+from solvers.pipeline.programs.blocks import FIRST, LAST, Blocks
 from solvers.pipeline.programs.mip import capped
 from solvers.registry import LocalRun
 
@@ -57,6 +60,46 @@ def test_no_set_is_cheaper_than_proven(seeds: range) -> None:
             least = min((cost for members, cost in sets.items() if counts(members)), default=None)
             assert least is None or Fraction(units.bound(found.proved)) <= least, (seed, instance)
             assert found.proved == found.cost
+
+
+@blocks
+def test_no_end_of_a_pipeline_is_cheaper_than_proven(seeds: range) -> None:
+    """First blocks hold all ancestors of their nodes, last ones all descendants; threads share a search for them."""
+    for seed in seeds:
+        rng = random.Random(f"ends {seed}")
+        instance = capped(replace(ATTACK.instance(seed), memory=None))
+        if not instance.nodes:
+            continue
+        sets, units = convex_sets(instance), Blocks(instance, LocalRun(seconds=60.0, cores=rng.choice([1, 3])))
+        if rng.random() < 0.3:
+            units.bound_pairs(LIMIT)
+        weight = np.array([rng.choice([0, 1, 2, 2**40]) for _ in range(instance.nodes)])
+        need = rng.randint(1, max(1, int(weight.sum())))
+        for place, required in ((FIRST, instance.graph.predecessors), (LAST, instance.graph.successors)):
+            closed = (set_ for set_ in sets if all(set_.issuperset(required(v).tolist()) for v in set_))
+            least = min((sets[set_] for set_ in closed if sum(weight[v] for v in set_) >= need), default=None)
+            limit = LIMIT if least is None else int(least * Fraction(units.scale)) + rng.choice([-1, 1, 100])
+            found = units.any_set(weight, need, max(1, limit), 60.0, place)
+            assert least is None or Fraction(units.bound(found.proved)) <= least, (seed, instance)
+            assert found.cost < max(1, limit) or found.proved == max(1, limit)
+
+
+@blocks
+def test_weights_prove_no_more_than_the_optimum(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Minimum cuts for two stages, sets of their own for the ends of a few, and one kind of set for more.
+
+    The search knows the optimum of most small instances, and nothing tries to prove more than what is known.
+    """
+    for seed in seeds:
+        rng = random.Random(f"weights {seed}")
+        pretend(monkeypatch, rng.choice([1.0, 1.01, 1.3, 3.0]))
+        instance = draw(rng, most_nodes=7)
+        instance = replace(instance, stages=rng.choice([2, 2, 3, 3, 4, 5, 8, 9, 2**31 - 1]))
+        if rng.random() < 0.5:
+            instance = replace(instance, memory=None)
+        run = LocalRun(seed=seed, seconds=1.0, cores=rng.choice([1, 2]))
+        reweighted(instance, run)
+        assert Fraction(max(run.bounds)) <= optimum(instance), (seed, instance)
 
 
 @blocks

@@ -10,8 +10,10 @@ import numpy as np
 import oracle_scheduling
 
 from instances import InputError
-from instances.scheduling import Instance, parse
+from instances.files.columns import Floats, Ints
+from instances.scheduling import TOLERANCE, Instance, parse
 from solvers.registry import LocalRun
+from solvers.scheduling._kernels import Execution
 
 
 def made(
@@ -123,3 +125,17 @@ def optimum(instance: Instance) -> float:
     """Return the least makespan of all partitions and orders; infinite if none is feasible."""
     best = oracle_scheduling.optimum(instance)
     return math.inf if best is None else float(best)
+
+
+def peaks(instance: Instance, device: Ints, execution: Execution) -> Floats:
+    """The most that each device holds at a time."""
+    tail, head = instance.graph.tail, instance.graph.head
+    waits = instance.holding == "waiting"
+    begin = execution.arrival if waits else execution.finish[tail]
+    end = (execution.start[head] if waits else execution.finish[head]) * (1 - TOLERANCE)
+    held = begin < end
+    most = np.zeros(instance.devices)
+    for time in begin[held]:
+        now = held & (begin <= time) & (time < end)
+        most = np.maximum(most, np.bincount(device[head[now]], instance.size[now], instance.devices))
+    return most

@@ -11,16 +11,15 @@ from itertools import islice
 import numpy as np
 import oracle_scheduling
 import pytest
-from schedules import Claims, draw_devices, draw_instance, made
+from schedules import Claims, draw_devices, draw_instance, made, peaks
 
 from harness.verify.scheduling import verify
 from instances import catalog, load
-from instances.files.columns import Floats, Ints
 from instances.generate import families
 from instances.generate.dataflows import tight_memory
-from instances.scheduling import TOLERANCE, Instance
+from instances.scheduling import Instance
 from solvers.registry import Declined
-from solvers.scheduling._kernels import Execution, Simulator
+from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.memory_first import memory_first, orders_to_try
 from solvers.scheduling.schedules.memory import fits
 from solvers.scheduling.schedules.memory_cuts import _Cuts, _milestones, none_fits
@@ -83,20 +82,6 @@ def test_proofs_leave_what_a_random_schedule_holds() -> None:
                 assert not none_fits(exact, 0.3)
                 kept += 1
     assert kept > 8
-
-
-def peaks(instance: Instance, device: Ints, execution: Execution) -> Floats:
-    """The most that each device holds at a time."""
-    tail, head = instance.graph.tail, instance.graph.head
-    waits = instance.holding == "waiting"
-    begin = execution.arrival if waits else execution.finish[tail]
-    end = (execution.start[head] if waits else execution.finish[head]) * (1 - TOLERANCE)
-    held = begin < end
-    most = np.zeros(instance.devices)
-    for time in begin[held]:
-        now = held & (begin <= time) & (time < end)
-        most = np.maximum(most, np.bincount(device[head[now]], instance.size[now], instance.devices))
-    return most
 
 
 def test_orders_of_several_vertices_prove_what_no_single_one_does() -> None:

@@ -81,9 +81,13 @@ def false_reason(instance: Instance, optimum: int | None, reason: str) -> bool:
 
 def draw(rng: random.Random) -> Instance:
     """Return up to five nodes of up to four strategies, with costs and memory of one extreme kind or several."""
-    n = rng.randint(0 if rng.random() < 0.1 else 1, 5)
+    return draw_of(rng, rng.randint(0 if rng.random() < 0.1 else 1, 5))
+
+
+def draw_of(rng: random.Random, n: int, most: int = 4) -> Instance:
+    """Return ``n`` nodes of up to ``most`` strategies."""
     cost, usage = numbers(rng), numbers(rng)
-    menus = [rng.randint(1, 4) for _ in range(n)]
+    menus = [rng.randint(1, most) for _ in range(n)]
     shift = rng.choice([0, 0, 0, 2**31, 2**62])
     begins = [rng.randint(0, 4) for _ in range(n)]
     scopes = [

@@ -139,11 +139,12 @@ def draw(rng: random.Random, most_nodes: int = 6) -> Instance:
     """Return a small instance with numbers of one extreme kind or of several, and often a memory that just suffices."""
     while True:
         with suppress(InputError):  # numbers whose sums are beyond float64
-            return _fitted(rng, parse(_document(rng, most_nodes), "drawn"))
+            return _fitted(rng, parse(document(rng, rng.randint(0, most_nodes)), "drawn"))
 
 
-def _document(rng: random.Random, most_nodes: int) -> dict[str, Any]:
-    n, number, density = rng.randint(0, most_nodes), numbers(rng), rng.choice([0.2, 0.5, 0.8])
+def document(rng: random.Random, n: int, densities: Sequence[float] = (0.2, 0.5, 0.8)) -> dict[str, Any]:
+    """Return the file of a graph of ``n`` nodes without a memory, whose numbers may be beyond float64 together."""
+    number, density = numbers(rng), rng.choice(densities)
     rank = rng.sample(range(n), n)
     pairs = [[u, v] for u in range(n) for v in range(n) if rank[u] < rank[v] and rng.random() < density]
     bulk = rng.choice([1, 1, 1, 10 ** rng.uniform(2, 7)])  # sizes that dwarf the work

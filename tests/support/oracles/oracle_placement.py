@@ -270,12 +270,14 @@ def draw(rng: random.Random) -> Instance:
     """Return a small instance with numbers of one extreme kind or of several, and often a memory that just suffices."""
     while True:
         with suppress(InputError):  # sums beyond float64, or nodes that only absent CPUs could hold
-            instance = parse(_document(rng), "drawn", **_options(rng))
-            return instance if rng.random() < 0.4 else _filled(rng, instance)
+            graph = document(rng, rng.choice([1, 2, 3, 3, 4, 4, 5, 5]), (0.2, 0.5, 0.9))
+            instance = parse(graph, "drawn", **_options(rng))
+            return instance if rng.random() < 0.4 else filled(rng, instance)
 
 
-def _document(rng: random.Random) -> dict[str, Any]:
-    n, density = rng.choice([1, 2, 3, 3, 4, 4, 5, 5]), rng.choice([0.2, 0.5, 0.9])
+def document(rng: random.Random, n: int, densities: Sequence[float]) -> dict[str, Any]:
+    """Return the file of a graph of ``n`` nodes, whose numbers may be beyond float64 together."""
+    density = rng.choice(densities)
     backward, coloured, supported = rng.choice([n, n, rng.randint(0, n)]), rng.choice([0, 0, 0.6]), rng.choice([0.7, 1])
     shared = numbers(rng)
     time, size, cost = (rng.choice([shared, numbers(rng)]) for _ in range(3))
@@ -313,7 +315,7 @@ def _options(rng: random.Random) -> dict[str, Any]:
     return {**options, **rng.choice([{}, {}, {"schedule": "gpipe"}, clusters, replicas])}
 
 
-def _filled(rng: random.Random, instance: Instance) -> Instance:
+def filled(rng: random.Random, instance: Instance) -> Instance:
     """Return the instance with a memory that some units fill, up to an ulp."""
     units = int(instance.unit.max()) + 1
     some = np.isin(instance.unit, rng.sample(range(units), rng.randint(1, units)))
