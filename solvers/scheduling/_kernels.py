@@ -90,6 +90,19 @@ class Simulator:
         check(lib.shard_reserving_list(self._system, units, reserved, *given, *found))
         return device, sequence, np.flatnonzero(overfull).astype(np.int32)
 
+    def memory_moves(
+        self, device: Ints | Index, sequence: Index, seed: int, moves: int, temperature: float
+    ) -> tuple[float, Index, Index]:
+        """What exceeds the memory after moves of devices and of a sequence, shape (n,) each: ``memory_moves.h``."""
+        n = len(self._numbers)
+        device, sequence = (np.array(column, dtype=np.int32) for column in (device, sequence))
+        units, _columns = self._units()
+        reserved, excess = self.instance.holding == "reserved", ffi.new("double *")
+        state = array_out(np.array([seed], dtype=np.uint64))
+        now = (array_out(shaped(column, (n,))) for column in (device, sequence))
+        check(lib.shard_memory_moves(self._system, units, reserved, moves, temperature, state, *now, excess))
+        return excess[0], device, sequence
+
     def heads_tails(self, order: Index, back: Index, window: int, reach: int, start: Floats, behind: Floats) -> None:
         """Raise known heads and tails, shape (n, k) each, in place: ``heads_tails.h``."""
         n = len(self._numbers)

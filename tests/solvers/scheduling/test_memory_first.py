@@ -19,7 +19,8 @@ from instances.generate import families
 from instances.generate.dataflows import tight_memory
 from instances.scheduling import Instance
 from solvers.registry import Declined
-from solvers.scheduling._kernels import Simulator
+from solvers.scheduling._kernels import Execution, Simulator
+from solvers.scheduling.heuristics.local import orders
 from solvers.scheduling.memory_first import memory_first, orders_to_try
 from solvers.scheduling.schedules.memory import fits
 from solvers.scheduling.schedules.memory_cuts import _Cuts, _milestones, none_fits
@@ -55,6 +56,27 @@ def test_a_list_that_overfills_nothing_fits() -> None:
                 assert fits(instance, device, execution)
                 fitting += 1
     assert fitting > 20
+
+
+def test_moves_end_with_what_fits_in_every_form_of_links_and_holding() -> None:
+    """What the core measures agrees with the check, and moves keep orders, groups and choices of devices."""
+    draw, found, known = random.Random(4), 0, 0
+    for seed in range(120):
+        instance = tight(draw, 14) if seed % 2 else oracle_scheduling.draw(draw, 8)
+        simulator, order = Simulator(instance), instance.graph.topological_order.astype(np.int32)
+        device = np.array(draw_devices(draw, instance), dtype=np.int32)
+        for moves in (0, 300):
+            excess, device, order = simulator.memory_moves(device, order, seed, moves, 0.1)
+            execution = simulator.in_sequence(device.astype(np.int64), order)
+            if moves and not excess:
+                schedule = {"device": device.tolist(), "order": orders(device, execution, instance.devices)}
+                assert verify(instance, schedule).feasible, seed
+                found += 1
+            elif math.isfinite(excess):
+                known += excess > 0
+                assert fits(instance, device, execution) == (not excess), seed
+    assert found > 40
+    assert known > 20
 
 
 def test_proofs_hold_against_every_schedule() -> None:

@@ -1,0 +1,57 @@
+"""Annealing of what exceeds memory, until a schedule fits."""
+
+from __future__ import annotations
+
+import math
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Event
+
+import numpy as np
+
+from instances.files.columns import Ints
+from instances.graph import Index
+from solvers.scheduling._kernels import Execution, Simulator
+from solvers.scheduling.schedules.annealing import Best
+
+#: Range of the first temperature, in mean times of a vertex with memory exceeded by all of it, and the last.
+HOT, COLD = (0.05, 0.6), 0.003
+
+#: Seconds of the first run; each takes twice as long as the one before.
+SPAN = 1.0
+
+#: Seconds of a slice, between two looks at the time.
+SLICE = 0.05
+
+#: Moves of the first slice, and at most of any.
+FIRST_MOVES = 4
+MOST_MOVES = 10**9
+
+
+def fit_memory(best: Best, device: Index, sequence: Index, seconds: float) -> None:
+    """Anneal from devices and a sequence, shape (n,) each, in ever longer runs, on all cores, until a schedule fits."""
+    end, span, run = time.monotonic() + seconds, SPAN, best.run
+    with ThreadPoolExecutor(run.cores) as pool:
+        while not best.fits and (left := end - time.monotonic()) > 0:
+            cool = partial(_cool, best.simulator, device, sequence, span if 2 * span < left else left, Event())
+            for found in pool.map(cool, run.rng.integers(2**62, size=run.cores).tolist()):
+                best.take(*found)
+            span *= 2
+
+
+def _cool(
+    simulator: Simulator, device: Index, sequence: Index, seconds: float, done: Event, seed: int
+) -> tuple[Ints, Execution]:
+    """Anneal once, until nothing exceeds memory here or in another thread; the last devices, and how they run."""
+    begun, rng, moves, excess = time.monotonic(), np.random.default_rng(seed), FIRST_MOVES, math.inf
+    hot = float(np.exp(rng.uniform(*np.log(HOT))))
+    while not done.is_set() and (passed := time.monotonic() - begun) < seconds:
+        temperature = hot * (COLD / hot) ** (passed / seconds)
+        slice_seed = int(rng.integers(2**62))
+        excess, device, sequence = simulator.memory_moves(device, sequence, slice_seed, moves, temperature)
+        if not excess:
+            done.set()
+        took = max(1e-9, time.monotonic() - begun - passed)
+        moves = min(MOST_MOVES, max(1, int(moves * min(4.0, SLICE / took))))
+    return device.astype(np.int64), simulator.in_sequence(device, sequence)
