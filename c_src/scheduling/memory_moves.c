@@ -43,6 +43,7 @@ struct search {
     int64_t *member_start;
     int32_t *member;
     struct event *events;
+    size_t *event_first, *event_count; /* devices elements: the part of `events` of each */
     int64_t *overfull, *next_overfull; /* inputs that overfill memory, accepted and in the last simulation */
     int64_t overfull_count, next_overfull_count;
 };
@@ -53,31 +54,51 @@ struct change {
     int32_t now, before; /* places of the vertex that was shifted */
 };
 
-static int by_device_and_time(const void *a, const void *b) {
-    const struct event *first = a, *second = b;
-    if (first->device != second->device)
-        return (first->device > second->device) - (first->device < second->device);
-    return (first->time > second->time) - (first->time < second->time);
+/* Add an event to those of its device, ascending by time. Most come in order. */
+static void insert(struct event *first, size_t *count, struct event event) {
+    size_t at = (*count)++;
+    for (; at > 0 && first[at - 1].time > event.time; at--)
+        first[at] = first[at - 1];
+    first[at] = event;
 }
 
-/* List the times at which devices with a limit begin and end to hold tensors; return the number of events. A
- * tensor is released slightly early, so that rounding does not count it beside one that arrives then. */
+/* Reserve a part of `events` for each device: two per input. */
+static void divide_events(struct search *s) {
+    memset(s->event_count, 0, (size_t)s->system->devices * sizeof *s->event_count);
+    size_t next = 0;
+    for (int32_t v = 0; v < s->system->nodes; v++)
+        s->event_count[s->device[v]] += 2 * (size_t)(s->units->in_start[v + 1] - s->units->in_start[v]);
+    for (int32_t d = 0; d < s->system->devices; d++) {
+        s->event_first[d] = next;
+        next += s->event_count[d];
+        s->event_count[d] = 0;
+    }
+}
+
+/* List the times at which devices with a limit begin and end to hold tensors, by device and ascending; return
+ * the number of events. A tensor is released slightly early, so that rounding does not count it beside one that
+ * arrives then. Vertices are visited as they start, so that most events come in order. */
 static size_t list_events(struct search *s) {
     const struct shard_units *units = s->units;
-    size_t count = 0;
-    for (int32_t v = 0; v < s->system->nodes; v++) {
-        const int32_t d = s->device[v];
+    divide_events(s);
+    for (int32_t at = 0; at < s->system->nodes; at++) {
+        const int32_t v = s->began[at], d = s->device[v];
         for (int64_t i = units->in_start[v]; i < units->in_start[v + 1] && isfinite(units->memory[d]); i++) {
             const double begin = s->reserved ? s->finish[units->in_tail[i]] : s->arrival[s->edge_at[i]];
             const double released = s->reserved ? s->finish[v] : s->start[v];
             const double end = released * (1 - s->system->tolerance);
             if (units->in_size[i] <= 0 || begin >= end)
                 continue;
-            s->events[count++] = (struct event){begin, units->in_size[i], d, i};
-            s->events[count++] = (struct event){end, -units->in_size[i], d, i};
+            struct event *first = s->events + s->event_first[d];
+            insert(first, s->event_count + d, (struct event){begin, units->in_size[i], d, i});
+            insert(first, s->event_count + d, (struct event){end, -units->in_size[i], d, i});
         }
     }
-    qsort(s->events, count, sizeof *s->events, by_device_and_time);
+    size_t count = 0;
+    for (int32_t d = 0; d < s->system->devices; d++) {
+        memmove(s->events + count, s->events + s->event_first[d], s->event_count[d] * sizeof *s->events);
+        count += s->event_count[d];
+    }
     return count;
 }
 
@@ -269,7 +290,7 @@ static int allocate(struct search *s) {
     s->simulation = simulation_new(arena, s->system);
     ARENA_ARRAYS(arena, n, s->start, s->finish, s->began, s->place, s->order, s->member);
     ARENA_ARRAYS(arena, m, s->arrival, s->edge_at, s->overfull, s->next_overfull);
-    ARENA_ARRAYS(arena, k + 1, s->first);
+    ARENA_ARRAYS(arena, k + 1, s->first, s->event_first, s->event_count);
     ARENA_ARRAYS(arena, n + 2, s->member_start);
     ARENA_ARRAYS(arena, 2 * m, s->events);
     return arena_status(arena);
