@@ -302,8 +302,9 @@ int shard_memory_moves(const struct shard_system *system, const struct shard_uni
     struct search s = {.system = system, .units = units, .random = {*random}, .reserved = reserved};
     s.device = device;
     s.sequence = sequence;
-    *excess = 0;
     const int status = allocate(&s);
+    if (status == SHARD_OK && system->nodes == 0)
+        *excess = 0;
     if (status == SHARD_OK && system->nodes > 0) {
         prepare(&s);
         *excess = run(&s, moves, temperature);

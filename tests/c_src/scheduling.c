@@ -1,6 +1,7 @@
 /* Simulation, HEFT and the searches for schedules, against their definitions. */
 #include "check.h"
 #include "scheduling/heft.h"
+#include "scheduling/memory_moves.h"
 #include "scheduling/path_moves.h"
 #include "scheduling/reserving_list.h"
 #include "scheduling/simulated_moves.h"
@@ -377,6 +378,18 @@ static void check_descent(const struct problem *p, const int32_t *begin, bool re
     CHECK(cost[1] <= cost[0] * (1 + 1e-12));
 }
 
+/* The sequence is topological and complete. */
+static void check_topological(const struct problem *p, const int32_t *sequence) {
+    int32_t place[MOST_NODES];
+    memset(place, -1, sizeof place);
+    for (int32_t i = 0; i < p->system.nodes; i++) {
+        CHECK(place[sequence[i]] < 0);
+        place[sequence[i]] = i;
+    }
+    for (int64_t e = 0; e < p->out_start[p->system.nodes]; e++)
+        CHECK(place[p->out_tail[e]] < place[p->out_head[e]]);
+}
+
 static double run_listed(const struct problem *p, const int32_t *device, const int32_t *order,
                          struct outcome *o) {
     const struct shard_policy policy = {SHARD_IN_ORDER, order, p->priority, p->rank, {0}};
@@ -390,6 +403,32 @@ static void list_by_device(const struct problem *p, const struct outcome *o, con
         for (int32_t i = 0; i < o->ran; i++)
             if (device[o->sequence[i]] == d)
                 *order++ = o->sequence[i];
+}
+
+/* Moves at temperature 0 do not raise the cost, which is 0 if and only if the schedule fits. */
+static void check_memory_moves(const struct problem *p, const int32_t *begin, bool reserved) {
+    int32_t device[MOST_NODES], sequence[MOST_NODES], order[MOST_NODES], count = 0;
+    double excess[3];
+    uint64_t random = 5;
+    struct outcome o;
+    memcpy(device, begin, sizeof device);
+    for (int32_t v = 0; v < p->system.nodes; v++)
+        sequence[v] = v;
+    for (int part = 0; part < 3; part++)
+        CHECK(shard_memory_moves(&p->system, &p->units, reserved, part == 1 ? 60 : 0, 0, &random, device,
+                                 sequence, excess + part) == SHARD_OK);
+    CHECK(excess[1] <= excess[0] && excess[1] == excess[2]);
+    check_topological(p, sequence);
+    check_allowed(p, device);
+    for (int32_t d = 0; d < p->system.devices; d++)
+        for (int32_t i = 0; i < p->system.nodes; i++)
+            if (device[sequence[i]] == d)
+                order[count++] = sequence[i];
+    run_listed(p, device, order, &o);
+    if (o.ran == p->system.nodes)
+        CHECK((excess[1] == 0) == fits(p, &o, device, reserved));
+    else
+        CHECK(isinf(excess[1]));
 }
 
 static void check_path_moves(struct problem *p, const int32_t *begin, double temperature) {
@@ -448,7 +487,7 @@ static void check_no_memory(void) {
     do
         make(&p, true);
     while (p.system.links == SHARD_INDEPENDENT || p.system.nodes < 9);
-    for (int call = 0; call < 5; call++) {
+    for (int call = 0; call < 6; call++) {
         int status = SHARD_NO_MEMORY, allocations = 0;
         for (; status == SHARD_NO_MEMORY && allocations < 60; allocations++) {
             int32_t device[MOST_NODES], best_device[MOST_NODES], order[MOST_NODES];
@@ -482,6 +521,9 @@ static void check_no_memory(void) {
             if (call == 4)
                 status = shard_reserving_list(&p.system, &p.units, 0, priority, 1, 1, 1, &random, device,
                                               order, by_device);
+            if (call == 5)
+                status =
+                    shard_memory_moves(&p.system, &p.units, 0, 5, 1.0, &random, device, order, &overfull);
             granted = -1;
             if (status == SHARD_NO_MEMORY)
                 CHECK(o.ran == -1 && isinf(best) && overfull < 0 && random == 1);
@@ -492,26 +534,12 @@ static void check_no_memory(void) {
 
 /* The sequence is topological and complete, and each unit has a device that it may use. */
 static void check_reserving_list(struct problem *p, bool reserved) {
-    int32_t device[MOST_NODES], sequence[MOST_NODES], overfull[MOST_NODES], place[MOST_NODES];
+    int32_t device[MOST_NODES], sequence[MOST_NODES], overfull[MOST_NODES];
     uint64_t random = 1;
     CHECK(shard_reserving_list(&p->system, &p->units, reserved, p->priority, 1, 1, 1, &random, device,
                                sequence, overfull) == SHARD_OK);
-    memset(place, -1, sizeof place);
-    for (int32_t i = 0; i < p->system.nodes; i++) {
-        CHECK(place[sequence[i]] < 0);
-        place[sequence[i]] = i;
-    }
-    for (int32_t v = 0; v < p->system.nodes; v++) {
-        for (int64_t i = p->in_start[v]; i < p->in_start[v + 1]; i++)
-            CHECK(place[p->in_tail[i]] < place[v]);
-        const struct device_set set = devices_of(&p->system, &p->units, p->unit[v]);
-        bool allowed = false;
-        for (int32_t i = 0; i < set.count; i++)
-            allowed = allowed || device_at(set, i) == device[v];
-        CHECK(allowed);
-        for (int32_t w = 0; w < v; w++)
-            CHECK(p->unit[v] != p->unit[w] || device[v] == device[w]);
-    }
+    check_topological(p, sequence);
+    check_allowed(p, device);
 }
 
 static void check_all(bool wrong) {
@@ -533,6 +561,7 @@ static void check_all(bool wrong) {
         check_descent(&p, device, round % 2);
         check_path_moves(&p, device, round % 3);
         check_reserving_list(&p, round % 2);
+        check_memory_moves(&p, device, round % 2);
     }
     check_cycle();
     check_no_memory();
