@@ -1,7 +1,7 @@
 /* Local search for a schedule that fits the memory, which simulates every move (ours). */
 #pragma once
 
-#include "scheduling/simulate.h"
+#include "scheduling/simulation/simulate.h"
 #include "scheduling/units.h"
 
 /* cffi: begin */
