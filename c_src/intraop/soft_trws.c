@@ -101,7 +101,8 @@ static double *messages(const struct pass *pass, int64_t v, int64_t e, bool to_v
     return pass->message + pass->network->message_start[e] + after;
 }
 
-/* Move to each value of v its soft minimum in pair e over the allowed values of the other end. */
+/* Move to each value of v its soft minimum in pair e over the allowed values of the other end, less the least of
+ * them: with it, every sweep would move some softnesses to the variables of most pairs, without end. */
 static void collect(struct pass *pass, int64_t v, int64_t e) {
     const struct shard_network *network = pass->network;
     const bool is_tail = network->tail[e] == v;
@@ -116,8 +117,11 @@ static void collect(struct pass *pass, int64_t v, int64_t e) {
     const float *cell = pass->table + pass->place[e] + (is_tail ? size_of(network, v) * padded(rows) : 0);
     soft_least(cell, rows, padded(size), pass->sent, pass->softness, UNDERFLOW_BITS, pass->least, pass->sum);
     double *cost = pass->cost + network->start[v];
+    float base = INFINITY;
+    for (int64_t i = 0; i < size; i++)
+        base = allowed_cost(cost[i]) && pass->least[i] < base ? pass->least[i] : base;
     for (int64_t i = 0; i < size; i++) {
-        const double offer = allowed_cost(cost[i]) ? (double)pass->least[i] - most : mine[i];
+        const double offer = allowed_cost(cost[i]) ? (double)(pass->least[i] - base) : mine[i];
         cost[i] += offer - mine[i];
         mine[i] = offer;
     }

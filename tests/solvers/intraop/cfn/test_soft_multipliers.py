@@ -99,3 +99,19 @@ def test_what_is_forbidden_says_nothing(seed):
     assert all_.belief[keep] == pytest.approx(some.belief, rel=1e-4, abs=2.0**12)
     assert (all_.belief[~keep] > 2.0**50).all()
     assert keep[start[:-1] + all_.round()].all()
+
+
+def test_sweeps_move_no_constant_without_end():
+    # absolute messages would move some softnesses per pair and sweep to variable 0, which shares a pair with all others
+    rng = np.random.default_rng(0)
+    variables, size, softness = 41, 16, 2.0**46
+    pairs = sorted({(0, v) for v in range(1, variables)} | {(v, v + 1) for v in range(1, variables - 1)})
+    tail, head = np.array(pairs).T
+    cell = rng.integers(0, 2**50, len(pairs) * size**2)
+    network = Trws(np.arange(variables + 1) * size, tail, head, cell, np.zeros(variables * size, dtype=np.int64), TOP)
+    soft = SoftTrws(network, network.cost.astype(np.float64))
+    soft.sweep(100, softness)
+    before = np.abs(soft.cost).max(), np.abs(soft.message).max()
+    soft.sweep(2000, softness)
+    assert np.abs(soft.cost).max() < 2 * before[0]
+    assert np.abs(soft.message).max() < 2 * before[1]
