@@ -103,13 +103,15 @@ class Simulator:
         check(lib.shard_memory_moves(self._system, units, reserved, moves, temperature, state, *now, excess))
         return excess[0], device, sequence
 
-    def heads_tails(self, order: Index, back: Index, window: int, reach: int, start: Floats, behind: Floats) -> None:
+    def heads_tails(
+        self, order: Index, back: Index, window: int, reach: int, branches: int, start: Floats, behind: Floats
+    ) -> None:
         """Raise known heads and tails, shape (n, k) each, in place: ``heads_tails.h``."""
         n = len(self._numbers)
         units, _columns = self._units()
         orders = [array_in(self._column(column, n)) for column in (order, back)]
         ends = [array_out(shaped(column, (n, self.instance.devices))) for column in (start, behind)]
-        check(lib.shard_heads_tails(self._system, units, *orders, window, reach, *ends))
+        check(lib.shard_heads_tails(self._system, units, *orders, window, reach, branches, *ends))
 
     def _units(self) -> tuple[Any, list[Any]]:
         """Return the units as the core sees them, and the pointers that must stay alive as long."""

@@ -97,8 +97,8 @@ static struct bounds solve(const struct problem *p, int32_t reach, const struct 
     struct bounds found = {{0}, {0}};
     if (known)
         found = *known;
-    CHECK(shard_heads_tails(&p->system, &p->units, p->order, p->back, WINDOW, reach, found.start,
-                            found.behind) == SHARD_OK);
+    CHECK(shard_heads_tails(&p->system, &p->units, p->order, p->back, WINDOW, reach, draw(2) ? 64 : 0,
+                            found.start, found.behind) == SHARD_OK);
     return found;
 }
 
@@ -239,7 +239,7 @@ static void check_wide(void) {
                                         complexity, &speed, &bandwidth, SHARD_INDEPENDENT, 1e-9};
     const struct shard_units units = {
         .in_start = in_start, .in_tail = in_tail, .in_size = size, .unit = unit, .choice = choice};
-    CHECK(shard_heads_tails(&system, &units, order[0], order[1], 4, WIDE, ends[0], ends[1]) == SHARD_OK);
+    CHECK(shard_heads_tails(&system, &units, order[0], order[1], 4, WIDE, 64, ends[0], ends[1]) == SHARD_OK);
     CHECK(ends[0][WIDE] == 1 && ends[1][WIDE] == 1);
     CHECK(ends[0][WIDE + 1] >= 2 && ends[0][WIDE + 1] <= WIDE + 1 && ends[1][0] >= 2 &&
           ends[1][0] <= WIDE + 1);
@@ -253,7 +253,7 @@ static void check_no_memory(void) {
     for (; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
         struct bounds found = {{0}, {0}};
         WITH_MEMORY_FOR(allocations, shard_heads_tails(&p.system, &p.units, p.order, p.back, WINDOW, 5,
-                                                       found.start, found.behind));
+                                                       64, found.start, found.behind));
     }
     CHECK(status == SHARD_OK && allocations > 20);
 }

@@ -1,6 +1,7 @@
 /* Let a vertex v start on device d at time t. An earlier vertex whose tensor would reach d too late from
- * elsewhere must have run on d itself, and vertices that must have run on d ran one after another. The least
- * t for which this is possible is the bound of v. */
+ * elsewhere must have run on d itself, and vertices that must have run on d ran one after another. The same
+ * holds of any other device on which all vertices must have run that would be too late elsewhere. The least t
+ * for which this is possible is the bound of v. A search gives devices to a few of the earlier vertices. */
 #include "scheduling/bounds/head_bounds.h"
 
 /* State of a vertex without a row. */
@@ -22,6 +23,9 @@ struct row {
     double *lag_apart;     /* the same if u is on another device: for each d, by the device of u */
 };
 
+/* Vertices before one whose devices are given at once. */
+enum { MOST_FIXED = 4 };
+
 struct head_bounds {
     const struct shard_system *system;
     const struct shard_units *units;
@@ -41,10 +45,20 @@ struct head_bounds {
     int32_t *seen; /* vertices with rows, in the order of `rows` */
     int32_t seen_count;
     struct row *rows;
-    double *input_bound;     /* devices elements: bound of v by each input alone */
-    double *lag;             /* devices elements: scratch, transfer time from each device */
-    int32_t *by_start_apart; /* rows that count on a device, latest start_apart first */
+    double *input_bound; /* devices elements: bound of v by each input alone */
+    double *lag;         /* devices elements: scratch, transfer time from each device */
+    double *apart;       /* by row: v starts no earlier if the vertex is not on the device considered */
+    double *tail;        /* by row: time from the end of the vertex there to the start of v */
+    int32_t *best;       /* by row: the device other than that of v that suits the vertex best, or -1 */
+    int32_t *by_apart;   /* rows that count on a device, latest `apart` first */
     int32_t *by_start;
+    int32_t fixed[MOST_FIXED]; /* vertices whose devices are given, `depth` of them */
+    size_t fixed_on[MOST_FIXED];
+    int32_t depth;
+    int32_t branches; /* most branches of the search for a vertex on a device */
+    int32_t left;     /* branches that it may still look at */
+    double *saved;    /* rows for one device of v, before the device of each fixed vertex was given */
+    double *time;     /* the starts of v by the devices of the next fixed vertex, for each depth */
 };
 
 /* True if a vertex that is not on the same single device as `to` may be on `from`. */
@@ -98,6 +112,23 @@ static double bound_by_inputs(const struct head_bounds *work, int32_t v, size_t 
     return base;
 }
 
+/* The device that is given for u or a vertex colocated with it, or -1. */
+static int64_t given_device(const struct head_bounds *work, int32_t u) {
+    for (int32_t i = 0; i < work->depth; i++)
+        if (same_unit(work, u, work->fixed[i]))
+            return (int64_t)work->fixed_on[i];
+    return -1;
+}
+
+/* Least time of a tensor of u from a device to the reader of an arc, which is on another one. */
+static double to_reader(const struct head_bounds *work, const struct arc *arc, size_t from) {
+    const int64_t given = given_device(work, arc->reader);
+    if (!(arc->size > 0))
+        return 0;
+    return arc->size *
+           (given < 0 ? work->fastest_out[from] : work->inverse_bandwidth[(size_t)given * work->k + from]);
+}
+
 /* Raise the lags from u, on another device, to v on d by the path through a vertex x that reads a tensor of
  * u: x is on d, on the device of u, or elsewhere, whichever is shortest. */
 static void extend_lag(const struct head_bounds *work, int32_t u, const struct arc *arc, double *lag_apart,
@@ -114,8 +145,7 @@ static void extend_lag(const struct head_bounds *work, int32_t u, const struct a
         if (!same) {
             time = lesser(time,
                           (arc->size > 0 ? arc->size * inverse_bandwidth[from] : 0) + row->span_together[d]);
-            time =
-                lesser(time, (arc->size > 0 ? arc->size * work->fastest_out[from] : 0) + row->span_apart[d]);
+            time = lesser(time, to_reader(work, arc, from) + row->span_apart[d]);
         }
         lag_apart[from] = greater(lag_apart[from], time);
     }
@@ -134,15 +164,19 @@ static bool fill_row(const struct head_bounds *work, struct row *row, int32_t u,
                 lag_apart[from] = greater(lag_apart[from], work->lag[from]);
         } else {
             const struct row *reader = work->rows + work->row_of[arc->reader];
-            rest = greater(rest, lesser(reader->span_together[d], reader->span_apart[d]));
+            const double out =
+                may_differ(work, d, d) || same_unit(work, u, arc->reader) ? 0 : to_reader(work, arc, d);
+            rest = greater(rest, lesser(reader->span_together[d], out + reader->span_apart[d]));
             extend_lag(work, u, arc, lag_apart, d);
         }
     }
-    for (size_t from = 0; same_unit(work, u, v) && from < work->k; from++)
-        lag_apart[from] = INFINITY;
+    const int64_t given = given_device(work, u);
+    for (size_t from = 0; from < work->k; from++)
+        if (same_unit(work, u, v) || (given >= 0 && from != (size_t)given))
+            lag_apart[from] = INFINITY;
     row->start_apart[d] = from_elsewhere(work, u, d, lag_apart, row->span_apart + d);
     row->lag_together[d] = rest;
-    const bool allowed = !isinf(work->start[(size_t)u * work->k + d]);
+    const bool allowed = !isinf(work->start[(size_t)u * work->k + d]) && (given < 0 || (size_t)given == d);
     row->span_together[d] = allowed ? work->system->complexity[u] * work->inverse_speed[d] + rest : INFINITY;
     return row->start_apart[d] > work->input_bound[d];
 }
@@ -171,13 +205,14 @@ static int32_t pop_latest(struct head_bounds *work) {
     return u;
 }
 
-/* Make rows for the vertices before v that may have to share its device, the nearest first. */
+/* Make rows for the vertices before v, the nearest first: for a search of all that there are, else of those
+ * that may have to share its device. */
 static void collect_rows(struct head_bounds *work, int32_t v) {
     work->arc_count = 0;
     push_inputs(work, v);
     while (work->waiting_count && work->seen_count < work->window) {
         const int32_t u = pop_latest(work);
-        bool needed = false;
+        bool needed = work->branches > 0;
         for (size_t d = 0; d < work->k; d++)
             if (!isinf(work->input_bound[d]))
                 needed |= fill_row(work, work->rows + work->seen_count, u, v, d);
@@ -192,24 +227,23 @@ static void collect_rows(struct head_bounds *work, int32_t v) {
         work->row_of[work->waiting[--work->waiting_count]] = NOT_SEEN;
 }
 
-/* Sort the rows that count for v on d by start_apart, the latest first; return their number. */
-static int32_t sort_by_start_apart(const struct head_bounds *work, size_t d) {
+/* Sort the rows with an `apart` above a bound, the latest first; return their number. */
+static int32_t sort_by_apart(const struct head_bounds *work, double bound) {
     int32_t count = 0;
     for (int32_t i = 0; i < work->seen_count; i++) {
-        const double away = work->rows[i].start_apart[d];
-        if (!(away > work->input_bound[d]))
+        if (!(work->apart[i] > bound))
             continue;
         int32_t at = count++;
-        for (; at && work->rows[work->by_start_apart[at - 1]].start_apart[d] < away; at--)
-            work->by_start_apart[at] = work->by_start_apart[at - 1];
-        work->by_start_apart[at] = i;
+        for (; at && work->apart[work->by_apart[at - 1]] < work->apart[i]; at--)
+            work->by_apart[at] = work->by_apart[at - 1];
+        work->by_apart[at] = i;
     }
     return count;
 }
 
-/* Add a row to the `count` rows of by_start, which run on d in turn; return the earliest start of v then. */
-static double start_in_sequence(const struct head_bounds *work, int32_t row, int32_t count, size_t d) {
-    const double *start = work->start + d;
+/* Add a row to the `count` rows of by_start, which run on a device in turn; return the earliest start of v. */
+static double start_in_sequence(const struct head_bounds *work, int32_t row, int32_t count, size_t device) {
+    const double *start = work->start + device;
     const double begin = start[(size_t)work->seen[row] * work->k];
     int32_t at = count;
     for (; at && start[(size_t)work->seen[work->by_start[at - 1]] * work->k] < begin; at--)
@@ -218,24 +252,153 @@ static double start_in_sequence(const struct head_bounds *work, int32_t row, int
     double sum = 0, rest = INFINITY, last = 0;
     for (int32_t i = 0; i <= count; i++) {
         const int32_t u = work->seen[work->by_start[i]];
-        sum += work->system->complexity[u] * work->inverse_speed[d];
-        rest = lesser(rest, work->rows[work->by_start[i]].lag_together[d]);
+        sum += work->system->complexity[u] * work->inverse_speed[device];
+        rest = lesser(rest, work->tail[work->by_start[i]]);
         last = greater(last, start[(size_t)u * work->k] + sum + rest);
     }
     return last;
 }
 
-/* The earliest start of v on d such that all vertices that would be too late elsewhere have run on d. */
-static double start_on(const struct head_bounds *work, size_t d) {
-    const int32_t count = sort_by_start_apart(work, d);
+/* Raise a bound on the start of v: vertices that would be too late on other devices have run on this one. */
+static double raise_in_sequence(const struct head_bounds *work, size_t device, double bound) {
+    const int32_t count = sort_by_apart(work, bound);
     for (int32_t i = 0; i < count; i++) {
-        const double here = start_in_sequence(work, work->by_start_apart[i], i, d);
-        const double next =
-            i + 1 < count ? work->rows[work->by_start_apart[i + 1]].start_apart[d] : work->input_bound[d];
+        const double here = start_in_sequence(work, work->by_apart[i], i, device);
+        const double next = i + 1 < count ? work->apart[work->by_apart[i + 1]] : bound;
         if (here >= next)
-            return lesser(here, work->rows[work->by_start_apart[i]].start_apart[d]);
+            return greater(bound, lesser(here, work->apart[work->by_apart[i]]));
     }
-    return work->input_bound[d];
+    return bound;
+}
+
+/* Find the device, other than d, on which a vertex suits v on d best, and the start of v if it is not there. */
+static void find_best(const struct head_bounds *work, int32_t i, size_t d) {
+    const struct row *row = work->rows + i;
+    const double *start = work->start + (size_t)work->seen[i] * work->k, *lag = row->lag_apart + d * work->k;
+    const double complexity = work->system->complexity[work->seen[i]];
+    double first = INFINITY, second = start[d] + row->span_together[d];
+    work->best[i] = -1;
+    for (size_t from = 0; from < work->k; from++) {
+        if (isinf(start[from]) || !may_differ(work, from, d))
+            continue;
+        const double begin = start[from] + complexity * work->inverse_speed[from] + lag[from];
+        if (begin < first) {
+            second = lesser(second, first);
+            first = begin;
+            work->best[i] = (int32_t)from;
+        } else {
+            second = lesser(second, begin);
+        }
+    }
+    work->tail[i] = work->best[i] < 0 ? 0 : lag[work->best[i]];
+    work->apart[i] = second;
+}
+
+/* Raise a bound on the start of v on d by the vertices that would be too late on all devices but `device`. */
+static double raise_elsewhere(const struct head_bounds *work, size_t device, double bound) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < work->seen_count; i++) {
+        const bool here = work->best[i] == (int32_t)device;
+        work->apart[i] = here ? fabs(work->apart[i]) : -fabs(work->apart[i]); /* below all bounds */
+        count += work->apart[i] > bound;
+    }
+    return count > 1 ? raise_in_sequence(work, device, bound) : bound;
+}
+
+/* The earliest start of v on d, not before `bound`, such that all vertices that would be too late on all
+ * devices but one have run there. */
+static double start_on(const struct head_bounds *work, size_t d, double bound) {
+    for (int32_t i = 0; i < work->seen_count; i++) {
+        work->apart[i] = work->rows[i].start_apart[d];
+        work->tail[i] = work->rows[i].lag_together[d];
+    }
+    bound = raise_in_sequence(work, d, bound);
+    for (int32_t i = 0; i < work->seen_count; i++)
+        find_best(work, i, d);
+    for (size_t device = 0; device < work->k; device++)
+        if (device != d && !may_differ(work, device, device))
+            bound = raise_elsewhere(work, device, bound);
+    return bound;
+}
+
+/* Copy the rows for device d of v out of the rows, or back into them. */
+static void move_rows(const struct head_bounds *work, size_t d, bool back) {
+    for (int32_t i = 0; i < work->seen_count; i++) {
+        const struct row *row = work->rows + i;
+        double *parts[] = {row->start_apart + d, row->span_apart + d, row->span_together + d,
+                           row->lag_together + d};
+        double *saved = work->saved + (size_t)(work->depth * work->window + i) * (4 + work->k);
+        double *lag = row->lag_apart + d * work->k;
+        for (int j = 0; j < 4; j++)
+            *(back ? parts[j] : saved + j) = *(back ? saved + j : parts[j]);
+        memcpy(back ? lag : saved + 4, back ? saved + 4 : lag, work->k * sizeof *lag);
+    }
+}
+
+/* The earliest start of v on d if the vertex of a row is on a device. */
+static double start_if(const struct head_bounds *work, int32_t i, size_t on, size_t d) {
+    const struct row *row = work->rows + i;
+    const double start = work->start[(size_t)work->seen[i] * work->k + on];
+    const double time = work->system->complexity[work->seen[i]] * work->inverse_speed[on];
+    double found = on == d ? start + row->span_together[d] : INFINITY;
+    if (!isinf(start) && may_differ(work, on, d))
+        found = lesser(found, start + time + row->lag_apart[d * work->k + on]);
+    return found;
+}
+
+/* The first row, from one on, whose vertex may be on several devices if v starts on d at `bound`; time, out:
+ * the starts of v by these devices. */
+static int32_t undecided(const struct head_bounds *work, int32_t i, size_t d, double bound, double *time) {
+    for (; i < work->seen_count; i++) {
+        int32_t count = 0;
+        for (size_t on = 0; on < work->k; on++) {
+            time[on] = start_if(work, i, on, d);
+            count += time[on] <= bound;
+        }
+        if (count > 1 && given_device(work, work->seen[i]) < 0)
+            break;
+    }
+    return i;
+}
+
+static size_t earliest(const struct head_bounds *work, const double *time) {
+    size_t least = 0;
+    for (size_t on = 1; on < work->k; on++)
+        if (time[on] < time[least])
+            least = on;
+    return least;
+}
+
+/* Raise a bound on the start of v on d: an undecided vertex, from a row on, is on one of the devices, and so
+ * is one after it. The branch of least bound counts; without branches left, what is known. */
+static double search(struct head_bounds *work, int32_t v, int32_t row, size_t d, double bound) {
+    if (work->depth == MOST_FIXED)
+        return bound;
+    double *time = work->time + (size_t)work->depth * work->k, least = INFINITY;
+    if ((row = undecided(work, row, d, bound, time)) == work->seen_count)
+        return bound;
+    move_rows(work, d, false);
+    for (;;) {
+        const size_t on = earliest(work, time);
+        if (time[on] >= least || least <= bound)
+            break;
+        if (work->left-- <= 0) {
+            least = bound;
+            break;
+        }
+        work->fixed[work->depth] = work->seen[row];
+        work->fixed_on[work->depth++] = on;
+        for (int32_t i = 0; i < work->seen_count; i++)
+            fill_row(work, work->rows + i, work->seen[i], v, d);
+        double found = start_on(work, d, greater(bound, time[on]));
+        if (found < least)
+            found = search(work, v, row + 1, d, found);
+        least = lesser(least, found);
+        work->depth--;
+        move_rows(work, d, true);
+        time[on] = INFINITY;
+    }
+    return greater(bound, least);
 }
 
 static bool allowed(const struct shard_units *units, int32_t v, int32_t d) {
@@ -254,8 +417,14 @@ void head_bounds_raise(struct head_bounds *work, int32_t v) {
         work->input_bound[d] =
             allowed(work->units, v, (int32_t)d) ? greater(start[d], bound_by_inputs(work, v, d)) : INFINITY;
     collect_rows(work, v);
-    for (size_t d = 0; d < work->k; d++)
-        start[d] = isinf(work->input_bound[d]) ? INFINITY : start_on(work, d);
+    for (size_t d = 0; d < work->k; d++) {
+        if (isinf(work->input_bound[d])) {
+            start[d] = INFINITY;
+        } else {
+            work->left = work->branches;
+            start[d] = search(work, v, 0, d, start_on(work, d, work->input_bound[d]));
+        }
+    }
     while (work->seen_count)
         work->row_of[work->seen[--work->seen_count]] = NOT_SEEN;
 }
@@ -283,7 +452,7 @@ void head_bounds_set_order(struct head_bounds *work, const int32_t *order, int32
 
 struct head_bounds *head_bounds_new(struct arena *arena, const struct shard_system *system,
                                     const struct shard_units *units, int32_t window, int64_t most_inputs,
-                                    double *start) {
+                                    int32_t branches, double *start) {
     const int64_t n = system->nodes, k = system->devices, w = window;
     struct head_bounds *work;
     double *rows;
@@ -292,12 +461,16 @@ struct head_bounds *head_bounds_new(struct arena *arena, const struct shard_syst
     work->system = system;
     work->units = units;
     work->window = window;
+    work->branches = branches;
     work->start = start;
     work->k = (size_t)k;
     ARENA_ARRAYS(arena, k * k, work->inverse_bandwidth);
     ARENA_ARRAYS(arena, k, work->fastest_out, work->inverse_speed, work->input_bound, work->lag);
     ARENA_ARRAYS(arena, n, work->position, work->row_of, work->first, work->waiting);
-    ARENA_ARRAYS(arena, w, work->seen, work->by_start_apart, work->by_start, work->rows);
+    ARENA_ARRAYS(arena, w, work->seen, work->by_apart, work->by_start, work->rows);
+    ARENA_ARRAYS(arena, w, work->apart, work->tail, work->best);
+    ARENA_ARRAYS(arena, MOST_FIXED * w * (4 + k), work->saved);
+    ARENA_ARRAYS(arena, MOST_FIXED * k, work->time);
     ARENA_ARRAYS(arena, most_inputs + w * MOST_INPUTS, work->arcs);
     ARENA_ARRAYS(arena, w * (4 + k) * k, rows);
     if (arena->failed)

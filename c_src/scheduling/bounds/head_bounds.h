@@ -22,11 +22,12 @@ struct head_bounds;
  *
  *   window       vertices before one that are considered together, >= 0
  *   most_inputs  greatest number of inputs of a vertex
+ *   branches     devices of earlier vertices to search, for each vertex on each device, >= 0
  *   start        in/out, nodes * devices elements of the caller, which must stay alive: known bounds, at
  *                least 0; head_bounds_raise raises those of one vertex */
 struct head_bounds *head_bounds_new(struct arena *arena, const struct shard_system *system,
                                     const struct shard_units *units, int32_t window, int64_t most_inputs,
-                                    double *start);
+                                    int32_t branches, double *start);
 
 /* Set the order of head_bounds_raise, in, count elements: topological, vertices that start early first. */
 void head_bounds_set_order(struct head_bounds *heads, const int32_t *order, int32_t count);

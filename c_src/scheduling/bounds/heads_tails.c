@@ -41,11 +41,11 @@ static void raise_follower(const struct direction *direction, int32_t first, int
 
 /* Bound starts in one direction by the pair lags of both; the arena fails if there is no memory. */
 static void bound_direction(const struct direction *direction, const struct pair_lags *back,
-                            struct arena *arena, int32_t window) {
+                            struct arena *arena, int32_t window, int32_t branches) {
     const size_t k = (size_t)direction->system.devices;
     const struct pair_lags *lags = &direction->lags;
     struct head_bounds *heads = head_bounds_new(arena, &direction->system, &direction->units, window,
-                                                most_inputs(direction), direction->start);
+                                                most_inputs(direction), branches, direction->start);
     if (arena->failed)
         return;
     head_bounds_set_order(heads, direction->order, direction->system.nodes);
@@ -77,8 +77,8 @@ static void reverse(const struct direction *direction, struct direction *back, d
 }
 
 int shard_heads_tails(const struct shard_system *system, const struct shard_units *units,
-                      const int32_t *order, const int32_t *back, int32_t window, int32_t reach, double *start,
-                      double *behind) {
+                      const int32_t *order, const int32_t *back, int32_t window, int32_t reach,
+                      int32_t branches, double *start, double *behind) {
     struct arena arena = {0};
     double *bandwidth;
     if (ARENA_ARRAYS(&arena, (int64_t)system->devices * system->devices, bandwidth)) {
@@ -88,9 +88,9 @@ int shard_heads_tails(const struct shard_system *system, const struct shard_unit
         reverse(directions, directions + 1, bandwidth);
         for (int i = 0; i < 2 && reach; i++)
             pair_lags_fill(&directions[i].lags, &arena, &directions[i].system, &directions[i].units,
-                           directions[i].order, window, reach);
+                           directions[i].order, window, reach, branches);
         for (int i = 0; i < 2; i++)
-            bound_direction(directions + i, &directions[1 - i].lags, &arena, window);
+            bound_direction(directions + i, &directions[1 - i].lags, &arena, window, branches);
     }
     const int status = arena_status(&arena);
     arena_free(&arena);

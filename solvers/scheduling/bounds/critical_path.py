@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from instances.scheduling import Instance
 from solvers.registry import Run, bound
-from solvers.scheduling.schedules.heads_tails import heads_and_tails, paired_heads_and_tails, proved
-
-#: Share of the time left that each way of bounding may take, as it is foreseen.
-SHARE = 0.3
+from solvers.scheduling.schedules.heads_tails import ever_closer, proved
 
 
 @bound(
@@ -19,6 +16,5 @@ def critical_path(instance: Instance, run: Run) -> None:
     A vertex has one device, so ways that part there and meet again begin on the same one; see `paired_heads_and_tails`.
     """
     run.bound(instance.simple_bound())
-    known = heads_and_tails(instance, run.remaining() * SHARE)
-    run.bound(proved(known.longest(), instance))
-    run.bound(proved(paired_heads_and_tails(instance, known, run.remaining() * SHARE).longest(), instance))
+    for ends in ever_closer(instance, run):
+        run.bound(proved(ends.longest(), instance))

@@ -10,10 +10,7 @@ from instances.files.columns import Floats, Ints
 from instances.graph import Graph
 from instances.scheduling import Instance
 from solvers.registry import Run, bound
-from solvers.scheduling.schedules.heads_tails import HeadsTails, heads_and_tails, paired_heads_and_tails, proved
-
-#: Share of the time left that each way to heads and tails may take, as it is foreseen.
-SHARE = 0.3
+from solvers.scheduling.schedules.heads_tails import SHARE, HeadsTails, ever_closer, proved
 
 #: Pairs of vertices that a second suffices for, by far, to count the work before each.
 PACE = 50_000_000
@@ -29,9 +26,8 @@ SETS = 32
 def energetic(instance: Instance, run: Run) -> None:
     """Let the work that falls between heads and tails run on all devices at once, that of a group on one."""
     run.bound(instance.simple_bound())
-    known = heads_and_tails(instance, run.remaining() * SHARE)
-    run.bound(proved(known.longest(), instance))
-    ends = paired_heads_and_tails(instance, known, run.remaining() * SHARE)
+    for ends in ever_closer(instance, run):
+        run.bound(proved(ends.longest(), instance))
     head, tail, time = ends.head, ends.tail, instance.complexity / instance.fastest()
     if instance.nodes**2 <= PACE * run.remaining() * SHARE:
         graph = instance.graph

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from instances.files.columns import Floats, Ints
 from instances.graph import Graph, Index
 from instances.scheduling import Instance
+from solvers.registry import Run
 from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.heuristics.ranks import longest_before
 
@@ -34,6 +36,15 @@ ENOUGH = 12
 
 #: Edges times triples of devices times pairs of vertices looked at together that a second suffices for, by far.
 PACE_BEHIND = 1_000_000_000
+
+#: The same with branches.
+PACE_SEARCHED = 100_000_000
+
+#: Devices of earlier vertices that are searched for each vertex on each device (of 4, 16 and 64, 64 closes most).
+BRANCHES = 64
+
+#: Share of the time left that each way to heads and tails may take, as it is foreseen.
+SHARE = 0.3
 
 #: Vertices times pairs of devices times vertices looked at together whose lags take 256 MiB.
 ROOM = 2**24
@@ -76,29 +87,40 @@ def heads_and_tails(instance: Instance, seconds: float) -> HeadsTails:
     most = math.isqrt(int(1 + PACE * seconds / max(1, instance.edges)))
     few = merged(instance, max(2, most))
     nothing = np.zeros((few.nodes, few.devices))
-    return _solve(few, 0, nothing, nothing.copy())
+    return _solve(few, 0, 0, nothing, nothing.copy())
 
 
-def paired_heads_and_tails(instance: Instance, known: HeadsTails, seconds: float) -> HeadsTails:
+def ever_closer(instance: Instance, run: Run) -> Iterator[HeadsTails]:
+    """Heads and tails, ever closer and ever longer to compute; each takes a share of the time left, as foreseen."""
+    known = heads_and_tails(instance, run.remaining() * SHARE)
+    yield known
+    known = paired_heads_and_tails(instance, known, run.remaining() * SHARE)
+    yield known
+    yield paired_heads_and_tails(instance, known, run.remaining() * SHARE, BRANCHES)
+
+
+def paired_heads_and_tails(instance: Instance, known: HeadsTails, seconds: float, branches: int = 0) -> HeadsTails:
     """Raise known heads and tails, on fewer devices, by the lags between vertices near each other.
 
     Let x come before v, and L(d, e) bound the time from the end of x on device d to the start of v on e. Then v starts
     on e no earlier than the least sum, over d, of the end of x there and L(d, e). For L all that is between the two
     counts, and x has a single device: if paths part at x and meet at v, they cannot each begin on a device of their
-    own without a transfer, and on one device they run one after another (``pair_lags.c``).
+    own without a transfer, and on one device they run one after another (``pair_lags.c``). With ``branches``, so many
+    devices of earlier vertices are searched for each vertex on each device (``head_bounds.c``).
     """
-    work = PACE_BEHIND * seconds / max(1, instance.edges)
+    work = (PACE_SEARCHED if branches else PACE_BEHIND) * seconds / max(1, instance.edges)
     most = max(FEW, min(ENOUGH, int((work / NEAR**2) ** (1 / 3))), int((work / REACH**2) ** (1 / 3)))
+    most = min(most, max(FEW, math.isqrt(ROOM // max(1, instance.nodes * REACH))))
     few = merged(instance, most)
     start, behind = (_least(end, instance, few.devices) for end in (known.start, known.behind))
     room = ROOM // max(1, few.nodes * few.devices**2)
-    return _solve(few, min(REACH, math.isqrt(int(work / few.devices**3)), room), start, behind)
+    return _solve(few, min(REACH, math.isqrt(int(work / few.devices**3)), room), branches, start, behind)
 
 
-def _solve(few: Instance, reach: int, start: Floats, behind: Floats) -> HeadsTails:
+def _solve(few: Instance, reach: int, branches: int, start: Floats, behind: Floats) -> HeadsTails:
     """Raise known heads and tails in place."""
     back = Graph(few.nodes, few.graph.head, few.graph.tail)
-    Simulator(few).heads_tails(_order(few, few.graph), _order(few, back), WINDOW, reach, start, behind)
+    Simulator(few).heads_tails(_order(few, few.graph), _order(few, back), WINDOW, reach, branches, start, behind)
     time = few.complexity[:, None] / few.speed
     return HeadsTails(few, start, time, behind, np.isfinite(np.diagonal(few.bandwidth)))
 

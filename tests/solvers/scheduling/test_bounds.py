@@ -15,6 +15,7 @@ from oracle_scheduling import judge
 from schedules import draw_devices, draw_document, draw_instance, made, optimum, parsed
 
 from instances import InputError
+from instances.generate import families
 from instances.scheduling import Instance
 from solvers.registry import LocalRun
 from solvers.scheduling._kernels import Simulator
@@ -136,17 +137,19 @@ def ladder(draw: random.Random) -> Instance | None:
 
 
 @pytest.mark.gate(cases=1)
+@pytest.mark.parametrize("branches", [0, 2, 64])
 @pytest.mark.parametrize(("reach", "few"), [(20, 3), (20, 2), (4, 3)])
 def test_what_passes_between_vertices_makes_bounds_better_and_leaves_them_valid(
-    reach: int, few: int, monkeypatch: pytest.MonkeyPatch
+    reach: int, few: int, branches: int, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr(heads_tails, "PACE_SEARCHED", heads_tails.PACE_BEHIND)
     for name, value in (("NEAR", reach), ("REACH", reach), ("FEW", few), ("ENOUGH", few)):
         monkeypatch.setattr(heads_tails, name, value)
     better = 0
     for instance in filter(None, (ladder(random.Random(seed)) for seed in range(50))):
         known = heads_and_tails(instance, 1.0)
         work = instance.edges * reach**2 * few**3
-        near = paired_heads_and_tails(instance, known, 1.1 * work / heads_tails.PACE_BEHIND)
+        near = paired_heads_and_tails(instance, known, 1.1 * work / heads_tails.PACE_BEHIND, branches)
         assert near.instance.devices <= few
         assert near.longest() <= optimum(instance) * (1 + 1e-12)
         assert few < 3 or ((near.start >= known.start).all() and (near.behind >= known.behind).all())
@@ -159,6 +162,27 @@ def test_two_ways_that_part_and_meet_begin_on_one_device():
     instance = devices_alike([8, 9, 4, 6, 4], [[0, 1, 4], [0, 2, 2], [1, 3, 4], [2, 3, 5], [3, 4, 2]], 2)
     assert heads_and_tails(instance, 1.0).longest() == pytest.approx(8 + 4 + 5 + 6 + 4)
     assert bound_by(critical_path, instance) == pytest.approx(8 + 2 + 4 + 5 + 6 + 4) == optimum(instance)
+
+
+def test_chains_that_part_and_meet_are_not_both_on_the_device_where_they_part():
+    """Each chain alone could stay there until a tensor of size 0 or 2 moves it to its reader; both would run in turn."""
+    chains = [[0, 1, 5], [1, 2, 4], [2, 3, 0], [3, 7, 4], [0, 4, 2], [4, 5, 5], [5, 6, 5], [6, 7, 2]]
+    instance = devices_alike([1] * 8, chains, 3)
+    known = heads_and_tails(instance, 1.0)
+    plain, searched = (paired_heads_and_tails(instance, known, 1.0, branches).longest() for branches in (0, 64))
+    assert plain < searched <= optimum(instance)
+
+
+def test_more_time_makes_no_bound_of_a_large_graph_worse():
+    """Beyond some seconds all memory went to devices, and paths were followed over too few vertices."""
+    instance = families()["recurrent-training"].build(0, devices=50)
+    known = heads_and_tails(instance, 0.5)
+    reaches: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(heads_tails, "_solve", lambda few, reach, *rest: reaches.append(reach) or known)
+        for seconds in (5.0, 20.0, 60.0, 600.0):
+            paired_heads_and_tails(instance, known, seconds)
+    assert reaches == sorted(reaches)
 
 
 def test_two_inputs_run_in_turn_where_a_transfer_takes_longer():
@@ -177,7 +201,7 @@ def test_what_runs_between_first_and_last_shares_all_devices():
     edges = [[u, v, 0] for between in range(1, 5) for u, v in ((0, between), (between, 5))]
     instance = devices_alike([3, 1, 1, 1, 1, 4], edges, 2)
     assert bound_by(energetic, instance) == pytest.approx(3 + 4 / 2 + 4) == optimum(instance)
-    assert bound_by(critical_path, instance) == pytest.approx(3 + 1 + 4)
+    assert heads_and_tails(instance, 1.0).longest() == pytest.approx(3 + 1 + 4)
 
 
 def test_work_between_vertices_that_all_wait_for_is_done_before_them():

@@ -19,7 +19,7 @@ from instances.generate import families
 from instances.generate.dataflows import tight_memory
 from instances.scheduling import Instance
 from solvers.registry import Declined
-from solvers.scheduling._kernels import Execution, Simulator
+from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.heuristics.local import orders
 from solvers.scheduling.memory_first import memory_first, orders_to_try
 from solvers.scheduling.schedules.memory import fits
