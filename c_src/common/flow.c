@@ -38,10 +38,9 @@ static int32_t queue_terminals(struct flow *flow, int sign) {
     return queued;
 }
 
-/* Set breadth-first levels from the excesses along residual arcs, up to the nearest deficits; return the
- * number of vertices with an excess, which lead the queue, or 0 if no deficit is reached. */
-static int32_t set_levels(struct flow *flow) {
-    const int32_t sources = queue_terminals(flow, 1);
+/* Set breadth-first levels from the excesses, which lead the queue, along residual arcs, up to the nearest
+ * deficits; return true if a deficit is reached. */
+static bool set_levels(struct flow *flow, int32_t sources) {
     int32_t queued = sources, last = INT32_MAX;
     for (int32_t at = 0; at < queued; at++) {
         const int32_t v = flow->queue[at];
@@ -58,7 +57,7 @@ static int32_t set_levels(struct flow *flow) {
                 last = flow->level[w];
         }
     }
-    return last < INT32_MAX ? sources : 0;
+    return last < INT32_MAX;
 }
 
 /* Push as much as fits along a path from `from` to a vertex with a deficit; return how many arcs of the path,
@@ -108,10 +107,30 @@ static void push(struct flow *flow, int32_t from, int32_t *path) {
     }
 }
 
-void flow_run(struct flow *flow) {
-    for (int32_t sources = set_levels(flow); sources > 0; sources = set_levels(flow))
+/* The excess of the vertices that lead the queue, less the capacity of those that are tied to the source. */
+static int64_t surplus(const struct flow *flow, int32_t sources) {
+    int64_t sum = 0;
+    for (int32_t at = 0; at < sources; at++) {
+        const int64_t excess = flow->excess[flow->queue[at]];
+        sum += excess > FLOW_INFINITE / 2 ? excess - FLOW_INFINITE : excess;
+    }
+    return sum;
+}
+
+bool flow_run_until(struct flow *flow, int64_t enough) {
+    for (;;) {
+        const int32_t sources = queue_terminals(flow, 1);
+        if (surplus(flow, sources) <= enough)
+            return false;
+        if (!set_levels(flow, sources))
+            return true;
         for (int32_t at = 0; at < sources; at++)
             push(flow, flow->queue[at], flow->queue + sources);
+    }
+}
+
+void flow_run(struct flow *flow) {
+    flow_run_until(flow, INT64_MIN);
 }
 
 void flow_least_side(const struct flow *flow, bool *side) {

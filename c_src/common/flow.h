@@ -30,6 +30,11 @@ void flow_join(struct flow *flow, int32_t tail, int32_t head, int64_t forwards, 
 /* Augment the flow to a maximum flow. */
 void flow_run(struct flow *flow);
 
+/* The same, but stop and return false as soon as the positive excesses add up to `enough` or less. A vertex with more
+ * than half of FLOW_INFINITE is tied to the source and counts with its excess less FLOW_INFINITE. The capacity of a
+ * minimum cut, less that of all arcs from the source, is at least minus this sum: its source side gains no more. */
+bool flow_run_until(struct flow *flow, int64_t enough);
+
 /* After flow_run, in this order: mark the smallest or the largest source side of a minimum cut. side, out,
  * vertices elements. */
 void flow_least_side(const struct flow *flow, bool *side);

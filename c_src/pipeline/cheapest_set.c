@@ -5,8 +5,7 @@
 #include "common/stop.h"
 
 #define FIXED_EXCESS FLOW_INFINITE
-#define PRICES_TRIED 4 /* prices per node of the tree */
-#define CANDIDATES 16  /* nodes of the graph whose children are probed before one is branched on */
+#define CANDIDATES 16 /* nodes of the graph whose children are probed before one is branched on */
 
 #define MOST_PRICED 0x1p52 /* greatest value of all weights: doubles below lie at most 1 apart */
 
@@ -273,10 +272,25 @@ static void set_price(struct tree *tree, double price) {
     }
 }
 
-/* A bound on the cost of sets that weigh enough, from the set of least cost less reward. Such sets weigh at
- * least `need`, which is at most the total, so the price of `need` is off by at most 1/2 as well. */
+/* The price of the weight that a set needs, rounded down: `need` is at most the total, so the product is off by at
+ * most 1/2 as well. */
+static int64_t price_of_need(const struct tree *tree) {
+    return (int64_t)(tree->price * (double)tree->need) - 2;
+}
+
+/* Compute a minimum cut, and the set on its source side; false if no set can cost less than the limit. */
+static bool cut(struct tree *tree, struct set *set) {
+    tree->cuts++;
+    if (!flow_run_until(&tree->flow, price_of_need(tree) - tree->limit))
+        return false;
+    flow_least_side(&tree->flow, set->side);
+    evaluate(tree, set);
+    return true;
+}
+
+/* A bound on the cost of sets that weigh enough, from the set of least cost less reward. */
 static int64_t bound_of(const struct tree *tree, const struct set *set) {
-    int64_t bound = set->cost - 2 + (int64_t)(tree->price * (double)tree->need);
+    int64_t bound = set->cost + price_of_need(tree);
     for (int32_t v = 0; v < tree->problem->nodes; v++)
         bound -= set->side[v] ? tree->reward[v] : 0;
     return bound;
@@ -300,7 +314,28 @@ static bool consider(struct tree *tree) {
     return false;
 }
 
-/* Bound the current node of the tree by minimum cuts, at prices at which the light and the heavy set tie. */
+/* Assign open nodes whose other side would close this node of the tree, and what follows; false if there is no set.
+ * A node whose side changes adds at least its residual capacity, from the source or to the sink, to the minimum cut. */
+static bool fix_by_residuals(struct tree *tree, int64_t bound) {
+    const int64_t gap = tree->limit - bound;
+    const int32_t before = tree->assigned;
+    for (int32_t v = 0; v < tree->problem->nodes; v++) {
+        const int64_t residual = tree->flow.excess[v];
+        if (tree->value[v] == 0 && (residual >= gap || -residual >= gap))
+            assign(tree, v, residual > 0 ? 1 : -1);
+    }
+    return tree->assigned == before || propagate(tree);
+}
+
+/* Set the price at which the light and the heavy set tie, for the children of the current node of the tree. */
+static void set_tie_price(struct tree *tree) {
+    const int64_t difference = tree->heavy.weight - tree->light.weight;
+    const double price = (double)(tree->heavy.cost - tree->light.cost) / (double)difference;
+    if (difference > 0 && price >= 0.0)
+        set_price(tree, price);
+}
+
+/* Bound the current node of the tree by a minimum cut, at a price at which sets found before tie. */
 static enum verdict bound_node(struct tree *tree) {
     tree->missing_node = -1;
     take(tree, 1, &tree->light);
@@ -311,36 +346,30 @@ static enum verdict bound_node(struct tree *tree) {
         take(tree, 1, &tree->trial);
         if (tree->trial.cost < tree->limit && find_missing(tree, &tree->trial) < 0)
             return FOUND;
+        if (tree->assigned == tree->problem->nodes)
+            return CLOSED;
         set_price(tree, 0.0);
     }
-    const bool light_suffices = tree->light.weight >= tree->need;
-    for (int round = 0; round < (light_suffices ? 1 : PRICES_TRIED) && !is_exhausted(tree); round++) {
-        tree->cuts++;
-        flow_run(&tree->flow);
-        flow_least_side(&tree->flow, tree->trial.side);
+    if (is_exhausted(tree))
+        return OPEN;
+    if (!cut(tree, &tree->trial))
+        return CLOSED;
+    const int64_t bound = bound_of(tree, &tree->trial);
+    tree->bound = bound > tree->bound ? bound : tree->bound;
+    if (tree->bound >= tree->limit)
+        return CLOSED;
+    const bool light = tree->trial.weight < tree->need;
+    if (consider(tree))
+        return FOUND;
+    if (light) {
+        flow_greatest_side(&tree->flow, tree->trial.side);
         evaluate(tree, &tree->trial);
-        const int64_t bound = bound_of(tree, &tree->trial);
-        tree->bound = bound > tree->bound ? bound : tree->bound;
-        if (tree->bound >= tree->limit)
-            return CLOSED;
-        const bool heavy = tree->trial.weight >= tree->need;
         if (consider(tree))
             return FOUND;
-        if (!heavy) {
-            flow_greatest_side(&tree->flow, tree->trial.side);
-            evaluate(tree, &tree->trial);
-            const bool tie = tree->trial.weight >= tree->need;
-            if (consider(tree))
-                return FOUND;
-            if (tie)
-                break;
-        }
-        const int64_t difference = tree->heavy.weight - tree->light.weight;
-        const double price = (double)(tree->heavy.cost - tree->light.cost) / (double)difference;
-        if (difference <= 0 || !(price >= 0.0) || fabs(price - tree->price) <= 1e-12 * price)
-            break;
-        set_price(tree, price);
     }
+    if (!fix_by_residuals(tree, bound))
+        return CLOSED;
+    set_tie_price(tree);
     return OPEN;
 }
 
@@ -383,13 +412,8 @@ static int32_t candidates(const struct tree *tree, int32_t *found, int32_t most)
 static int64_t probe(struct tree *tree, int32_t v, int8_t value) {
     const int32_t length = tree->assigned;
     int64_t bound = tree->limit;
-    if (assign(tree, v, value) && propagate(tree)) {
-        tree->cuts++;
-        flow_run(&tree->flow);
-        flow_least_side(&tree->flow, tree->trial.side);
-        evaluate(tree, &tree->trial);
+    if (assign(tree, v, value) && propagate(tree) && cut(tree, &tree->trial))
         bound = bound_of(tree, &tree->trial);
-    }
     undo(tree, length);
     return bound < tree->limit ? (bound > tree->bound ? bound : tree->bound) : tree->limit;
 }
@@ -493,6 +517,8 @@ static int64_t search(struct tree *tree, int first, int64_t *cost, int8_t *membe
                 stop_all(tree->stop);
             continue; /* visit the same node again for a cheaper set */
         }
+        if (verdict == OPEN && tree->assigned == tree->problem->nodes)
+            continue; /* the last open nodes have just been fixed: a set to be examined */
         more = verdict == CLOSED ? backtrack(tree) : branch(tree);
     }
     const int64_t open = more ? open_bound(tree) : tree->limit;
