@@ -250,10 +250,10 @@ static void check_no_memory(void) {
     struct problem p;
     make_diamond(&p);
     int status = SHARD_NO_MEMORY, allocations = 0;
-    for (; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
+    for (; status == SHARD_NO_MEMORY && allocations < 200; allocations++) {
         struct bounds found = {{0}, {0}};
-        WITH_MEMORY_FOR(allocations, shard_heads_tails(&p.system, &p.units, p.order, p.back, WINDOW, 5,
-                                                       64, found.start, found.behind));
+        WITH_MEMORY_FOR(allocations, shard_heads_tails(&p.system, &p.units, p.order, p.back, WINDOW, 5, 64,
+                                                       found.start, found.behind));
     }
     CHECK(status == SHARD_OK && allocations > 20);
 }

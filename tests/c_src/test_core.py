@@ -24,7 +24,7 @@ PROGRAMS = {
     "schedule_dp": ("placement/ideals/*",),
     "load_searches": ("placement/load/*",),
     "cheapest_with": ("placement/cheapest_with", "common/flow"),
-    "scheduling": ("scheduling/*",),
+    "scheduling": ("scheduling/*", "scheduling/simulation/*"),
     "heads_tails": ("scheduling/bounds/*",),
 }
 

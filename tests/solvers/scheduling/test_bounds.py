@@ -165,7 +165,7 @@ def test_two_ways_that_part_and_meet_begin_on_one_device():
 
 
 def test_chains_that_part_and_meet_are_not_both_on_the_device_where_they_part():
-    """Each chain alone could stay there until a tensor of size 0 or 2 moves it to its reader; both would run in turn."""
+    """Each chain alone could stay there until a tensor of size 0 or 2 moves it; both would run in turn."""
     chains = [[0, 1, 5], [1, 2, 4], [2, 3, 0], [3, 7, 4], [0, 4, 2], [4, 5, 5], [5, 6, 5], [6, 7, 2]]
     instance = devices_alike([1] * 8, chains, 3)
     known = heads_and_tails(instance, 1.0)

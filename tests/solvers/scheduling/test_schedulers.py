@@ -19,7 +19,7 @@ pytestmark = pytest.mark.gate(cases=2)
 WEIGHTS = ((1, 1, 1, 5), (0.5, 0.25, -0.75, 1), (1, 0.25, 1, -5))
 
 #: Vertices, devices, inputs of a vertex, and how far back they reach; some vertices wait for several on one device.
-SHAPES = ((150, 3, 2, 150), (150, 70, 4, 150), (200, 130, 2, 30))
+SHAPES = ((150, 3, 2, 150), (150, 70, 4, 150), (400, 130, 2, 30))
 
 #: Digests of the schedules by links, as a simpler kernel found them that kept no lists and fetched nothing ahead.
 DIGESTS = {
