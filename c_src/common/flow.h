@@ -3,7 +3,7 @@
 
 #include "common/arena.h"
 
-/* Greater than any sum of finite capacities. */
+/* More than twice any sum of finite capacities. */
 #define FLOW_INFINITE ((int64_t)1 << 60)
 
 /* Arc e leads from tip[e ^ 1] to tip[e]; e ^ 1 is its reverse. The `excess` of a vertex is its capacity from
@@ -35,7 +35,7 @@ void flow_run(struct flow *flow);
  * minimum cut, less that of all arcs from the source, is at least minus this sum: its source side gains no more. */
 bool flow_run_until(struct flow *flow, int64_t enough);
 
-/* After flow_run, in this order: mark the smallest or the largest source side of a minimum cut. side, out,
+/* After flow_run, or flow_run_until that returned true, in this order: mark the smallest or the largest source side of a minimum cut. side, out,
  * vertices elements. */
 void flow_least_side(const struct flow *flow, bool *side);
 void flow_greatest_side(struct flow *flow, bool *side);

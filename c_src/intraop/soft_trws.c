@@ -101,8 +101,8 @@ static double *messages(const struct pass *pass, int64_t v, int64_t e, bool to_v
     return pass->message + pass->network->message_start[e] + after;
 }
 
-/* Move to each value of v its soft minimum in pair e over the allowed values of the other end, less the least of
- * them: with it, every sweep would move some softnesses to the variables of most pairs, without end. */
+/* Move to each value of v its soft minimum in pair e over the allowed values of the other end, minus the least of
+ * these. Otherwise each sweep would add a constant to the variables that have most pairs. */
 static void collect(struct pass *pass, int64_t v, int64_t e) {
     const struct shard_network *network = pass->network;
     const bool is_tail = network->tail[e] == v;

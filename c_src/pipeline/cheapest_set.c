@@ -314,7 +314,7 @@ static bool consider(struct tree *tree) {
     return false;
 }
 
-/* Assign open nodes whose other side would close this node of the tree, and what follows; false if there is no set.
+/* Fix each open node for which the opposite choice would close this subtree, and what follows; false if there is no set.
  * A node whose side changes adds at least its residual capacity, from the source or to the sink, to the minimum cut. */
 static bool fix_by_residuals(struct tree *tree, int64_t bound) {
     const int64_t gap = tree->limit - bound;

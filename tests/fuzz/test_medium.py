@@ -159,4 +159,6 @@ SCHEDULING = Duel("scheduling", tight, oracle_scheduling.judge, ("cp-sat",), ove
 @pytest.mark.parametrize("duel", [INTRAOP, PIPELINE, PLACEMENT, SCHEDULING], ids=lambda duel: duel.track)
 @blocks
 def test_no_bound_is_above_what_another_method_finds(seeds: range, duel: Duel) -> None:
-    print(duel.track, seeds, dict(duel.on(seeds)))
+    counts = duel.on(seeds)
+    print(duel.track, seeds, dict(counts))
+    assert counts["found"] + counts["refuted"] > 0 or len(seeds) < 20, "nothing was compared"

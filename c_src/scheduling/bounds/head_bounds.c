@@ -372,7 +372,7 @@ static size_t earliest(const struct head_bounds *work, const double *time) {
 /* Raise a bound on the start of v on d: an undecided vertex, from a row on, is on one of the devices, and so
  * is one after it. The branch of least bound counts; without branches left, what is known. */
 static double search(struct head_bounds *work, int32_t v, int32_t row, size_t d, double bound) {
-    if (work->depth == MOST_FIXED)
+    if (work->depth == MOST_FIXED || work->left <= 0)
         return bound;
     double *time = work->time + (size_t)work->depth * work->k, least = INFINITY;
     if ((row = undecided(work, row, d, bound, time)) == work->seen_count)

@@ -22,7 +22,7 @@ struct head_bounds;
  *
  *   window       vertices before one that are considered together, >= 0
  *   most_inputs  greatest number of inputs of a vertex
- *   branches     devices of earlier vertices to search, for each vertex on each device, >= 0
+ *   branches     most branches of the search, per vertex and device, >= 0; 0: no search
  *   start        in/out, nodes * devices elements of the caller, which must stay alive: known bounds, at
  *                least 0; head_bounds_raise raises those of one vertex */
 struct head_bounds *head_bounds_new(struct arena *arena, const struct shard_system *system,

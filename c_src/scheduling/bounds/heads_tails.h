@@ -14,11 +14,11 @@
  *   back    in,     nodes elements: the same of the reversed graph, vertices that may be last first
  *   window  in,     number of vertices before one that are considered together, >= 0
  *   reach   in,     number of vertices from one on that are considered together, per device of it; 0: none
- *   branches in,    devices of earlier vertices to search, for each vertex on each device
+ *   branches in,    most branches of the search, per vertex and device, >= 0; 0: no search
  *   start   in/out, nodes * devices elements, vertex by vertex: known heads, at least 0; then greater ones,
  *                   infinite if the vertex may not go there
  *   behind  in/out, nodes * devices elements: tails, likewise
- * All memory is the caller's. Takes O((window * edges * devices^2 + nodes * devices * window^2) * (1 + devices
+ * All memory is the caller's. Takes O((window * edges * devices^2 + nodes * devices^2 * window^2) * (1 + branches) * (1 + devices
  * * reach)) at most, and 16 bytes per nodes * reach * devices^2. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_heads_tails(const struct shard_system *system, const struct shard_units *units,
                       const int32_t *order, const int32_t *back, int32_t window, int32_t reach,

@@ -26,14 +26,15 @@ SETS = 32
 def energetic(instance: Instance, run: Run) -> None:
     """Let the work that falls between heads and tails run on all devices at once, that of a group on one."""
     run.bound(instance.simple_bound())
+    found = 0.0
     for ends in ever_closer(instance, run):
-        run.bound(proved(ends.longest(), instance))
+        found = max(found, ends.longest(), *(in_turn(ends, group) for group in _groups(instance)))
+        run.bound(proved(found, instance))
     head, tail, time = ends.head, ends.tail, instance.complexity / instance.fastest()
     if instance.nodes**2 <= PACE * run.remaining() * SHARE:
         graph = instance.graph
         head = after_work(instance, graph, head, time)
         tail = after_work(instance, Graph(graph.nodes, graph.head, graph.tail), tail, time)
-    found = max(ends.longest(), *(in_turn(ends, group) for group in _groups(instance)), 0.0)
     found = max(found, float((head + time + tail).max(initial=0.0)))
     for vertices, speed in _shares(instance):
         found = max(found, squeezed(head[vertices], tail[vertices], instance.complexity[vertices], speed))

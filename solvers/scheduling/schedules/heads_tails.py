@@ -1,4 +1,4 @@
-"""Heads and tails: bounds, in any schedule, on how early a vertex starts on a device and how much follows it."""
+"""Heads and tails: the earliest start of a vertex on a device, and the least time after its end, in any schedule."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PACE_SEARCHED = 100_000_000
 #: Devices of earlier vertices that are searched for each vertex on each device (of 4, 16 and 64, 64 closes most).
 BRANCHES = 64
 
-#: Share of the time left that each way to heads and tails may take, as it is foreseen.
+#: Share of the time left that each pass may take, by estimate.
 SHARE = 0.3
 
 #: Vertices times pairs of devices times vertices looked at together whose lags take 256 MiB.
@@ -91,7 +91,7 @@ def heads_and_tails(instance: Instance, seconds: float) -> HeadsTails:
 
 
 def ever_closer(instance: Instance, run: Run) -> Iterator[HeadsTails]:
-    """Heads and tails, ever closer and ever longer to compute; each takes a share of the time left, as foreseen."""
+    """Heads and tails in three passes (``docs/tracks/scheduling.md``); each may take a share of the time left."""
     known = heads_and_tails(instance, run.remaining() * SHARE)
     yield known
     known = paired_heads_and_tails(instance, known, run.remaining() * SHARE)
@@ -106,15 +106,17 @@ def paired_heads_and_tails(instance: Instance, known: HeadsTails, seconds: float
     on e no earlier than the least sum, over d, of the end of x there and L(d, e). For L all that is between the two
     counts, and x has a single device: if paths part at x and meet at v, they cannot each begin on a device of their
     own without a transfer, and on one device they run one after another (``pair_lags.c``). With ``branches``, so many
-    devices of earlier vertices are searched for each vertex on each device (``head_bounds.c``).
+    devices of earlier vertices are searched for each vertex on each device (``head_bounds.c``), unless the seconds are
+    too few for that: then what is known comes back.
     """
     work = (PACE_SEARCHED if branches else PACE_BEHIND) * seconds / max(1, instance.edges)
     most = max(FEW, min(ENOUGH, int((work / NEAR**2) ** (1 / 3))), int((work / REACH**2) ** (1 / 3)))
-    most = min(most, max(FEW, math.isqrt(ROOM // max(1, instance.nodes * REACH))))
+    most = min(most, max(FEW, math.isqrt(ROOM // max(1, instance.nodes * NEAR))))
     few = merged(instance, most)
     start, behind = (_least(end, instance, few.devices) for end in (known.start, known.behind))
     room = ROOM // max(1, few.nodes * few.devices**2)
-    return _solve(few, min(REACH, math.isqrt(int(work / few.devices**3)), room), branches, start, behind)
+    reach = min(REACH, math.isqrt(int(work / few.devices**3)), room)
+    return _solve(few, reach, branches, start, behind) if reach >= NEAR or not branches else known
 
 
 def _solve(few: Instance, reach: int, branches: int, start: Floats, behind: Floats) -> HeadsTails:

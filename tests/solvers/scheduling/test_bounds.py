@@ -173,8 +173,8 @@ def test_chains_that_part_and_meet_are_not_both_on_the_device_where_they_part():
     assert plain < searched <= optimum(instance)
 
 
-def test_more_time_makes_no_bound_of_a_large_graph_worse():
-    """Beyond some seconds all memory went to devices, and paths were followed over too few vertices."""
+def test_memory_for_many_devices_leaves_lags_their_reach():
+    """With much time all memory went to devices, and paths were followed over too few vertices to meet again."""
     instance = families()["recurrent-training"].build(0, devices=50)
     known = heads_and_tails(instance, 0.5)
     reaches: list[int] = []
@@ -182,7 +182,7 @@ def test_more_time_makes_no_bound_of_a_large_graph_worse():
         patch.setattr(heads_tails, "_solve", lambda few, reach, *rest: reaches.append(reach) or known)
         for seconds in (5.0, 20.0, 60.0, 600.0):
             paired_heads_and_tails(instance, known, seconds)
-    assert reaches == sorted(reaches)
+    assert min(reaches) >= heads_tails.NEAR
 
 
 def test_two_inputs_run_in_turn_where_a_transfer_takes_longer():

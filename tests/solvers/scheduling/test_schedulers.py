@@ -28,6 +28,13 @@ DIGESTS = {
     "share": "76d2d428f3d66c4f34a7d10d93ac198ccdae220d5681ed00d073514321f8c9b3",
 }
 
+#: The same of 100,000 vertices, whose edges reach far enough that the kernel fetches ahead.
+FAR = {
+    "independent": "b7af32923109d4515a52bc96b630b24731655a99d143e99c981e6cd694ada7e4",
+    "queue": "6de3197a898ad9c7d281bffb6dfd338954204f267c3bd2fce811bb09eda6d3d3",
+    "share": "74c9a518ee78587d3888d7b67206fd460bcb713b6d43273e72f63f6c07b1ca24",
+}
+
 
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("shape", SHAPES)
@@ -62,3 +69,14 @@ def test_schedules_stay_the_same_to_the_bit(links: str) -> None:
             for column in (execution.sequence, execution.start, execution.finish, execution.arrival):
                 digest.update(np.ascontiguousarray(column).tobytes())
     assert digest.hexdigest() == DIGESTS[links]
+
+
+@pytest.mark.parametrize("links", FAR)
+def test_fetching_ahead_changes_no_schedule(links: str) -> None:
+    instance = families()["random-dataflow"].build(0, nodes=100_000, devices=20, reach=100_000, links=links)
+    draws, digest = Draws(0), hashlib.sha256()
+    device, rank = draws.integers(0, 20, instance.nodes), draws.permutation(instance.nodes)
+    execution = Simulator(instance).by_successors(device, WEIGHTS[0], rank)
+    for column in (execution.sequence, execution.start, execution.finish, execution.arrival):
+        digest.update(np.ascontiguousarray(column).tobytes())
+    assert digest.hexdigest() == FAR[links]
