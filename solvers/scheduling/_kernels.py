@@ -93,7 +93,7 @@ class Simulator:
     def memory_moves(
         self, device: Ints | Index, sequence: Index, seed: int, moves: int, temperature: float
     ) -> tuple[float, Index, Index]:
-        """What exceeds the memory after moves of devices and of a sequence, shape (n,) each: ``memory_moves.h``."""
+        """Move vertices and devices, shape (n,) each; return the excess of memory first: ``memory_moves.h``."""
         n = len(self._numbers)
         device, sequence = (np.array(column, dtype=np.int32) for column in (device, sequence))
         units, _columns = self._units()

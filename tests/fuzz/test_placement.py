@@ -66,7 +66,7 @@ def test_no_configurations_prove_too_much(seeds: range, monkeypatch: pytest.Monk
 
 @blocks
 def test_no_tensor_is_paid_for_twice(seeds: range) -> None:
-    """Where some units are for CPUs alone, whose neighbours share tensors with them, and times are near each other."""
+    """Units for CPUs alone share tensors with their neighbours, and times are near each other."""
     for seed in seeds:
         rng = random.Random(f"shared {seed}")
         instance = shared(rng)

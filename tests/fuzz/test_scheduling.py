@@ -61,7 +61,7 @@ def test_no_schedule_fits_where_cuts_prove_that_none_does(seeds: range) -> None:
 
 @blocks
 def test_cuts_refute_no_memory_that_some_schedule_needs(seeds: range) -> None:
-    """Of a leaner schedule, each device has as much memory as it needs: a few billionths more, and any proof errs."""
+    """Give each device a few billionths more memory than a lean schedule needs: any proof that none fits errs."""
     for seed in seeds[::4]:
         instance = lean(random.Random(f"lean {seed}"))
         assert instance is None or not none_fits(instance, 0.2), seed

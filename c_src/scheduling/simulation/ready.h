@@ -1,4 +1,4 @@
-/* What the rules choose from: executable vertices and idle devices. */
+/* The rules choose among executable vertices and idle devices. */
 #pragma once
 
 #include <stdbool.h>

@@ -36,7 +36,7 @@ struct link {
     struct passing_heap passing; /* the tensors on it */
 };
 
-/* What is read when an input of a vertex arrives. */
+/* Columns that are read when an input of a vertex arrives. */
 struct vertex {
     double latest;   /* the last arrival of an input so far */
     int32_t pending; /* inputs that have not arrived */
