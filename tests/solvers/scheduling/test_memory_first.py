@@ -59,7 +59,7 @@ def test_a_list_that_overfills_nothing_fits() -> None:
 
 
 def test_moves_end_with_what_fits_in_every_form_of_links_and_holding() -> None:
-    """What the core measures agrees with the check, and moves keep orders, groups and choices of devices."""
+    """The core measures what the check finds, and moves keep orders, groups and choices of devices."""
     draw, found, known = random.Random(4), 0, 0
     for seed in range(120):
         instance = tight(draw, 14) if seed % 2 else oracle_scheduling.draw(draw, 8)
