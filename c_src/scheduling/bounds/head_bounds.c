@@ -313,6 +313,8 @@ static double start_on(const struct head_bounds *work, size_t d, double bound) {
         work->tail[i] = work->rows[i].lag_together[d];
     }
     bound = raise_in_sequence(work, d, bound);
+    if (work->branches == 0)
+        return bound; /* the other devices take half as long again, and gain next to nothing without a search */
     for (int32_t i = 0; i < work->seen_count; i++)
         find_best(work, i, d);
     for (size_t device = 0; device < work->k; device++)
