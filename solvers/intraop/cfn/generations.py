@@ -106,11 +106,16 @@ class GenerationalSearch:
             while time.monotonic() < until and not enough():
                 self._generation(pool)
 
+    def halt(self) -> None:
+        """End the present generation early; it keeps what it has found so far."""
+        self._until = -math.inf
+
     def _generation(self, pool: ThreadPoolExecutor) -> None:
         """Mutate, recombine, repair, recombine the results that fit, adjust prices."""
         of_row = self.blocks.price(self._price)
         regrets = self._regrets(self._value, of_row)
-        variants = pool.map(partial(self._mutate, of_row, regrets), [self._fresh() for _ in range(VARIANTS)])
+        count = VARIANTS if self._generations else self.cores  # the first ones differ little
+        variants = pool.map(partial(self._mutate, of_row, regrets), [self._fresh() for _ in range(count)])
         fit = [] if self.best is None else [self.best]
         self._value = self._recombine([self._value, *variants, *fit], self._price, fits=False)
         load = self.blocks.load(self._value)

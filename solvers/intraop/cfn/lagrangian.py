@@ -27,8 +27,10 @@ FINE = 2**56
 UNITS = 2**24
 #: Softness, as a fraction of the bound per variable: first, first with given multipliers, last.
 SOFT, WARM, HARD = 1.0, 0.2, 0.001
-#: Factor on the softness per stage.
-NEXT = 0.8
+#: Factor on the softness per stage above `MIDDLE`, where rounded messages soon cost much less, and below.
+FAST, SLOW = 0.5, 0.8
+#: Softness, as a fraction of the bound per variable, from which it falls slowly: what follows raises the bound.
+MIDDLE = 0.02
 #: Sweeps between two moves of the multipliers.
 SWEEPS = 5
 #: Moves between two searches for further steps.
@@ -176,7 +178,7 @@ class Dual:
             self._stage(soft, fraction, until)
             if self._adopt(soft):
                 note()
-            fraction *= NEXT
+            fraction *= FAST if fraction > MIDDLE else SLOW
         before = -FORBIDDEN
         while not (self.closed or enough()) and self.messages.bound - before > GAIN * abs(before):
             if time.monotonic() > until:

@@ -14,11 +14,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Event
+from threading import Event, RLock
 
 import numpy as np
 
 from instances.files.columns import Ints
+from solvers.intraop.cfn.background_search import BackgroundSearch
 from solvers.intraop.cfn.branching import nothing_below
 from solvers.intraop.cfn.exact import MemoryRowSearch
 from solvers.intraop.cfn.generations import GenerationalSearch
@@ -90,10 +91,11 @@ class Portfolio:
         self.run, self.incumbent, self.problem, self.end = run, incumbent, problem, end
         self.instance, self.timeline = problem.instance, problem.timeline
         self.state, self.best_bound = State(problem.model.forbidden), best_bound
-        self.largest_program, self.rest = LARGEST_PROGRAM, 0.0
-        self.search: GenerationalSearch | None = None
+        self.largest_program, self.rest, self.rounded = LARGEST_PROGRAM, 0.0, 0.0
+        self.search: BackgroundSearch | None = None
         self.tree: Tree | None = None
         self.best: Ints | None = None
+        self._lock = RLock()  # held to change the state, the best assignment, the incumbent and the best bound
 
     @property
     def open(self) -> bool:
@@ -109,7 +111,15 @@ class Portfolio:
             self._finish(self.problem, self.state.top)
         if not self.open:
             return self.state.bound < self.problem.model.forbidden
-        dual = self._bound(self.problem, self.state.top, FIRST_SHARE)
+        try:
+            self._alternate(self._bound(self.problem, self.state.top, FIRST_SHARE))
+        finally:
+            if self.search is not None:
+                self.search.pause()
+        return self.state.bound < self.problem.model.forbidden
+
+    def _alternate(self, dual: Dual) -> None:
+        """Alternate between integer programs of what the bound of the whole problem leaves and longer searches."""
         self._close_in(dual)
         share = FIRST_SEARCH
         while self.open and not dual.closed:
@@ -117,7 +127,6 @@ class Portfolio:
             self._search(dual, share)
             self._close_in(dual)
             share = min(MORE * share, 1.0)
-        return self.state.bound < self.problem.model.forbidden
 
     def _close_in(self, dual: Dual) -> None:
         """Find the best assignment within a gap above the bound, or prove that there is none, for growing gaps.
@@ -169,13 +178,15 @@ class Portfolio:
 
     def _bound(self, problem: Problem, top: int, share: float) -> Dual:
         """Compute the Lagrangian bound of a problem that contains all assignments of the model below ``top``."""
-        dual = Dual(problem, top, self.state.multipliers)
+        dual, self.rounded = Dual(problem, top, self.state.multipliers), time.monotonic()
         until = self._after(share)
 
         def note() -> None:
             self._prove(dual.bound)
             if time.monotonic() >= self.rest:
-                self._round(dual, until)
+                better = self._round(dual, until)
+                if problem is self.problem and (better or self.search is None):
+                    self._start_from(dual).resume()
 
         dual.climb(until, note)
         if dual.multipliers:
@@ -189,26 +200,37 @@ class Portfolio:
         now = time.monotonic()
         return now + share * (self.end - now)
 
-    def _round(self, dual: Dual, until: float) -> None:
-        """Round a bound's messages to an assignment and repair it, at most a fixed fraction of the time."""
-        begin = time.monotonic()
+    def _round(self, dual: Dual, until: float) -> bool:
+        """Round a bound's messages and repair the assignment, in as much time as has passed since the last rounding.
+
+        Returns whether it is the best assignment so far.
+        """
+        begin, better = time.monotonic(), False
         if not dual.closed:
-            self._descend_from(Search(dual.problem.footprint, dual.values()), dual.problem, until)
-        now = time.monotonic()
-        self.rest = now + REST * (now - begin)
+            until = min(until, 2 * begin - self.rounded)
+            better = self._descend_from(Search(dual.problem.footprint, dual.values()), dual.problem, until)
+        self.rounded = time.monotonic()
+        self.rest = self.rounded + REST * (self.rounded - begin)
+        return better
+
+    def _start_from(self, dual: Dual) -> BackgroundSearch:
+        """Let the search go on from the rounded bound, at its prices."""
+        if self.search is None:
+            offer = partial(self._offer, self.problem)
+            search = GenerationalSearch(LargeNeighbourhood(self.problem), seed=self.run.seed, cores=1, offer=offer)
+            self.search = BackgroundSearch(
+                search, cores=self.run.cores - 1, best=lambda: self.best, enough=lambda: not self.open
+            )
+        self.search.start_from(dual.values(), dual.multipliers)
+        return self.search
 
     def _search(self, dual: Dual, share: float) -> None:
-        """Search from the rounded bound, or from where the last search ended, for a share of the remaining time.
+        """Search on all cores from where the search beside bounds has come to, for a share of the remaining time.
 
         A thread beside it raises the bound; solutions that it finds are where the search goes on.
         """
-        if self.search is None or self.tree is None:
-            self.tree = Tree(dual)
-            blocks = LargeNeighbourhood(self.problem)
-            offer = partial(self._offer, self.problem)
-            self.search = GenerationalSearch(blocks, seed=self.run.seed, cores=self.run.cores, offer=offer)
-            self.search.begin(dual.values(), blocks.span_prices(dual.multipliers))
-        self.search.best = self.best
+        if self.tree is None or self.search is None:
+            self.tree, self.search = Tree(dual), self._start_from(dual)
         tree, search, until, ended = self.tree, self.search, self._after(share), Event()
 
         def enough() -> bool:
@@ -219,22 +241,21 @@ class Portfolio:
         with ThreadPoolExecutor(1) as pool:
             growth = pool.submit(tree.grow, until, lambda: self.state.top, ended.is_set)
             try:
-                self.search.run(until, enough)
+                search.run(until, enough, cores=self.run.cores)
             finally:
                 ended.set()
             growth.result()
         enough()
+        search.resume()
 
-    def _take_found(self, tree: Tree, search: GenerationalSearch) -> None:
+    def _take_found(self, tree: Tree, search: BackgroundSearch) -> None:
         """Repair what the tree found last; the search goes on from there, at its prices, if it is the best so far."""
         if tree.found and self.open:
             value, multipliers = tree.found.pop()
             tree.found.clear()
-            before = self.state.top
-            self._descend_from(Search(self.problem.footprint, value), self.problem, self._after(SHARE))
-            if self.state.top < before and self.best is not None:
-                search.best = self.best
-                search.begin(self.best, search.blocks.span_prices(multipliers))
+            better = self._descend_from(Search(self.problem.footprint, value), self.problem, self._after(SHARE))
+            if better and self.best is not None:
+                search.start_from(self.best, multipliers)
 
     def _finish(self, problem: Problem, top: int) -> None:
         """Solve the integer program of the problem below ``top``."""
@@ -247,9 +268,13 @@ class Portfolio:
 
         until, seed, multipliers = self._after(PROGRAM_SHARE), self.run.seed, self.state.multipliers
         if _allowed(problem) <= LARGEST_SEARCH:
+            if self.search is not None:
+                self.search.pause()  # CP-SAT computes on all cores
             answer = MemoryRowSearch(problem, multipliers).solve(
                 top, until, cores=self.run.cores, seed=seed, found=found
             )
+            if self.search is not None:
+                self.search.resume()
         else:
             answer = solve_reduced_costs(problem, top, multipliers, until, seed=seed, found=nearly)
         if not answer.done and answer.bound is not None and answer.bound < top:
@@ -261,27 +286,30 @@ class Portfolio:
 
     def _prove(self, bound: int) -> None:
         """Record a bound, in costs of the model, and report it unless it is the forbidden cost."""
-        self.state.bound = max(self.state.bound, bound)
-        if bound < self.problem.model.forbidden:
-            self.best_bound.offer(bound << self.problem.model.shift)
+        with self._lock:
+            self.state.bound = max(self.state.bound, bound)
+            if bound < self.problem.model.forbidden:
+                self.best_bound.offer(bound << self.problem.model.shift)
 
     def _offer(self, problem: Problem, value: Ints) -> bool:
         """Record an assignment, and report it if it is the best; return whether it fits and is the best."""
         cost, fits = problem.model.cost(value), bool((problem.overload(value) <= 0).all())
-        better = fits and cost < self.state.top
-        if better or self.incumbent.excess:
-            strategy = problem.model.lift(self.instance, value)
-            self.incumbent.offer(strategy)
-            if better:
-                self.state.top = cost
-                self.best = value if problem is self.problem else self.problem.model.project(self.instance, strategy)
+        with self._lock:
+            better = fits and cost < self.state.top
+            if better or self.incumbent.excess:
+                strategy = problem.model.lift(self.instance, value)
+                self.incumbent.offer(strategy)
+                if better:
+                    self.state.top = cost
+                    whole = problem is self.problem
+                    self.best = value if whole else self.problem.model.project(self.instance, strategy)
         return better
 
-    def _descend_from(self, search: Search, problem: Problem, until: float) -> None:
-        """Repair an assignment, improve it by single moves and offer it."""
+    def _descend_from(self, search: Search, problem: Problem, until: float) -> bool:
+        """Repair an assignment, improve it by single moves and offer it; return whether it is the best."""
         if search.repair(until):
             search.descend(until)
-        self._offer(problem, search.value)
+        return self._offer(problem, search.value)
 
 
 def _allowed(problem: Problem) -> int:

@@ -1,0 +1,64 @@
+"""Generational search on the cores that bounds and integer programs leave idle, from a bound's first rounding on."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from instances.files.columns import Floats, Ints
+from solvers.intraop.cfn.generations import GenerationalSearch
+
+
+class BackgroundSearch:
+    """A generational search that runs in a thread of its own on some cores, except while `run` has it on all.
+
+    Only one thread runs the search at a time, and that thread alone changes it: starts reach it between generations.
+
+    ``cores``   for the thread; there is none if 0
+    ``best``    returns the best assignment that fits, None if none is known
+    ``enough``  returns True once the search may end for good
+    """
+
+    def __init__(
+        self, search: GenerationalSearch, *, cores: int, best: Callable[[], Ints | None], enough: Callable[[], bool]
+    ) -> None:
+        self._search, self._cores, self._best, self._enough = search, cores, best, enough
+        self._starts: deque[tuple[Ints, Floats]] = deque(maxlen=1)
+        self._running: Future[None] | None = None
+        self._paused = True
+
+    def start_from(self, value: Ints, multipliers: dict[int, float]) -> None:
+        """Go on from an assignment, shape (v,), once the present generation ends; prices per byte of some steps."""
+        self._starts.append((value, self._search.blocks.span_prices(multipliers)))
+
+    def resume(self) -> None:
+        """Let the thread search."""
+        if self._cores and self._running is None:
+            self._paused, self._search.cores = False, self._cores
+            pool = ThreadPoolExecutor(1)
+            self._running = pool.submit(self._search.run, math.inf, lambda: self._paused or self._between(self._enough))
+            pool.shutdown(wait=False)
+
+    def pause(self) -> None:
+        """End the thread's search within some hundredths of a second; raises what it raised."""
+        self._paused = True
+        running, self._running = self._running, None
+        if running is not None:
+            self._search.halt()
+            running.result()
+
+    def run(self, until: float, enough: Callable[[], bool], *, cores: int) -> None:
+        """Search in the calling thread, until a time or until ``enough`` returns True between two generations."""
+        self.pause()
+        self._search.cores = cores
+        self._search.run(until, lambda: self._between(enough))
+
+    def _between(self, enough: Callable[[], bool]) -> bool:
+        """Ask whether to end, then take the latest start and the best assignment."""
+        over = enough()
+        if self._starts:
+            self._search.begin(*self._starts.pop())
+        self._search.best = self._best()
+        return over
