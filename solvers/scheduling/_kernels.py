@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -112,6 +113,24 @@ class Simulator:
         orders = [array_in(self._column(column, n)) for column in (order, back)]
         ends = [array_out(shaped(column, (n, self.instance.devices))) for column in (start, behind)]
         check(lib.shard_heads_tails(self._system, units, *orders, window, reach, branches, *ends))
+
+    def order_cuts(
+        self, parts: Ints, prices: Ints, enough: Ints, vertices: Sequence[int], ready: Sequence[Ints], seconds: float
+    ) -> bool:
+        """Say if the held ``parts``, shape (m,), overfill memory in each order of some vertices: ``order_cuts.h``.
+
+        Each row of ``prices``, shape (cuts, n), is a cut in two layers, and the first is the filter; without rows there
+        is one cut in one layer. ``enough`` has an element for each cut, and ``ready`` a column for each vertex.
+        """
+        cuts, whole = len(enough), 4 * (int(parts.sum()) + 1)
+        held = [array_in(column.astype(np.int64)) for column in (parts[self._by_tail], prices.ravel(), enough)]
+        rules = ffi.new("struct shard_held *", (1 + bool(len(prices)), cuts, bool(len(prices)), *held, whole))
+        first = np.cumsum([0, *map(len, ready)], dtype=np.int64)
+        columns = np.array(vertices, dtype=np.int32), first, np.concatenate([*ready, np.zeros(0)]).astype(np.int32)
+        refuted = ffi.new("int32_t *")
+        given = (array_in(column) for column in columns)
+        check(lib.shard_order_cuts(self._system, rules, len(vertices), *given, seconds, refuted))
+        return bool(refuted[0])
 
     def _units(self) -> tuple[Any, list[Any]]:
         """Return the units as the core sees them, and the pointers that must stay alive as long."""

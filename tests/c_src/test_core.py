@@ -25,7 +25,7 @@ PROGRAMS = {
     "load_searches": ("placement/load/*",),
     "cheapest_with": ("placement/cheapest_with", "common/flow"),
     "scheduling": ("scheduling/*", "scheduling/simulation/*"),
-    "heads_tails": ("scheduling/bounds/*",),
+    "heads_tails": ("common/*", "scheduling/bounds/*"),
 }
 
 

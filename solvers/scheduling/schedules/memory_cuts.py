@@ -25,11 +25,11 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from instances.files.columns import Ints
 from instances.graph import Graph
 from instances.scheduling import TOLERANCE, Instance
+from solvers.scheduling._kernels import Simulator
 
 #: Sizes are rounded down to the parts of the sum of all sizes that are so many.
 PARTS = 2**40
@@ -49,8 +49,12 @@ MOST_NODES = 20_000
 #: Most operations of a vertex that are priced, in mean operations of all vertices.
 CAPS = (1.0, 1.6)
 
-#: Prices tried at a vertex at most, for each of these.
-PRICES = 6
+#: Prices tried for each of these, and each as a share of the one before.
+PRICES = 16
+STEP = 0.7
+
+#: Share of the time left that the orders of one set of vertices may take.
+SHARE = 0.5
 
 #: Relative errors of all sums of floats here are below.
 ROUNDING = 1e-9
@@ -63,7 +67,7 @@ def none_fits(instance: Instance, seconds: float) -> bool:
     first, rest = _spread(instance)
     return (
         any(cuts.refuted([v]) for cuts in found for v in first)
-        or any(cuts.refuted(chosen) for cuts in found for chosen in _milestones(cuts))
+        or any(cuts.refuted(chosen, SHARE) for cuts in found for chosen in _milestones(cuts))
         or any(cuts.refuted([v]) for cuts in found for v in rest)
     )
 
@@ -89,14 +93,16 @@ def _milestones(cuts: _Cuts) -> Iterator[list[int]]:
         return
     before, behind = _closures(graph), _closures(Graph(n, graph.head, graph.tail))
     lasting = np.flatnonzero(cuts.lasts).tolist()
-    chosen, near, far = list[int](), 0, 0
+    chosen, near, far = dict[int, None](), 0, 0
     for count in MILESTONES:
         while len(chosen) < min(count, len(lasting)):
+            if time.monotonic() >= cuts.end:
+                return
             v = max(
                 (v for v in lasting if v not in chosen),
                 key=lambda v: min((before[v] & ~near).bit_count(), (behind[v] & ~far).bit_count()),
             )
-            chosen.append(v)
+            chosen[v] = None
             near, far = near | before[v], far | behind[v]
         yield list(chosen)
 
@@ -135,7 +141,8 @@ class _Cuts:
         self.room = max(1, math.ceil(room)) if room < WHOLE else WHOLE  # something must be held
         self.reserved = instance.holding == "reserved"
         self.window = 0.0 if self.reserved else self._operations()
-        self.price: dict[float, float] = {}
+        self._simulator = Simulator(instance)
+        self._prices, self._enough = self._cuts()
 
     def _operations(self) -> float:
         """The most operations that run whole within the longest transfer, rounded up; infinite if unknown."""
@@ -154,97 +161,45 @@ class _Cuts:
         """Say if a cut of all tensors would be a proof."""
         return math.isfinite(self.window) and int(self.parts.sum()) >= self.room
 
-    def refuted(self, chosen: list[int]) -> bool:
+    def refuted(self, chosen: list[int], share: float = 1.0) -> bool:
         """Say if some vertices cannot start in any order without exceeding all memory at the start of one of them.
 
-        Depth first through the sets of them that have started; the order is a path from none to all.
+        Depth first through the sets of them that have started, for a share of the time left; the order is a path from
+        none to all.
         """
+        seconds = (self.end - time.monotonic()) * share
+        if seconds <= 0 or not self.lasts[chosen].all():
+            return False
         ready = [self._ready(v) for v in chosen]
-        known, left, everything = {0}, [0], (1 << len(chosen)) - 1
-        while left:
-            started = left.pop()
-            if started == everything:
-                return False
-            for i in range(len(chosen)):
-                then = started | 1 << i
-                if then in known:
-                    continue
-                if time.monotonic() >= self.end:
-                    return False
-                before = set().union(*(ready[j] for j in range(len(chosen)) if then >> j & 1))
-                waits = [v for j, v in enumerate(chosen) if not started >> j & 1]
-                if not self._overfull(before, waits):
-                    known.add(then)
-                    left.append(then)
-        return True
+        return self._simulator.order_cuts(self.parts, self._prices, self._enough, chosen, ready, seconds)
 
-    def _ready(self, v: int) -> set[int]:
+    def _ready(self, v: int) -> Ints:
         """Vertices that have finished at the start of v, or have started before, such that all before these have."""
-        graph = self.instance.graph
-        return set(graph.predecessors(v).tolist() if self.reserved else self._last_that_last(v))
+        before = self.instance.graph.predecessors(v) if self.reserved else self._last_that_last(v)
+        return np.array(before, dtype=np.int64)
 
-    def _overfull(self, ready: set[int], waits: list[int]) -> bool:
-        """Say if what is held surely exceeds all memory when some vertices are ready and others have not started."""
-        if not ready or not self.lasts[waits].all():
-            return False
-        every = None if self.reserved else np.full(len(self.lasts), WHOLE)
-        if self._least(ready, waits, every)[0] < self.room:
-            return False
-        return self.reserved or any(self._priced(ready, waits, cap) for cap in CAPS)
+    def _cuts(self) -> tuple[Ints, Ints]:
+        """Prices, shape (cuts, n), and what proves that nothing fits in each cut, shape (cuts,).
 
-    def _priced(self, ready: set[int], waits: list[int], cap: float) -> bool:
-        """Say if some price proves it, with prices of at most ``cap`` times that of a mean vertex.
-
-        What a price proves is concave in it: a price goes up while more than the window's operations are bought.
+        The first cut sells nothing, so that no other one finds more. Beyond the greatest price, the allowance alone is
+        more than all parts.
         """
-        complexity = self.instance.complexity
-        most = cap * float(complexity.mean())
+        n, total, complexity = self.instance.nodes, int(self.parts.sum()), self.instance.complexity
+        if self.reserved or not math.isfinite(self.window):
+            return np.zeros((0, n), dtype=np.int64), np.array([self.room])
+        rows, enough = [np.full(n, 2 * (total + 1))], [self.room]
         straddling = 2 * self.instance.devices if self.window else self.instance.devices
-        bought = np.minimum(complexity, most)
-        low, high = 0.0, math.inf
-        price = self.price.get(cap) or PARTS / (float(bought.sum()) or 1.0)
-        for _ in range(PRICES):
-            with np.errstate(all="ignore"):
-                prices = np.floor(np.minimum(bought * price * (1 - 1e-15), WHOLE)).astype(np.int64)
-            allowance = self.window * price * (1 + ROUNDING) + straddling * int(prices.max(initial=0))
-            if not allowance < WHOLE:
-                high = price
-                price /= 4
-                continue
-            cut, between = self._least(ready, waits, prices)
-            self.price[cap] = price
-            if cut - math.ceil(allowance) >= self.room:
-                return True
-            if cut < self.room or float(bought[between].sum()) > self.window + straddling * most:
-                low = price
-            else:
-                high = price
-            if low >= high:
-                break
-            price = math.sqrt(low * high) if low and math.isfinite(high) else (price * 3 if low else price / 3)
-        return False
-
-    def _least(self, ready: set[int], waits: list[int], prices: Ints | None) -> tuple[int, NDArray[np.bool_]]:
-        """The least cut, and which vertices are between its sets: two with prices, shape (n,), for these; else one."""
-        from ortools.graph.python import max_flow
-
-        graph, n, flow = self.instance.graph, self.instance.nodes, max_flow.SimpleMaxFlow()
-        finished, started = np.arange(n), np.arange(n) + (n if prices is not None else 0)
-        source, sink = 2 * n, 2 * n + 1
-        some = self.parts > 0
-        flow.add_arcs_with_capacity(finished[graph.tail[some]], started[graph.head[some]], self.parts[some])
-        flow.add_arcs_with_capacity(finished[graph.head], finished[graph.tail], np.full(graph.edges, WHOLE))
-        if prices is not None:
-            flow.add_arcs_with_capacity(started[graph.head], started[graph.tail], np.full(graph.edges, WHOLE))
-            flow.add_arcs_with_capacity(finished, started, np.full(n, WHOLE))
-            flow.add_arcs_with_capacity(started, finished, prices)
-        inside = started[list(ready)]
-        flow.add_arcs_with_capacity(np.full(len(inside), source), inside, np.full(len(inside), WHOLE))
-        flow.add_arcs_with_capacity(started[waits], np.full(len(waits), sink), np.full(len(waits), WHOLE))
-        flow.solve(source, sink)
-        side = np.zeros(2 * n + 2, dtype=bool)
-        side[flow.get_source_side_min_cut()] = True
-        return flow.optimal_flow(), side[started] & ~side[finished]
+        for cap in CAPS:
+            bought = np.minimum(complexity, cap * float(complexity.sum()) / max(1, n))
+            greatest = (total - self.room) / (self.window + straddling * float(bought.max(initial=0.0)) or 1.0)
+            for price in greatest * STEP ** np.arange(PRICES):
+                with np.errstate(all="ignore"):
+                    prices = np.floor(np.minimum(bought * price * (1 - 1e-15), 2 * total)).astype(np.int64)
+                    allowance = self.window * price * (1 + ROUNDING) + straddling * int(prices.max(initial=0))
+                if allowance < WHOLE:
+                    rows.append(prices)
+                    enough.append(self.room + math.ceil(allowance))
+        return np.array(rows), np.array(enough)
 
     def _last_that_last(self, v: int) -> list[int]:
         """The last vertices that last on each path to a vertex."""

@@ -113,6 +113,63 @@ def test_orders_of_several_vertices_prove_what_no_single_one_does() -> None:
     assert any(cuts.refuted(chosen) for chosen in _milestones(cuts))
 
 
+def least_held(
+    instance: Instance, parts: list[int], prices: list[int] | None, inside: set[int], out: set[int]
+) -> float:
+    """The least cut, by all sets closed under predecessors: what has finished, and what has started with prices."""
+    n, edges = instance.nodes, list(zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True))
+    subsets = [{v for v in range(n) if bits >> v & 1} for bits in range(1 << n)]
+    closed = [part for part in subsets if all(u in part for u, v in edges if v in part)]
+    best = math.inf
+    for started in closed:
+        if inside <= started and not started & out:
+            for finished in [part for part in closed if part <= started] if prices else [started]:
+                between = sum(prices[v] for v in started - finished) if prices else 0
+                crossing = zip(edges, parts, strict=True)
+                held = sum(x for (u, v), x in crossing if u in finished and v not in started)
+                best = min(best, between + held)
+    return best
+
+
+def overfull_in_each_order(
+    instance: Instance, parts: list[int], prices: list[list[int]], enough: list[int], chosen: list[int]
+) -> bool:
+    """Search all sets of chosen vertices that may have started; cuts in two layers if there are prices."""
+    before, left, known = instance.graph.predecessors, [frozenset[int]()], set[frozenset[int]]()
+    while left:
+        started = left.pop()
+        if len(started) == len(chosen):
+            return False
+        for v in set(chosen) - started:
+            inside = {int(u) for w in {*started, v} for u in before(w)}
+            rows: list[list[int] | None] = [*prices] or [None]
+            cuts = [least_held(instance, parts, row, inside, set(chosen) - started) for row in rows]
+            shown = [cut >= limit for cut, limit in zip(cuts, enough, strict=True)]
+            if (shown[0] and any(shown[1:]) if prices else shown[0]) or started | {v} in known:
+                continue
+            known.add(started | {v})
+            left.append(started | {v})
+    return True
+
+
+def test_orders_are_refuted_by_the_least_cuts_of_all_sets() -> None:
+    draw, results = random.Random(6), list[bool]()
+    for seed in range(60):
+        instance = draw_instance(draw, 5)
+        n, parts = instance.nodes, [draw.randint(0, 9) for _ in range(instance.edges)]
+        most = sum(parts) + 1
+        rows = [[2 * most] * n, *([draw.randint(0, 4) for _ in range(n)] for _ in range(2))]
+        prices = rows if seed % 2 else []
+        enough = [draw.randint(1, 12) for _ in prices or [0]]
+        chosen = draw.sample(range(n), draw.randint(1, n))
+        ready = [np.array(instance.graph.predecessors(v), dtype=np.int64) for v in chosen]
+        columns = np.array(parts, dtype=np.int64), np.array(prices, dtype=np.int64), np.array(enough, dtype=np.int64)
+        found = Simulator(instance).order_cuts(*columns, chosen, ready, 60.0)
+        assert found == overfull_in_each_order(instance, parts, prices, enough, chosen), seed
+        results.append(found)
+    assert 10 < sum(results) < 55
+
+
 def fan(count: int, **columns: object) -> Instance:
     """Vertices that make a tensor of 1 each, and one that is behind all of them and before their readers."""
     middle, n = count, 2 * count + 1
