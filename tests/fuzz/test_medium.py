@@ -94,6 +94,7 @@ def weighed(instance: pipeline.Instance, rng: random.Random) -> Iterator[float]:
     run = LocalRun(seed=rng.getrandbits(31), seconds=SECONDS, cores=rng.choice([1, 2]))
     with pytest.MonkeyPatch.context() as monkeypatch:
         pretend(monkeypatch, rng.choice([1.0, 1.02, 1.1, 1.5]))
+        monkeypatch.setattr("solvers.pipeline.bounds.reweighted.FEW_FINEST", rng.choice([0.02, math.inf]))
         reweighted(instance, run)
     yield from run.bounds
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -93,6 +94,7 @@ def test_weights_prove_no_more_than_the_optimum(seeds: range, monkeypatch: pytes
     for seed in seeds:
         rng = random.Random(f"weights {seed}")
         pretend(monkeypatch, rng.choice([1.0, 1.01, 1.3, 3.0]))
+        monkeypatch.setattr("solvers.pipeline.bounds.reweighted.FEW_FINEST", rng.choice([0.02, math.inf]))
         instance = draw(rng, most_nodes=7)
         instance = replace(instance, stages=rng.choice([2, 2, 3, 3, 4, 5, 8, 9, 2**31 - 1]))
         if rng.random() < 0.5:

@@ -81,6 +81,16 @@ class Blocks:
         """Work of each node as integers, shape (n,)."""
         return self._columns[0]
 
+    @property
+    def sent(self) -> Longs:
+        """Time to send the tensor of each node as integers, shape (n,)."""
+        return self._columns[1]
+
+    def descendants(self) -> NDArray[np.bool_]:
+        """Say which node descends from which, shape (n, n): column w of row v is true if w descends from v."""
+        bits = np.unpackbits(self._reach[0].view(np.uint8), axis=1, bitorder="little", count=self.nodes)
+        return bits.astype(bool)
+
     def left(self) -> float:
         """Seconds left for searches."""
         return max(0.0, self._run.remaining() - self._reserve)
@@ -114,13 +124,22 @@ class Blocks:
         weight[v] = 1
         return self.cheapest(weight, 1, limit, cuts=cuts)
 
-    def any_set(self, weight: Longs, need: int, limit: int, seconds: float, closure: int = MIDDLE) -> CheapestSet:
+    def any_set(
+        self,
+        weight: Longs,
+        need: int,
+        limit: int,
+        seconds: float,
+        closure: int = MIDDLE,
+        fixed: NDArray[np.int8] | None = None,
+    ) -> CheapestSet:
         """Some block of weight ``need`` or more that costs less than ``limit``, searched for by all cores.
 
         ``closure``  FIRST, MIDDLE or LAST: where the block is
+        ``fixed``    shape (n,): 1 for nodes of the block, -1 for others, 0 where that is open; None if all are
         """
         shared = np.zeros(SHARED, dtype=np.int32) if self._run.cores > 1 else None
-        how: dict[str, Any] = {"any_set": True, "cuts": MOST_CUTS, "seconds": min(seconds, self.left())}
+        how: dict[str, Any] = {"any_set": True, "fixed": fixed, "cuts": MOST_CUTS, "seconds": min(seconds, self.left())}
         costs = self._costs[closure]
         search = partial(costs.cheapest_set, **how, shared=shared, stop=np.zeros(1, dtype=np.int32))
         parts = [self.pool.submit(search, weight, need, limit) for _ in range(self._run.cores)]

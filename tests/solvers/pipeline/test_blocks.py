@@ -16,6 +16,7 @@ from solvers.pipeline._kernels import SHARED, CheapestSet, SetCosts
 from solvers.pipeline.bounds.anchored import anchored
 from solvers.pipeline.bounds.reweighted import reweighted
 from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE, Blocks, descendants
+from solvers.pipeline.programs.cover import Place
 from solvers.registry import LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
@@ -240,6 +241,27 @@ def test_two_blocks_are_solved(oracle: SimpleNamespace) -> None:
         optimum = oracle.partition_optimum(instance)
         assert optimum * (1 - 1e-6) <= run.bounds[-1] <= optimum
         assert verify(instance, run.solutions[-1]).cost == pytest.approx(optimum)
+
+
+def test_few_blocks_are_solved(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dividing partitions by the blocks that nodes are in proves the optimum, also without a bound for all of them."""
+    monkeypatch.setattr("solvers.pipeline.bounds.reweighted.FEW_FINEST", np.inf)
+    rng = np.random.default_rng(31)
+    for _ in range(15):
+        instance = oracle.draw(rng, int(rng.integers(4, 9)), int(rng.integers(3, 6)))
+        run = LocalRun(seconds=10)
+        reweighted(instance, run)
+        optimum = oracle.partition_optimum(instance)
+        assert optimum * (1 - 1e-6) <= run.bounds[-1] <= optimum
+        assert verify(instance, run.solutions[-1]).cost == pytest.approx(optimum)
+
+
+def test_sets_fit_places_of_their_closure_that_fix_nothing_else() -> None:
+    member = np.array([True, False])
+    assert Place(MIDDLE, 1).allows(MIDDLE, member)
+    assert not Place(FIRST, 1).allows(MIDDLE, member)
+    for fixed, fits in (([0, 0], True), ([1, -1], True), ([-1, 0], False), ([0, 1], False)):
+        assert Place(LAST, 1, np.array(fixed, dtype=np.int8)).allows(LAST, member) == fits
 
 
 @pytest.mark.parametrize("method", METHODS)

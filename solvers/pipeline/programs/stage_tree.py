@@ -1,0 +1,179 @@
+"""Branch and bound on the blocks that nodes are in, for partitions into few blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.pipeline import Instance
+from solvers.native import Longs, kahn
+from solvers.pipeline._kernels import PipelineCore
+from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE, Blocks
+from solvers.pipeline.programs.cover import Cover, Place, Set
+from solvers.pipeline.programs.mip import Bounds
+from solvers.pipeline.search.orders import Floats, Search
+from solvers.registry import Run
+
+#: Share of the time left at first that one target of a node may take, however much is left then.
+PATIENCE = 0.05
+
+#: Share of the gap between the bound and the known cost that a node's first target closes.
+STEP = 0.3
+
+#: Factor by which the step grows after a proof, and shrinks if there is none.
+GROWTH, SHRINKAGE = 1.5, 0.3
+
+#: Targets of a node that may fail before it is divided.
+FAILURES = 2
+
+
+@dataclass(order=True)
+class Node:
+    """Partitions whose nodes are in certain blocks, numbered 0 to k - 1 in topological order.
+
+    ``proved``            none of them costs less, in the units of `Blocks`
+    ``number``            of the node, later ones are greater
+    ``earliest, latest``  shape (n,): of the blocks that a node may be in
+    ``center``            shape (n,): weights that proved the last target
+    """
+
+    proved: int
+    number: int
+    earliest: Longs = field(compare=False)
+    latest: Longs = field(compare=False)
+    center: Floats = field(compare=False)
+
+
+class StageTree:
+    """Prove what partitions into k blocks cost by dividing them until node weights refute each part.
+
+    A block of a partition that costs less than the best known one does less work than that costs. So a node's block is
+    no earlier than the work of its ancestors allows, and no later than that of its descendants. The two children of a
+    node of the tree have some v in block b or earlier, as all ancestors of v then are, or in a later one, as all
+    descendants are; the sets of a `Cover` must agree with that. The bound is the least of all leaves. The division is
+    the one that the best cover found is farthest from on both sides.
+    """
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        instance: Instance,
+        run: Run,
+        search: Search,
+        core: PipelineCore,
+        limit: int,
+        bounds: Bounds,
+        sets: list[tuple[int, Set, int]],
+    ) -> None:
+        self._blocks, self._instance, self._run, self._bounds = blocks, instance, run, bounds
+        self._search, self._core, self._limit = search, core, limit
+        self._below = blocks.descendants() | np.eye(blocks.nodes, dtype=bool)
+        self._sets = sets
+        self._open: list[Node] = []
+        self._patience = PATIENCE * blocks.left()
+        self._count = 0
+
+    def grow(self, center: Floats, proved: int) -> None:
+        """Raise the bounds until the best known partition is proved optimal or time is over."""
+        if self._limit <= max(proved, 1):
+            return
+        self._push(proved, *self._windows(), center)
+        while self._open and self._open[0].proved < self._limit and not self._blocks.over():
+            node = heappop(self._open)
+            failed = self._climb(node)
+            if node.proved >= self._limit:
+                continue
+            if self._blocks.over() or not self._divide(node, failed):
+                return
+        if not self._blocks.over():
+            self._offer(self._limit)
+
+    def _windows(self) -> tuple[Longs, Longs]:
+        """Return the earliest and the latest block of each node of a partition that costs less than the limit."""
+        most, work = self._limit - 1, self._blocks.work
+        before = -(-(work @ self._below) // most) - 1
+        after = -(-(self._below @ work) // most) - 1
+        return before.clip(0), self._instance.stages - 1 - after.clip(0)
+
+    def _push(self, proved: int, earliest: Longs, latest: Longs, center: Floats) -> None:
+        """Add a node, unless some node has no block left."""
+        if (earliest <= latest).all():
+            heappush(self._open, Node(proved, self._count, earliest, latest, center))
+            self._count += 1
+
+    def _offer(self, proved: int) -> None:
+        least = min([proved, self._limit, *(node.proved for node in self._open[:1])])
+        self._bounds.offer(self._blocks.bound(least))
+
+    def _cover(self, node: Node) -> Cover:
+        last = self._instance.stages - 1
+        places = []
+        for block in range(last + 1):
+            fixed = np.where((node.earliest <= block) & (block <= node.latest), 0, -1).astype(np.int8)
+            fixed[(node.earliest == block) & (node.latest == block)] = 1
+            places.append(Place(FIRST if block == 0 else LAST if block == last else MIDDLE, 1, fixed))
+        patience = min(1.0, self._patience / max(self._blocks.left(), 1e-9))
+        return Cover(self._blocks, self._run, places, node.center, patience, self._sets)
+
+    def _climb(self, node: Node) -> Floats:
+        """Prove greater and greater targets; return the fractions of the best cover under the last that failed."""
+        cover, failures = self._cover(node), 0
+        step = STEP * (self._limit - node.proved)
+        target = self._limit
+        while node.proved < self._limit and failures < FAILURES and not self._blocks.over():
+            target = min(self._limit, node.proved + max(1, int(step)))
+            if cover.prove(target):
+                node.proved, node.center = target, cover.center
+                self._offer(node.proved)
+                step *= GROWTH
+            else:
+                failures += 1
+                step *= SHRINKAGE
+        return cover.fractions(target)
+
+    def _divide(self, node: Node, held: Floats) -> bool:
+        """Add the two children of a node; False if each node's block is decided."""
+        before = _before(held, node)
+        self._round(before)
+        v, block = self._choose(node, before)
+        if v < 0:
+            return False
+        earliest, latest = node.earliest.copy(), node.latest.copy()
+        earliest[self._below[v]] = earliest[self._below[v]].clip(block + 1)
+        latest[self._below[:, v]] = latest[self._below[:, v]].clip(None, block)
+        self._push(node.proved, node.earliest, latest, node.center)
+        self._push(node.proved, earliest, node.latest, node.center)
+        return True
+
+    def _choose(self, node: Node, before: Floats) -> tuple[int, int]:
+        """Return the node and the block by which partitions are divided; -1 if all are decided."""
+        mass = (self._blocks.work + self._blocks.sent).astype(np.float64) + 1.0
+        best, chosen = -1.0, (-1, 0)
+        for block, share in enumerate(before):
+            moved = np.minimum(((1 - share) * mass) @ self._below, self._below @ (share * mass))
+            moved += 1e-9 * mass
+            moved[(node.earliest > block) | (node.latest <= block)] = -1.0
+            v = int(np.argmax(moved))
+            if moved[v] > best:
+                best, chosen = float(moved[v]), (v, block)
+        return chosen
+
+    def _round(self, before: Floats) -> None:
+        """Take the slicing of the order in which the best cover has the nodes as the partition to be beaten."""
+        order = kahn(self._instance.graph, before.sum(axis=0))
+        slicing = self._core.slice(order)
+        assert slicing is not None  # only a slicing below an upper limit can be missing
+        self._limit = min(self._limit, self._blocks.units_below(slicing.cost))
+        if self._instance.memory is None:
+            self._search.offer_slicing(order, slicing)
+
+
+def _before(held: Floats, node: Node) -> NDArray[np.float64]:
+    """Return the share of each node that is in block b or earlier, shape (k - 1, n), from shares of each block."""
+    block = np.arange(len(held))[:, None]
+    allowed = (node.earliest <= block) & (block <= node.latest)
+    shares = held * allowed + 1e-6 * allowed
+    return (np.cumsum(shares, axis=0) / shares.sum(axis=0))[:-1]
