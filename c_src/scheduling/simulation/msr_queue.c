@@ -43,7 +43,7 @@ static void update_links(struct msr_queue *queue, int32_t d, struct unlocker ite
     for (int32_t i = candidate->first; i < candidate->end; i++) {
         if (!unlocks_elsewhere(queue->slots + i))
             continue;
-        const struct link *link = queue->links + queue->slots[i].link;
+        const struct unlock_link *link = queue->links + queue->slots[i].link;
         item.others |= device_bit(link->target);
         __builtin_prefetch(link->heap.item + link->heap.count, 1); /* a new item's place and its parent's */
         __builtin_prefetch(link->heap.item + (link->heap.count - 1) / 2);
@@ -51,7 +51,7 @@ static void update_links(struct msr_queue *queue, int32_t d, struct unlocker ite
     for (int32_t i = candidate->first; i < candidate->end; i++) {
         if (!unlocks_elsewhere(queue->slots + i))
             continue;
-        struct link *link = queue->links + queue->slots[i].link;
+        struct unlock_link *link = queue->links + queue->slots[i].link;
         item.number = i;
         unlocker_heap_update(&link->heap, item);
         add_device(targets_of(queue, d), link->target);
@@ -151,7 +151,7 @@ static void remove_candidate(struct msr_queue *queue, int32_t d, int32_t number)
         queue->slots[i].ready = -1;
         if (!rewards_idle(queue) || !unlocks_elsewhere(queue->slots + i))
             continue;
-        struct link *link = queue->links + queue->slots[i].link;
+        struct unlock_link *link = queue->links + queue->slots[i].link;
         unlocker_heap_remove(&link->heap, i);
         if (link->heap.count == 0)
             remove_device(targets_of(queue, d), link->target);

@@ -5,7 +5,7 @@
 static int32_t link_between(struct msr_queue *queue, int32_t from, int32_t to) {
     int32_t *number = queue->link_number + (int64_t)from * queue->system->devices + to;
     if (*number == 0) {
-        queue->links[queue->link_count] = (struct link){.target = to};
+        queue->links[queue->link_count] = (struct unlock_link){.target = to};
         *number = ++queue->link_count;
     }
     return *number - 1;

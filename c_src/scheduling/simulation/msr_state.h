@@ -48,7 +48,7 @@ struct slot {
 };
 
 /* A heap of the vertices of one device that could unlock another. */
-struct link {
+struct unlock_link {
     int32_t target;
     int64_t slots; /* of the vertices of the device for the other one */
     struct unlocker_heap heap;
@@ -75,6 +75,6 @@ struct msr_queue {
     uint64_t *targets; /* a set for each device: the devices to which it has a link whose heap is not empty */
     /* by pair of devices that some edge joins */
     int32_t *link_number; /* of each pair, plus 1 */
-    struct link *links;
+    struct unlock_link *links;
     int32_t link_count;
 };

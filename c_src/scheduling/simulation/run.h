@@ -27,7 +27,7 @@ static inline bool served_sooner(struct passing a, struct passing b) {
 HEAP(passing_heap, struct passing, served_sooner)
 
 /* A link that is shared or on which tensors queue. */
-struct link {
+struct transfer_link {
     double bandwidth;
     double served;               /* size served to each tensor since the link was last empty, up to `since` */
     double since;                /* if tensors queue: when it is free */
@@ -63,7 +63,7 @@ struct simulation {
     bool *listed;    /* it is among those marked */
     /* by link */
     int32_t *number; /* of each pair of devices, plus 1; 0: none yet */
-    struct link *links;
+    struct transfer_link *links;
     int32_t link_count;
     struct passing *passing;
     /* by edge */

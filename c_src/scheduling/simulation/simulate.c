@@ -41,7 +41,7 @@ static void make_executable(struct run *run, int32_t v) {
         ready_heap_push(s->waiting + d, (struct ready){policy->priority[v], turn, number});
 }
 
-static double next_end(const struct link *link) {
+static double next_end(const struct transfer_link *link) {
     double left = link->passing.item[0].through - link->served;
     if (left < 0)
         left = 0;
@@ -50,13 +50,13 @@ static double next_end(const struct link *link) {
 
 static void schedule_end(struct run *run, int32_t number) {
     struct simulation *s = run->s;
-    const struct link *link = s->links + number;
+    const struct transfer_link *link = s->links + number;
     event_heap_push(&s->events, (struct event){next_end(link), -1 - (int64_t)number, link->change});
 }
 
 static void join_link(struct run *run, int64_t e, double time) {
     struct simulation *s = run->s;
-    struct link *link = s->links + s->link_of[e];
+    struct transfer_link *link = s->links + s->link_of[e];
     if (time < link->since)
         time = link->since; /* within a moment */
     const double count = (double)link->passing.count;
@@ -87,7 +87,7 @@ static inline void arrives(struct run *run, int64_t e, double time) {
 /* Let the next tensor of a link arrive, and those that end at the same time. */
 static void leave_link(struct run *run, int32_t number, double time) {
     struct simulation *s = run->s;
-    struct link *link = s->links + number;
+    struct transfer_link *link = s->links + number;
     struct passing_heap *passing = &link->passing;
     link->served = passing->item[0].through;
     link->since = time;
@@ -114,7 +114,7 @@ static void send(struct run *run, int64_t e, int32_t from, double time) {
             return;
         }
         if (s->system.links == SHARD_QUEUE) {
-            struct link *link = s->links + s->link_of[e];
+            struct transfer_link *link = s->links + s->link_of[e];
             if (link->since > time)
                 time = link->since;
             time += s->system.size[e] / bandwidth;
@@ -220,7 +220,7 @@ static void number_links(struct simulation *s, const int32_t *device) {
             int32_t *number = s->number + (size_t)device[v] * k + (size_t)to;
             if (*number == 0) {
                 const double bandwidth = system->bandwidth[(size_t)device[v] * k + (size_t)to];
-                s->links[s->link_count++] = (struct link){.bandwidth = bandwidth};
+                s->links[s->link_count++] = (struct transfer_link){.bandwidth = bandwidth};
                 *number = s->link_count;
             }
             s->link_of[e] = *number - 1;
