@@ -11,7 +11,7 @@ from fuzz import Attack, blocks
 from oracle_intraop import draw, draw_solution, false_reason, judge, optimum
 
 from instances.intraop import Instance
-from solvers.intraop.cfn import portfolio, tree
+from solvers.intraop.cfn import leaf_prices, portfolio, tree
 from solvers.intraop.cfn.lagrangian import Dual
 from solvers.intraop.cfn.tree import Tree
 from solvers.intraop.network.memory import Timeline
@@ -60,8 +60,13 @@ def test_no_leaf_proves_too_much(seeds: range, monkeypatch: pytest.MonkeyPatch) 
             "TRIAL": [0, 1, 3],
             "PARTS": [2, 3, 32],
             "MEMORY": [0, 2000, 2**28, 2**28],
+            "MOVES": [0, 1, 6],
+            "TRIAL_MOVES": [0, 1, 3],
+            "MOVE_SWEEPS": [0, 1, 4],
         }.items():
             monkeypatch.setattr(tree, name, rng.choice(values))
+        monkeypatch.setattr(leaf_prices, "DIFFERENCE", rng.choice([-1.0, 0.0, 0.05]))
+        monkeypatch.setattr(leaf_prices, "LEVELS", rng.choice([2, 8]))
         instance = draw(rng)
         problem, best = unsolved(instance, rng), optimum(instance)
         if problem is None or best is None:

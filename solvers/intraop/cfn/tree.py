@@ -23,7 +23,14 @@ import numpy as np
 from instances.files.columns import Floats, Ints
 from solvers.intraop._kernels import FORBIDDEN
 from solvers.intraop.cfn.lagrangian import Dual
-from solvers.intraop.cfn.multipliers import StepMultiplier
+from solvers.intraop.cfn.leaf_prices import (
+    Split,
+    State,
+    forbid_unfitting,
+    memory_splits,
+    polyak,
+    repriced,
+)
 from solvers.intraop.network.ragged import argmin
 
 #: Sweeps of a leaf between two comparisons with other leaves.
@@ -36,6 +43,10 @@ TRIAL = 3
 OLD, NEW = 4, 12
 #: Weight of the second least gain of a part in the score of a variable.
 SECOND = 1 / 6
+#: Variables tried per split by memory use.
+BY_MEMORY = 3
+#: Price moves of a leaf under a split by memory use, and of a trial; sweeps after each.
+MOVES, TRIAL_MOVES, MOVE_SWEEPS = 6, 3, 4
 #: Most parts of a leaf: single values, the last one all others.
 PARTS = 32
 #: Bytes for the states of all leaves; without memory for another, parts keep the state that their leaf began with.
@@ -46,23 +57,12 @@ KEPT = 8
 MOST_LEAVES = 2**16
 
 
-class State(NamedTuple):
-    """Costs of values, messages and bound, as in `Trws`, and the memory rows with their prices.
-
-    Leaves share states, so arrays are copied before they change.
-    """
-
-    cost: Ints
-    sent: Ints
-    bound: int
-    priced: tuple[tuple[StepMultiplier, int], ...]
-
-
 class Part(NamedTuple):
-    """Values of a variable, as rows, that a part of a leaf allows."""
+    """Values of a variable, as rows, that a part of a leaf allows; new prices if it was split by memory use."""
 
     variable: int
     rows: Ints
+    prices: list[int] | None = None
 
 
 class Leaf(NamedTuple):
@@ -82,16 +82,20 @@ class Leaf(NamedTuple):
 class Tree:
     """Leaves that together contain all assignments that cost less than ``top``, which is at first the dual's.
 
-    ``bound``  lower bound on the cost of any assignment, in costs of the model; ``top`` if none costs less
-    ``found``  assignments below the top, which need not fit into memory, with prices per byte of the binding steps
+    ``bound``     lower bound on the cost of any assignment, in costs of the model; ``top`` if none costs less
+    ``found``     assignments below the top, which need not fit into memory, with prices per byte of the binding steps
+    ``solution``  the best of them that fits; None if none did
     """
 
     def __init__(self, dual: Dual) -> None:
         self._dual, self._messages, self.top, self.bound = dual, copy.copy(dual.messages), dual.top, dual.bound
         model = dual.problem.model
         self.found: deque[tuple[Ints, dict[int, float]]] = deque(maxlen=KEPT)
+        self.solution: Ints | None = None
+        self._least = dual.top  # cost of the solution
         self._offered: set[int] = set()
         self._start, self._number, self._until = model.start, count(), 0.0
+        self._variable = dual.problem.variable
         self._enough: Callable[[], bool] = lambda: False
         self._degree = np.bincount(np.concatenate([model.tail, model.head]), minlength=model.variables)
         self._weigh(dual.weights())
@@ -131,6 +135,8 @@ class Tree:
         began, climbing = time.monotonic(), self._climbing
         leaf = heapq.heappop(self._leaves)
         state = self._swept(self._opened(leaf), SWEEPS)
+        if any(part.prices is not None for part in leaf.parts):
+            state = self._moved(state, MOVES)
         bound = max(leaf.bound, state.bound)
         stalled = bound - leaf.bound < STALLED * (self._messages.top - leaf.bound)
         if stalled and leaf.stalled and not self._over():
@@ -168,17 +174,39 @@ class Tree:
 
     def _opened(self, leaf: Leaf) -> State:
         """A state of the leaf, with arrays of its own."""
-        cost = leaf.state.cost.copy()
-        for variable, rows in leaf.parts:
-            first, kept = int(self._start[variable]), cost[rows]
-            cost[first : int(self._start[variable + 1])] = FORBIDDEN
-            cost[rows] = kept
-        return leaf.state._replace(cost=cost, sent=leaf.state.sent.copy())
+        state = leaf.state._replace(cost=leaf.state.cost.copy(), sent=leaf.state.sent.copy())
+        for variable, rows, prices in leaf.parts:
+            first, kept = int(self._start[variable]), state.cost[rows]
+            state.cost[first : int(self._start[variable + 1])] = FORBIDDEN
+            state.cost[rows] = kept
+            if prices is not None:
+                state = forbid_unfitting(state, self._variable, self._messages.top)
+        last = next((part.prices for part in reversed(leaf.parts) if part.prices is not None), None)
+        return state if last is None else repriced(state, last)
+
+    def _moved(self, state: State, moves: int) -> State:
+        """State of greatest bound after some price moves, each as long as the last if that raised the bound."""
+        share = 0.5
+        for _ in range(moves):
+            if self._over() or state.bound >= self._messages.top:
+                break
+            self._messages.state = state[:3]
+            value = self._messages.round()
+            self._offer(value, self._dual.per_byte(state.priced))
+            above = share * (self._messages.top - state.bound)
+            trial = repriced(state, polyak(state, self._start[:-1] + value, above))
+            trial = self._swept(trial._replace(sent=state.sent.copy()), MOVE_SWEEPS)
+            if trial.bound > state.bound:
+                state = trial
+            else:
+                share /= 2
+        return state
 
     def _swept(self, state: State, sweeps: int) -> State:
         """State after some sweeps, which change its arrays."""
         messages = self._messages
         messages.state = state[:3]
+        messages.sweep(0)  # normalises costs
         for _ in range(sweeps):
             if self._over():
                 break
@@ -191,6 +219,8 @@ class Tree:
         if cost < self.top and cost not in self._offered:
             self._offered.add(cost)
             self.found.append((value, multipliers))
+            if cost < self._least and (self._dual.problem.overload(value) <= 0).all():
+                self.solution, self._least = value, cost
 
     def _climbed(self, state: State) -> State:
         """State after softened messages and prices are found anew; their rounding goes to ``found``."""
@@ -208,58 +238,78 @@ class Tree:
         """Replace a leaf by its parts under a variable; settle it if no variable has two values."""
         self._messages.state = state[:3]
         self._offer(self._messages.round(), self._dual.per_byte(state.priced))
-        best: tuple[float, int, list[int]] | None = None
-        for variable in self._candidates(state.cost):
-            parts = self._parts(state, variable)
-            bounds = self._tried(state, parts, bound, best[0] if best else -1.0)
+        best: tuple[float, Split, list[Part], list[int]] | None = None
+        for split in self._candidates(state):
+            parts, bounds = self._tried(state, split, bound, best[0] if best else -1.0)
             if self._over():  # the trial was cut short
                 self._add(bound, leaf.state, leaf.parts, stalled=True, climbed=leaf.climbed)
                 return
-            self._score[variable] = score = self._worth(bounds, bound)
-            if len(bounds) == len(parts) and (best is None or score > best[0]):
-                best = score, variable, bounds
+            score = self._worth(bounds, bound)
+            if not split.by_memory:
+                self._score[split.variable] = score
+            if len(bounds) == len(split.groups) and (best is None or score > best[0]):
+                best = score, split, parts, bounds
         if best is None:
-            self._settled = min(self._settled, bound)
+            if not self._empty(state):
+                self._settled = min(self._settled, bound)
             return
-        little = min(best[2]) - bound < STALLED * (self._messages.top - bound)
+        _, split, parts, bounds = best
+        little = min(bounds) - bound < STALLED * (self._messages.top - bound)
         if little and not leaf.climbed and self._climbing <= self._splitting:
             climbed = self._climbed(state)
             self._keep(leaf, climbed, max(bound, climbed.bound), stalled=False, climbed=True)
             return
         base, given = (state, ()) if self._keeps_states() else (leaf.state, leaf.parts)
-        for part, proved in zip(self._parts(state, best[1]), best[2], strict=True):
+        for part, proved in zip(parts, bounds, strict=True):
             self._add(max(bound, proved), base, (*given, part), stalled=False, climbed=False)
-            self._order[part.rows] = proved
+            if not split.by_memory:
+                self._order[part.rows] = proved
+
+    def _empty(self, state: State) -> bool:
+        """True if the one assignment that a state allows does not fit, or costs at least the top once it is offered.
+
+        Memory that was rounded up for solutions decides nothing.
+        """
+        self._offer(argmin(state.cost, self._start), self._dual.per_byte(state.priced))
+        self._lower(self._least)  # the leaf is dropped, so the bound may rise to what its solution costs
+        return self._dual.problem.timeline.exact
 
     def _worth(self, bounds: list[int], bound: int) -> float:
         """Score of a variable from the bounds of its parts: most of it the least gain."""
         least = sorted(min(part, self._messages.top) - bound for part in bounds)[:2]
         return (1 - SECOND) * least[0] + SECOND * least[-1]
 
-    def _tried(self, state: State, parts: list[Part], bound: int, best: float) -> list[int]:
-        """Bounds of the parts after a few sweeps each, up to one that makes the variable worse than the best."""
+    def _tried(self, state: State, split: Split, bound: int, best: float) -> tuple[list[Part], list[int]]:
+        """The parts of a split and their bounds after a few sweeps each, until it is worse than the best."""
+        parts: list[Part] = []
         bounds: list[int] = []
-        for part in parts:
-            trial = self._opened(Leaf(bound, 0, True, True, state, (part,)))
-            bounds.append(self._swept(trial, TRIAL).bound)
-            if self._over() or (len(bounds) < len(parts) and self._worth(bounds, bound) <= best):
+        for rows in split.groups:
+            part = Part(split.variable, rows, [price for _, price in state.priced] if split.by_memory else None)
+            trial = self._swept(self._opened(Leaf(bound, 0, True, True, state, (part,))), TRIAL)
+            if split.by_memory:
+                trial = self._moved(trial, TRIAL_MOVES)
+                part = part._replace(prices=[price for _, price in trial.priced])
+            parts.append(part)
+            bounds.append(max(bound, trial.bound))
+            if self._over() or (len(bounds) < len(split.groups) and self._worth(bounds, bound) <= best):
                 break
-        return bounds
+        return parts, bounds
 
-    def _candidates(self, cost: Ints) -> list[int]:
-        """Variables to try: those of best scores, and of the others those of greatest promise."""
-        several = np.add.reduceat((cost < FORBIDDEN).astype(np.int64), self._start[:-1]) > 1
+    def _candidates(self, state: State) -> list[Split]:
+        """Splits to try: by memory use, and by values of variables of best scores or of greatest promise."""
+        several = np.add.reduceat((state.cost < FORBIDDEN).astype(np.int64), self._start[:-1]) > 1
         old, new = np.flatnonzero(several & (self._score >= 0)), np.flatnonzero(several & (self._score < 0))
         old = old[np.argsort(-self._score[old], kind="stable")[:OLD]]
         new = new[np.argsort(-self._promise[new], kind="stable")[:NEW]]
-        return [int(variable) for variable in np.concatenate([old, new])]
+        by_value = [self._values(state, int(variable)) for variable in np.concatenate([old, new])]
+        return memory_splits(state, self._start, self._messages.top, BY_MEMORY) + by_value
 
-    def _parts(self, state: State, variable: int) -> list[Part]:
-        """Split the values of a variable, least of the order first: single values, and all others as the last part."""
+    def _values(self, state: State, variable: int) -> Split:
+        """Split the values of a variable, least of the order first: single values, and all others as the last group."""
         rows = np.arange(self._start[variable], self._start[variable + 1])
         rows = rows[state.cost[rows] < FORBIDDEN]
         rows = rows[np.argsort(self._order[rows], kind="stable")]
-        return [Part(variable, part) for part in np.split(rows, range(1, min(len(rows), PARTS)))]
+        return Split(variable, np.split(rows, range(1, min(len(rows), PARTS))), by_memory=False)
 
 
 def _second(weight: Floats, start: Ints) -> Floats:

@@ -1,0 +1,123 @@
+"""Prices of leaves and splits by memory use: bounds hold at any prices, and every assignment that fits stays."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from solvers.intraop._kernels import FORBIDDEN
+from solvers.intraop.cfn import leaf_prices
+from solvers.intraop.cfn.lagrangian import Dual
+from solvers.intraop.cfn.leaf_prices import State, forbid_unfitting, memory_splits, polyak, repriced
+from solvers.intraop.cfn.tree import Tree
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.network.reduced_problem import Problem
+from solvers.intraop.network.reduction import prepare
+
+COUNT = 30
+
+
+def priced_states(tiny, count=COUNT):
+    """Problems with a state after a sweep at some prices, and the least cost of an assignment that fits."""
+    found, seed = [], 0
+    while len(found) < count:
+        rng = np.random.default_rng(seed)
+        drawn, seed = tiny.draw(rng, arity=2), seed + 1
+        instance = replace(drawn, table=np.minimum(drawn.table, 99))
+        excess, cost = tiny.fast_best(instance)
+        model = prepare(instance, Timeline.of(instance))
+        if excess or instance.usage_limit is None or model is None or model.variables < 2:
+            continue
+        problem = Problem(instance, Timeline.of(instance), model)
+        if not problem.timeline.steps:
+            continue
+        prices = {int(step): float(rng.uniform(0, 20)) for step in rng.integers(problem.timeline.steps, size=2)}
+        dual = Dual(problem, cost + 20, prices)
+        dual.climb(math.inf)
+        if not dual.closed and dual.priced:
+            found.append((dual, State(*dual.messages.state, tuple(dual.priced)), cost, rng))
+    return found
+
+
+def fitting(problem):
+    """All assignments of a problem that fit, as rows of values."""
+    start = problem.model.start[:-1]
+    for value in itertools.product(*map(range, problem.model.sizes)):
+        if (problem.overload(np.array(value)) <= 0).all():
+            yield start + np.array(value)
+
+
+def test_bounds_hold_at_any_prices(tiny):
+    for dual, state, best, rng in priced_states(tiny):
+        for factor in (0, 0.5, 2, 1e3, 1e30):
+            prices = [int(min(price * factor * rng.random(), 2.0**62)) for _, price in state.priced]
+            changed = repriced(state, prices)
+            assert all(price >= 0 for _, price in changed.priced)
+            assert (changed.cost[state.cost == FORBIDDEN] == FORBIDDEN).all()
+            dual.messages.state = (changed.cost.copy(), changed.sent.copy(), changed.bound)
+            dual.messages.sweep(int(rng.integers(4)))
+            assert dual.in_costs(dual.messages.bound) <= best
+
+
+def test_the_way_back_is_exact(tiny):
+    for _, state, _, _ in priced_states(tiny, 5):
+        prices = [price for _, price in state.priced]
+        there = repriced(state, [price + 5 for price in prices])
+        back = repriced(there, prices)
+        assert back.bound == state.bound
+        assert (back.cost == state.cost).all()
+
+
+def test_what_fits_is_not_forbidden(tiny):
+    fewer = 0
+    for dual, state, _, rng in priced_states(tiny):
+        model, top = dual.problem.model, dual.messages.top
+        cost = np.where(rng.random(len(state.cost)) < 0.3, FORBIDDEN, 0)
+        left = forbid_unfitting(state._replace(cost=cost.copy()), dual.problem.variable, top)
+        kept = [rows for rows in fitting(dual.problem) if (cost[rows] < FORBIDDEN).all()]
+        fewer += (left.cost != cost).any() or left.bound == top
+        assert left.bound < top or not kept
+        assert all((left.cost[rows] < FORBIDDEN).all() for rows in kept)
+        assert len(cost) == model.start[-1]
+    assert fewer > 3
+
+
+@pytest.mark.parametrize("levels", [2, 8])
+def test_splits_by_memory_use_are_partitions_in_order(tiny, monkeypatch, levels):
+    monkeypatch.setattr(leaf_prices, "LEVELS", levels)
+    monkeypatch.setattr(leaf_prices, "DIFFERENCE", 0.0)
+    seen = 0
+    for dual, state, _, _ in priced_states(tiny):
+        start = dual.problem.model.start
+        for split in memory_splits(state, start, dual.messages.top, 3):
+            seen += 1
+            rows = np.arange(start[split.variable], start[split.variable + 1])
+            usable = rows[state.cost[rows] < FORBIDDEN]
+            row = next(row for row, price in state.priced if price and np.isin(usable, row.at).all())
+            assert 2 <= len(split.groups) <= levels
+            assert sorted(np.concatenate(split.groups)) == usable.tolist()
+            assert len(row.at)
+    assert seen > 5
+
+
+def test_a_step_raises_prices_of_steps_that_are_too_full(tiny):
+    for dual, state, _, _ in priced_states(tiny, 10):
+        dual.messages.state = (state.cost.copy(), state.sent.copy(), state.bound)
+        taken = dual.problem.model.start[:-1] + dual.messages.round()
+        excess = leaf_prices.excesses(state, taken)
+        for miss, (_, before), after in zip(excess, state.priced, polyak(state, taken, 1e6), strict=True):
+            assert after >= 0
+            assert after >= before if miss >= 0 else after <= before
+
+
+def test_the_tree_closes_the_duality_gap_of_memory(tiny):
+    """At its end the bound is the optimum, with a memory limit, too."""
+    for dual, _, best, _ in priced_states(tiny):
+        tree = Tree(Dual(dual.problem, best + 20, dual.multipliers))
+        tree.grow(time.monotonic() + 60, lambda best=best: best, lambda: False)
+        assert tree.bound == best
