@@ -216,11 +216,11 @@ class Tree:
     def _offer(self, value: Ints, multipliers: dict[int, float]) -> None:
         """Note an assignment that costs less than the top, and not the same as one before."""
         cost = self._dual.problem.model.cost(value)
+        if cost < self._least and (self._dual.problem.overload(value) <= 0).all():
+            self.solution, self._least = value, cost  # one of the same cost before need not have fitted
         if cost < self.top and cost not in self._offered:
             self._offered.add(cost)
             self.found.append((value, multipliers))
-            if cost < self._least and (self._dual.problem.overload(value) <= 0).all():
-                self.solution, self._least = value, cost
 
     def _climbed(self, state: State) -> State:
         """State after softened messages and prices are found anew; their rounding goes to ``found``."""
