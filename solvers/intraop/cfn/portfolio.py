@@ -250,8 +250,8 @@ class Portfolio:
 
     def _take_found(self, tree: Tree, search: BackgroundSearch) -> None:
         """Repair what the tree found last; the search goes on from there, at its prices, if it is the best so far."""
-        if tree.solution is not None and self._offer(self.problem, tree.solution):
-            search.best = self.best
+        if tree.solution is not None:
+            self._offer(self.problem, tree.solution)
         if tree.found and self.open:
             value, multipliers = tree.found.pop()
             tree.found.clear()
