@@ -191,11 +191,16 @@ def given_options(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(options, name, None)) is not None}
 
 
-def require_outputs(*files: Path | None) -> None:
-    """Raise InputError for a file that could not be written later; None and the standard output are skipped."""
+def require_outputs(*files: Path | None, source: str | Path | None = None) -> None:
+    """Raise InputError for a file that could not be written later, or is the command's ``source``.
+
+    None and the standard output are skipped. A source that is no file, such as an id of the catalog, is none of them.
+    """
     for file in files:
         if file not in (None, values.STDOUT):
-            require_writable(file)
+            target = require_writable(file)
+            if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
+                raise InputError(file, "", "expected a file other than the one that is read")
 
 
 def check_settings(options: argparse.Namespace) -> None:

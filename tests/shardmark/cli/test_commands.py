@@ -545,6 +545,17 @@ def test_a_folder_is_no_output(graph, tmp_path):
     )
 
 
+@pytest.mark.parametrize("command", [("solve", "--solver", "random-1"), ("bound", "--method", "simple")])
+def test_an_output_does_not_replace_the_instance(command, graph, tmp_path):
+    before, link = graph.read_bytes(), tmp_path / "link.json"
+    link.symlink_to(graph)
+    for output in (graph, link):
+        result = shardmark(command[0], graph, *command[1:], "--output", output)
+        expected = f"shardmark: {output}: expected a file other than the one that is read\n"
+        assert (result.returncode, result.stdout, result.stderr) == (2, "", expected)
+    assert graph.read_bytes() == before
+
+
 CRASHES = """import os
 from solvers.registry import bound, solver
 
