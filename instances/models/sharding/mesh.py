@@ -14,9 +14,18 @@ from instances.files.columns import Floats, Ints
 Splits = NDArray[np.int64]
 
 
+#: Most axes of a mesh. Each multiplies the strategies of an operator: five give about 1,000, and 10^6 per pair.
+MAX_AXES = 5
+
+
 def mesh_sizes(text: str, source: str) -> tuple[int, ...]:
-    """The sizes of the axes in a text such as "2x4"; InputError unless each is an integer from 2 to 65,535."""
+    """The sizes of the axes in a text such as "2x4".
+
+    InputError unless each is an integer from 2 to 65,535, or if there are more than `MAX_AXES`.
+    """
     sizes = text.split("x")
+    if len(sizes) > MAX_AXES:
+        raise InputError(source, "mesh", f"expected at most {MAX_AXES} axes, such as 2x4, found {len(sizes)}")
     if not all(size.isdecimal() and 1 < int(size) < 2**16 for size in sizes):
         raise InputError(source, "mesh", f"expected axis sizes of at least 2, such as 2x4, found {text!r}")
     return tuple(map(int, sizes))

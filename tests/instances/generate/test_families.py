@@ -88,6 +88,7 @@ def test_draws_are_the_same_on_every_machine():
         ("residual-network", {"depth": 34}, "depth: expected one of 50, 101, 152, found 34"),
         ("sharded-u-net", {"mesh": "2y4"}, "mesh: expected axis sizes of at least 2, such as 2x4, found '2y4'"),
         ("sharded-u-net", {"mesh": "1x4"}, "mesh: expected axis sizes of at least 2, such as 2x4, found '1x4'"),
+        ("sharded-u-net", {"mesh": "2x2x2x2x2x2"}, "mesh: expected at most 5 axes, such as 2x4, found 6"),
         ("sharded-u-net", {"mesh": ""}, "mesh: expected axis sizes of at least 2, such as 2x4, found ''"),
     ],
 )
