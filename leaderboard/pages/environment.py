@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import jinja2
+from markupsafe import Markup, escape
 
 from leaderboard import explain, pieces, text
 from leaderboard.pages.tracks import Row, grouped
@@ -47,11 +48,20 @@ def environment() -> jinja2.Environment:
     made.filters.update(slug=text.slug, gap=text.gap)
     made.filters["label"] = lambda key: key.replace("_", " ").capitalize()
     made.filters["sentence"] = lambda words: words[:1].upper() + words[1:]
+    made.filters["code"] = code
     made.filters["load"] = json.loads
     made.filters.update(sizes=explain.sizes, modes=explain.modes)
     made.globals.update(pieces=pieces, page_of=page_of, alike=alike, terms=explain.terms)
     made.globals.update(menu={}, newest={}, regressions=False, docs=False, made_from="", data_files={}, recorded={})
     return made
+
+
+def code(words: str) -> Markup:
+    """Mark the parts of a text that are between backticks as code; everything is escaped."""
+    parts = printable(words).split("`")
+    if len(parts) % 2 == 0:  # one without its other
+        return escape(printable(words))
+    return Markup("").join(Markup("<code>{}</code>").format(x) if i % 2 else escape(x) for i, x in enumerate(parts))
 
 
 def alike(runs: Iterable[Row]) -> list[list[Row]]:

@@ -114,6 +114,14 @@ def test_numbers_below_zero_have_a_true_minus_sign_and_are_sorted_as_numbers() -
     assert [(cell.shown, cell.key) for cell in row[1]] == [("here", None), ("−5.2", "-5.25"), ("2", "2")]
 
 
+def test_commands_in_words_and_notes_are_code_and_the_rest_is_escaped(tmp_path: Path) -> None:
+    said = ["`shardmark fetch <contest>` downloads them & more.", "A lone ` stays."]
+    report = replace(REPORT, notes=said, sections=[Section("First", said, [])])
+    text = write(report, tmp_path).read_text()
+    assert text.count("<code>shardmark fetch &lt;contest&gt;</code> downloads them &amp; more.") == 2
+    assert text.count("A lone ` stays.") == 2
+
+
 def test_the_page_holds_together(page: ET.Element) -> None:
     ids = [element.get("id") for element in page.iter() if element.get("id")]
     assert len(ids) == len(set(ids))
