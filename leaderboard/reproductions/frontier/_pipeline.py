@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.campaign.problems import Problem
 from harness.results.claims import proves
+from instances import InputError
 from instances.generate import families
 from leaderboard.report import HERE, PAPER, Section, Table
 from leaderboard.reproductions import Cell, Run, Settings
@@ -109,7 +110,9 @@ def section_proofs(settings: Settings, runs: list[Run]) -> Section:
 
 
 def plan_scale(settings: Settings, folder: Path) -> list[Cell]:
-    """The search and the quick bounds on every large graph."""
+    """The search and the quick bounds on every large graph; InputError for fewer nodes than stages."""
+    if settings.nodes < LARGE_STAGES:
+        raise InputError("reproduce frontier", "--nodes", f"expected at least {LARGE_STAGES}, found {settings.nodes}")
     cells = []
     for name, (family, given, of_layer) in LARGE.items():
         size = {"layers": max(settings.nodes // of_layer, 1)} if of_layer else {"nodes": settings.nodes}

@@ -16,6 +16,7 @@ from leaderboard.reproductions import Cell, Run, Settings, _frame, failures
 from leaderboard.reproductions.frontier import _intraop, _pipeline, _placement, _scheduling
 from leaderboard.reproductions.frontier._goals import Row, figures
 from leaderboard.reproductions.pipeline import _shared as archer
+from leaderboard.text import count
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,10 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         sample=", ".join(settings.parts),
         limits=_frame.limits(settings, f"{settings.timeout:g} s for each solver, and never more than the contest's"),
         made="other machines: each part says which figures are published",
-        notes=[f"Before: {figures()['measured']}.", *failures([run for run in runs if not _scheduling.decided(run)])],
+        notes=[
+            f"The figures of before were {figures()['measured']}.",
+            *failures([run for run in runs if not _scheduling.decided(run)]),
+        ],
         sources=figures()["papers"],
         empty=not runs,
     )
@@ -89,7 +93,6 @@ def _of(part: str, runs: Sequence[Run]) -> list[Run]:
 def _summary(goals: Sequence[Row]) -> Section:
     reached = sum(row["reached"] == "yes" for row in goals)
     measured = sum(row["reached"] != "–" for row in goals)
+    words = f"Measured here: {measured} of {count(len(goals), 'goal')}. Reached: {reached}."
     table = Table("Before, today, and the aim", goals, digits=2, note="A dash: not measured, or no such figure.")
-    return Section(
-        "The frontier", [f"Of {len(goals)} goals {measured} were measured here, and {reached} are reached."], [table]
-    )
+    return Section("The frontier", [words], [table])

@@ -164,6 +164,11 @@ def test_a_proof_that_no_schedule_fits_decides_an_instance(tmp_path: Path) -> No
         frontier.plan(replace(chosen, tight=201), tmp_path)
 
 
+def test_large_graphs_have_at_least_a_node_per_stage(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^reproduce frontier: --nodes: expected at least 64, found 63$"):
+        frontier.plan(replace(SMALL, parts=("scale",), nodes=63), tmp_path)
+
+
 def test_what_a_bound_leaves_open_is_not_called_optimal(tmp_path: Path) -> None:
     chosen = replace(SMALL, parts=("intraop", "proofs"), instances=("contest-G",))
 
@@ -195,7 +200,8 @@ def test_a_bound_of_a_search_counts_as_well(tmp_path: Path) -> None:
 
 def test_before_is_told_apart_from_published(tmp_path: Path) -> None:
     assert "measured before" in figures()["measured"]
-    assert any(words.startswith("Before: measured before the work began") for words in made(tmp_path).notes)
+    begin = "The figures of before were measured before the work began"
+    assert any(words.startswith(begin) for words in made(tmp_path).notes)
 
 
 @pytest.mark.parametrize(("parts", "found"), [((), "none"), (("intraop", "tables"), "intraop, tables")])
