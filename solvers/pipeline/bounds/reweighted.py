@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from instances.pipeline import Instance
-from solvers.native import kahn
-from solvers.pipeline._kernels import PipelineCore
 from solvers.pipeline.programs.anchor import anchor
 from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE, Blocks, fit
-from solvers.pipeline.programs.cover import Cover, Place, Set
+from solvers.pipeline.programs.cover import Cover, Place
+from solvers.pipeline.programs.incumbent import Incumbent
 from solvers.pipeline.programs.mip import Bounds, capped, search_first
 from solvers.pipeline.programs.stage_tree import StageTree
-from solvers.pipeline.search.orders import Floats, Search
+from solvers.pipeline.search.orders import Floats
 from solvers.registry import Run, bound
 
 #: Share of the time left that one target may take.
@@ -65,64 +62,41 @@ def reweighted(instance: Instance, run: Run) -> None:
         limit = blocks.units_below(known.slicing.cost)
         proved = max(blocks.units(bounds.best), anchor(blocks, limit, bounds, rounds=1))
         blocks.bound_pairs(limit)
+        incumbent = Incumbent(blocks, instance, search, known.core, limit)
         if instance.stages == 2:
-            _halve(Halves(blocks, instance, search, known.core, proved, limit), bounds)
+            _halve(incumbent, proved, bounds)
         else:
             few = instance.stages <= MOST_DIVIDED
             cover = Cover(blocks, run, _places(instance.stages), _start(instance), PATIENCE)
             proved = _ascend(cover, proved, limit, bounds, FEW_FINEST if few else FINEST)
             if few:
-                tree = StageTree(blocks, instance, run, search, known.core, limit, bounds, cover.sets)
+                tree = StageTree(incumbent, run, bounds, cover.sets)
                 tree.grow(cover.center, proved)
 
 
-@dataclass
-class Halves:
-    """A partition into two blocks that is sought, and what is proved about it.
+def _halve(incumbent: Incumbent, known: int, bounds: Bounds) -> None:
+    """Find the cheapest partition into two blocks: one of them does at least half of the work, and costs no less.
 
-    ``search``  what reports better partitions
-    ``core``    the instance without a memory limit, as the core sees it
-    ``proved``  no partition costs less, in the units of ``blocks``
-    ``limit``   some partition costs about this
+    No partition costs less than ``known``, in the units of `Blocks`.
     """
-
-    blocks: Blocks
-    instance: Instance
-    search: Search
-    core: PipelineCore
-    proved: int
-    limit: int
-
-    def take(self, place: int, member: Set) -> None:
-        """Take a set in its place and the other nodes as the partition to be beaten."""
-        order = kahn(self.instance.graph, np.where(member, place, 0.0))
-        slicing = self.core.slice(order)
-        assert slicing is not None  # only a slicing below an upper limit can be missing
-        self.limit = min(self.limit, self.blocks.units_below(slicing.cost))
-        if self.instance.memory is None:
-            self.search.offer_slicing(order, slicing)
-
-
-def _halve(halves: Halves, bounds: Bounds) -> None:
-    """Find the cheapest partition into two blocks: one of them does at least half of the work, and costs no less."""
-    blocks, work = halves.blocks, halves.blocks.work
+    blocks, work = incumbent.blocks, incumbent.blocks.work
     half = max(1, -(-int(work.sum()) // 2))
-    proved = dict.fromkeys((FIRST, LAST) if work.any() else (), halves.proved)
-    step = (halves.limit - halves.proved) / 2
+    proved = dict.fromkeys((FIRST, LAST) if work.any() else (), known)
+    step = (incumbent.limit - known) / 2
     finest = 1e-4 * step
-    while proved and halves.proved < halves.limit and step > finest and not blocks.over():
-        target = min(halves.limit, halves.proved + max(1, int(step)))
+    while proved and known < incumbent.limit and step > finest and not blocks.over():
+        target = min(incumbent.limit, known + max(1, int(step)))
         place = min(proved, key=lambda place: proved[place])
         found = blocks.any_set(work, half, target, HALVES_PATIENCE * blocks.left(), place)
         if found.cost < target:
-            halves.take(place, found.member)
-            step /= 1 if halves.limit < target else 2  # 2: only by rounding
+            incumbent.slice(np.where(found.member, place, 0))
+            step /= 1 if incumbent.limit < target else 2  # 2: only by rounding
             continue
         proved[place] = max(proved[place], found.proved)
         if found.proved < target:
             step /= 2
-        halves.proved = min(proved.values())
-        bounds.offer(blocks.bound(halves.proved))
+        known = min(proved.values())
+        bounds.offer(blocks.bound(known))
 
 
 def _ascend(cover: Cover, proved: int, limit: int, bounds: Bounds, finest: float) -> int:

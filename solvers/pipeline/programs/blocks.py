@@ -88,8 +88,7 @@ class Blocks:
 
     def descendants(self) -> NDArray[np.bool_]:
         """Say which node descends from which, shape (n, n): column w of row v is true if w descends from v."""
-        bits = np.unpackbits(self._reach[0].view(np.uint8), axis=1, bitorder="little", count=self.nodes)
-        return bits.astype(bool)
+        return flags(self._reach[0])
 
     def left(self) -> float:
         """Seconds left for searches."""
@@ -225,3 +224,8 @@ def descendants(graph: Graph, *, forwards: bool) -> Words:
         next_ones = after[start[v] : start[v + 1]]
         rows[v] = np.bitwise_or.reduce(rows[next_ones] | own[next_ones], axis=0)
     return rows
+
+
+def flags(rows: Words) -> NDArray[np.bool_]:
+    """Unpack the rows of `descendants` to flags, shape (n, n): element (v, w) is bit w of row v."""
+    return np.unpackbits(rows.view(np.uint8), axis=1, bitorder="little", count=len(rows)).astype(bool)

@@ -23,7 +23,7 @@ from instances.graph import Index
 from instances.pipeline import Instance
 from solvers import _scip
 from solvers.pipeline._kernels import PipelineCore, Slicing
-from solvers.pipeline.programs.blocks import descendants
+from solvers.pipeline.programs.blocks import descendants, flags
 from solvers.pipeline.programs.highs import highs
 from solvers.pipeline.search.annealing import anneal
 from solvers.pipeline.search.orders import TOLERANCE, Search, blocks
@@ -322,8 +322,7 @@ class Program:
     @cached_property
     def _below(self) -> NDArray[np.bool_]:
         """Descent as flags, shape (n, n): element (u, v) says that v descends from u."""
-        rows = descendants(self.instance.graph, forwards=True).view(np.uint8)
-        return np.unpackbits(rows, axis=1, bitorder="little")[:, : self.instance.nodes].astype(bool)
+        return flags(descendants(self.instance.graph, forwards=True))
 
     def _at_least(self, values: list[Any]) -> Any:
         """A variable that is at least each of the values, at least 0 and at most 1; a constant if they are."""

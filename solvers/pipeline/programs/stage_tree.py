@@ -8,13 +8,12 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.pipeline import Instance
-from solvers.native import Longs, kahn
-from solvers.pipeline._kernels import PipelineCore
-from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE, Blocks
+from solvers.native import Longs
+from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE
 from solvers.pipeline.programs.cover import Cover, Place, Set
+from solvers.pipeline.programs.incumbent import Incumbent
 from solvers.pipeline.programs.mip import Bounds
-from solvers.pipeline.search.orders import Floats, Search
+from solvers.pipeline.search.orders import Floats
 from solvers.registry import Run
 
 #: Share of the time left at first that one target of a node may take, however much is left then.
@@ -57,46 +56,36 @@ class StageTree:
     the one that the best cover found is farthest from on both sides.
     """
 
-    def __init__(
-        self,
-        blocks: Blocks,
-        instance: Instance,
-        run: Run,
-        search: Search,
-        core: PipelineCore,
-        limit: int,
-        bounds: Bounds,
-        sets: list[tuple[int, Set, int]],
-    ) -> None:
-        self._blocks, self._instance, self._run, self._bounds = blocks, instance, run, bounds
-        self._search, self._core, self._limit = search, core, limit
-        self._below = blocks.descendants() | np.eye(blocks.nodes, dtype=bool)
+    def __init__(self, incumbent: Incumbent, run: Run, bounds: Bounds, sets: list[tuple[int, Set, int]]) -> None:
+        self._incumbent, self._blocks, self._run, self._bounds = incumbent, incumbent.blocks, run, bounds
+        self._stages = incumbent.instance.stages
+        self._below = self._blocks.descendants() | np.eye(self._blocks.nodes, dtype=bool)
         self._sets = sets
         self._open: list[Node] = []
-        self._patience = PATIENCE * blocks.left()
+        self._patience = PATIENCE * self._blocks.left()
         self._count = 0
 
     def grow(self, center: Floats, proved: int) -> None:
         """Raise the bounds until the best known partition is proved optimal or time is over."""
-        if self._limit <= max(proved, 1):
+        if self._incumbent.limit <= max(proved, 1):
             return
         self._push(proved, *self._windows(), center)
-        while self._open and self._open[0].proved < self._limit and not self._blocks.over():
+        while self._open and self._open[0].proved < self._incumbent.limit and not self._blocks.over():
             node = heappop(self._open)
             failed = self._climb(node)
-            if node.proved >= self._limit:
+            if node.proved >= self._incumbent.limit:
                 continue
             if self._blocks.over() or not self._divide(node, failed):
                 return
         if not self._blocks.over():
-            self._offer(self._limit)
+            self._offer(self._incumbent.limit)
 
     def _windows(self) -> tuple[Longs, Longs]:
         """Return the earliest and the latest block of each node of a partition that costs less than the limit."""
-        most, work = self._limit - 1, self._blocks.work
+        most, work = self._incumbent.limit - 1, self._blocks.work
         before = -(-(work @ self._below) // most) - 1
         after = -(-(self._below @ work) // most) - 1
-        return before.clip(0), self._instance.stages - 1 - after.clip(0)
+        return before.clip(0), self._stages - 1 - after.clip(0)
 
     def _push(self, proved: int, earliest: Longs, latest: Longs, center: Floats) -> None:
         """Add a node, unless some node has no block left."""
@@ -105,11 +94,11 @@ class StageTree:
             self._count += 1
 
     def _offer(self, proved: int) -> None:
-        least = min([proved, self._limit, *(node.proved for node in self._open[:1])])
+        least = min([proved, self._incumbent.limit, *(node.proved for node in self._open[:1])])
         self._bounds.offer(self._blocks.bound(least))
 
     def _cover(self, node: Node) -> Cover:
-        last = self._instance.stages - 1
+        last = self._stages - 1
         places = []
         for block in range(last + 1):
             fixed = np.where((node.earliest <= block) & (block <= node.latest), 0, -1).astype(np.int8)
@@ -121,10 +110,10 @@ class StageTree:
     def _climb(self, node: Node) -> Floats:
         """Prove greater and greater targets; return the fractions of the best cover under the last that failed."""
         cover, failures = self._cover(node), 0
-        step = STEP * (self._limit - node.proved)
-        target = self._limit
-        while node.proved < self._limit and failures < FAILURES and not self._blocks.over():
-            target = min(self._limit, node.proved + max(1, int(step)))
+        step = STEP * (self._incumbent.limit - node.proved)
+        target = self._incumbent.limit
+        while node.proved < self._incumbent.limit and failures < FAILURES and not self._blocks.over():
+            target = min(self._incumbent.limit, node.proved + max(1, int(step)))
             if cover.prove(target):
                 node.proved, node.center = target, cover.center
                 self._offer(node.proved)
@@ -137,7 +126,7 @@ class StageTree:
     def _divide(self, node: Node, held: Floats) -> bool:
         """Add the two children of a node; False if each node's block is decided."""
         before = _before(held, node)
-        self._round(before)
+        self._incumbent.slice(before.sum(axis=0))
         v, block = self._choose(node, before)
         if v < 0:
             return False
@@ -160,15 +149,6 @@ class StageTree:
             if moved[v] > best:
                 best, chosen = float(moved[v]), (v, block)
         return chosen
-
-    def _round(self, before: Floats) -> None:
-        """Take the slicing of the order in which the best cover has the nodes as the partition to be beaten."""
-        order = kahn(self._instance.graph, before.sum(axis=0))
-        slicing = self._core.slice(order)
-        assert slicing is not None  # only a slicing below an upper limit can be missing
-        self._limit = min(self._limit, self._blocks.units_below(slicing.cost))
-        if self._instance.memory is None:
-            self._search.offer_slicing(order, slicing)
 
 
 def _before(held: Floats, node: Node) -> NDArray[np.float64]:

@@ -1,0 +1,38 @@
+"""The best known partition of a search for bounds: what it costs, and how others take its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from numpy.typing import ArrayLike
+
+from instances.pipeline import Instance
+from solvers.native import kahn
+from solvers.pipeline._kernels import PipelineCore
+from solvers.pipeline.programs.blocks import Blocks
+from solvers.pipeline.search.orders import Search
+
+
+@dataclass
+class Incumbent:
+    """What the best known partition costs, its overflow left out.
+
+    ``search``  what reports better partitions
+    ``core``    the instance without a memory limit, as the core sees it
+    ``limit``   some partition costs about this, in the units of ``blocks``
+    """
+
+    blocks: Blocks
+    instance: Instance
+    search: Search
+    core: PipelineCore
+    limit: int
+
+    def slice(self, priority: ArrayLike) -> None:
+        """Slice the order of `kahn` under a priority, shape (n,), and keep the slicing if it costs less."""
+        order = kahn(self.instance.graph, priority)
+        slicing = self.core.slice(order)
+        assert slicing is not None  # only a slicing below an upper limit can be missing
+        self.limit = min(self.limit, self.blocks.units_below(slicing.cost))
+        if self.instance.memory is None:
+            self.search.offer_slicing(order, slicing)
