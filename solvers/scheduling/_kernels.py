@@ -124,7 +124,7 @@ class Simulator:
         """
         cuts, whole = len(enough), 4 * (int(parts.sum()) + 1)
         held = [array_in(column.astype(np.int64)) for column in (parts[self._by_tail], prices.ravel(), enough)]
-        rules = ffi.new("struct shard_held *", (1 + bool(len(prices)), cuts, bool(len(prices)), *held, whole))
+        rules = ffi.new("struct shard_held *", (1 + bool(len(prices)), cuts, *held, whole))
         first = np.cumsum([0, *map(len, ready)], dtype=np.int64)
         columns = np.array(vertices, dtype=np.int32), first, np.concatenate([*ready, np.zeros(0)]).astype(np.int32)
         refuted = ffi.new("int32_t *")

@@ -183,7 +183,7 @@ static void expand(struct search *s, const struct set *set) {
         if (!has(set, i) && is_empty(find(&s->known, &then)))
             s->next[count++] = i;
     }
-    const bool filter = s->held->filter != 0;
+    const bool filter = s->held->layers == 2;
     if (filter)
         count = sort_out(s, 0, true, set, count);
     for (int32_t at = filter; at < s->held->cuts && count > 0; at++) {

@@ -15,13 +15,13 @@ enum { SHARD_MOST_CHOSEN = 128 };
  *   parts   edges elements, by tail: what each tensor counts, >= 0
  *   cuts    number of cuts that are tried
  *   prices  cuts * nodes elements, >= 0, with 2 layers: what a vertex between the layers costs in each cut
- *   enough  cuts elements, > 0: a minimum cut of that much shows that memory overflows
- *   filter  not 0: memory overflows only if the first cut and some other one show it
+ *   enough  cuts elements, > 0: a minimum cut of that much shows that memory overflows; with 2 layers only if the
+ *           first cut, a filter, shows it and some other one does
  *   whole   more than all parts and each price, at most 2^44
  *
  * All arrays are the caller's and are only read. */
 struct shard_held {
-    int32_t layers, cuts, filter;
+    int32_t layers, cuts;
     const int64_t *parts, *prices, *enough;
     int64_t whole;
 };
