@@ -2,6 +2,8 @@
  * and divides the rest among the pairs ahead. */
 #include "intraop/trws.h"
 
+__extension__ typedef __int128 int128;
+
 /* State of the sweeps. */
 struct pass {
     const struct shard_network *network;
@@ -101,16 +103,38 @@ static void collect(struct pass *pass, int64_t v, int64_t e) {
     }
 }
 
-/* Move the minimum cost of v to the bound and return it; FORBIDDEN if no value is allowed. */
-static int64_t normalise(struct pass *pass, int64_t v) {
-    int64_t *cost = pass->cost + pass->network->start[v];
+/* Minimum cost of v; FORBIDDEN if no value is allowed. */
+static int64_t least_cost(const struct pass *pass, int64_t v) {
+    const int64_t *cost = pass->cost + pass->network->start[v];
     int64_t least = FORBIDDEN;
     for (int64_t i = 0; i < size_of(pass->network, v); i++)
         least = cost[i] < least ? cost[i] : least;
+    return least;
+}
+
+/* Take the minimum cost of v, `least`, from each of its values. */
+static void normalise(struct pass *pass, int64_t v, int64_t least) {
+    int64_t *cost = pass->cost + pass->network->start[v];
     for (int64_t i = 0; i < size_of(pass->network, v); i++)
         cost[i] = cost[i] == FORBIDDEN ? FORBIDDEN : cost[i] - least;
-    pass->bound += least == FORBIDDEN ? 0 : least;
-    return least;
+}
+
+/* Move the minimum cost of every variable to the bound, which is then at most `top`: `top` if a variable has no
+ * value; INT64_MIN, and no cost moves, if it were below -FORBIDDEN. The sum of all minima may need more than 64
+ * bits. */
+static void normalise_all(struct pass *pass) {
+    int128 sum = pass->bound;
+    for (int64_t v = 0; v < pass->network->variables; v++) {
+        const int64_t least = least_cost(pass, v);
+        if (least == FORBIDDEN) {
+            pass->bound = pass->top;
+            return;
+        }
+        sum += least;
+    }
+    pass->bound = sum < -FORBIDDEN ? INT64_MIN : sum < pass->top ? (int64_t)sum : pass->top;
+    for (int64_t v = 0; pass->bound != INT64_MIN && v < pass->network->variables; v++)
+        normalise(pass, v, least_cost(pass, v));
 }
 
 /* Forbid the values of v that reach the top; all other variables and pairs cost at least 0. */
@@ -144,8 +168,11 @@ static bool visit(struct pass *pass, int64_t v, bool up) {
         middle++;
     for (int64_t a = up ? first : middle; a < (up ? middle : end); a++)
         collect(pass, v, network->arc[a]);
-    if (normalise(pass, v) == FORBIDDEN || pass->bound >= pass->top)
+    const int64_t least = least_cost(pass, v);
+    if (least == FORBIDDEN || pass->bound + least >= pass->top)
         return false;
+    pass->bound += least;
+    normalise(pass, v, least);
     rule_out(pass, v);
     const int64_t parts = middle - first > end - middle ? middle - first : end - middle;
     for (int64_t i = 0; parts && i < size_of(network, v); i++)
@@ -170,9 +197,8 @@ int shard_trws(const struct shard_network *network, int64_t top, int64_t sweeps,
     if (!pass.per_value)
         return SHARD_NO_MEMORY;
     pass.allowed = pass.per_value + largest;
-    bool open = true;
-    for (int64_t v = 0; v < network->variables && open; v++)
-        open = normalise(&pass, v) != FORBIDDEN;
+    normalise_all(&pass);
+    bool open = pass.bound < top;
     if (pass.bound < -COST_LIMIT / 2) /* a cost of COST_LIMIT might still be below the top */
         sweeps = 0;
     for (int64_t sweep = 0; sweep < sweeps && open; sweep++) {
@@ -181,7 +207,7 @@ int shard_trws(const struct shard_network *network, int64_t top, int64_t sweeps,
         for (int64_t v = network->variables - 1; v >= 0 && open; v--)
             open = visit(&pass, v, false);
     }
-    *bound = open && pass.bound < top ? pass.bound : top;
+    *bound = open ? pass.bound : top;
     free(pass.per_value);
     return SHARD_OK;
 }
@@ -271,19 +297,21 @@ static int64_t least_reduced(const struct table *table, const int64_t *to_tail, 
 
 int shard_trws_reparametrise(const struct shard_network *network, int64_t top, int64_t *cost,
                              int64_t *message, int64_t *bound) {
-    for (int64_t e = 0; e < network->pairs; e++) {
+    int128 sum = *bound;
+    for (int64_t e = 0; e < network->pairs && *bound >= -FORBIDDEN; e++) {
         const struct table table = table_of(network, e);
         int64_t *to_tail = message + table.to_tail, *to_head = message + table.to_head;
         apply_messages(table.rows, cost + table.tail, to_tail);
         apply_messages(table.columns, cost + table.head, to_head);
         const int64_t least = least_reduced(&table, to_tail, to_head);
-        if (least == FORBIDDEN || *bound < -FORBIDDEN) {
-            *bound = least == FORBIDDEN ? top : INT64_MIN;
+        if (least == FORBIDDEN) {
+            *bound = top;
             return SHARD_OK;
         }
         for (int64_t i = 0; i < table.rows; i++)
             to_tail[i] += to_tail[i] == -FORBIDDEN ? 0 : least;
-        *bound += least;
+        sum += least;
     }
+    *bound = sum < -FORBIDDEN ? INT64_MIN : sum < FORBIDDEN ? (int64_t)sum : FORBIDDEN;
     return SHARD_OK;
 }

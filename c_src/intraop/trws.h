@@ -34,7 +34,8 @@ struct shard_network {
  *   cost     in/out, start[variables] elements: reparametrised cost of each value, above -2^58 and below
  *                    2^58; 2^60 for values that no assignment below `top` takes
  *   message  in/out, message_start[pairs] elements: cost moved from the tables to the values; 0 at first
- *   bound    in/out, 1 element: the constant; `top` if no assignment costs less
+ *   bound    in/out, 1 element: the constant; `top` if no assignment costs less; INT64_MIN, and all else is as it
+ *                    was, if the costs of values are so far below 0 that the bound would be less than -2^60
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_trws(const struct shard_network *network, int64_t top, int64_t sweeps, int64_t *cost,
                int64_t *message, int64_t *bound);
@@ -50,8 +51,8 @@ int shard_trws_prune(const struct shard_network *network, int64_t top, const int
  *
  *   cost     in/out, start[variables] elements: without messages, then with them; 2^60 for forbidden values
  *   message  in/out, message_start[pairs] elements: requested messages, then those applied
- *   bound    in/out, 1 element: the constant; `top` if some pair allows nothing, INT64_MIN if the messages
- *                    are too large to be of use */
+ *   bound    in/out, 1 element: the constant, at most 2^60; `top` if some pair allows nothing; INT64_MIN if the
+ *                    constant would be below -2^60, which is of no use */
 int shard_trws_reparametrise(const struct shard_network *network, int64_t top, int64_t *cost,
                              int64_t *message, int64_t *bound);
 /* cffi: end */

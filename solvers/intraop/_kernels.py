@@ -12,6 +12,8 @@ from solvers.native import Floats, Longs, array_in, array_out, check, ffi, float
 
 #: Cost of a forbidden value or cell in the core.
 FORBIDDEN = 2**60
+#: Bound of messages under which costs of values are so low that their sum might need more than 64 bits.
+NO_USE = -(2**63)
 
 
 def contract_tables(
@@ -111,7 +113,10 @@ class Trws(CostNetwork):
         self._cells = len(cell)
 
     def sweep(self, count: int) -> None:
-        """Raise ``bound`` by ``count`` sweeps over all variables, up and down."""
+        """Raise ``bound`` by ``count`` sweeps over all variables, up and down.
+
+        If costs are so far below 0 that it would be below -2^60, it is `NO_USE` instead, and the costs are not changed.
+        """
         bound = ffi.new("int64_t *", self.bound)
         check(lib.shard_trws(self.struct, self.top, count, array_out(self.cost), array_out(self._sent), bound))
         self.bound = bound[0]
@@ -133,8 +138,10 @@ class Trws(CostNetwork):
         """Restart from costs of values, shape (rows,), and ``bound``, reparametrised by messages.
 
         ``message``  shape (message[-1],), each at most 2^58 in absolute value: cost to move from tables to values
+
+        ``bound`` is `NO_USE` afterwards if it would be below -2^60.
         """
-        self.cost, constant = cost.copy(), ffi.new("int64_t *", bound)
+        self.cost, constant = cost.copy(), ffi.new("int64_t *", max(bound, NO_USE))
         self._sent = shaped(message, self._sent.shape).copy()
         arrays = array_out(self.cost), array_out(self._sent)
         check(lib.shard_trws_reparametrise(self.struct, self.top, *arrays, constant))
@@ -143,7 +150,7 @@ class Trws(CostNetwork):
     def prune(self, top: int | None = None) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return masks ``(values, cells)``, (rows,) and (cells,), of what an assignment below ``top`` may contain.
 
-        ``top`` may be lower than the network's own, but is above ``bound``.
+        ``top`` may be lower than the network's own, but is above ``bound``, which is not `NO_USE`.
         """
         top = self.top if top is None else top
         values, cells = np.empty(len(self.cost), dtype=np.int8), np.empty(self._cells, dtype=np.int8)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from instances.files.columns import Floats, Ints
-from solvers.intraop._kernels import FORBIDDEN, SoftTrws, Trws
+from solvers.intraop._kernels import FORBIDDEN, NO_USE, SoftTrws, Trws
 from solvers.intraop.cfn.multipliers import Multipliers, StepMultiplier
 from solvers.intraop.network.model import Mask
 from solvers.intraop.network.ragged import argmin
@@ -222,7 +222,7 @@ class Dual:
         constant = -sum(multiplier * row.room for row, multiplier in self._proved)
         message = np.rint(np.clip(soft.message, -4 * FINE, 4 * FINE)).astype(np.int64)
         self.messages.reparametrise(cost, constant, message)
-        if self.messages.bound > -FORBIDDEN:
+        if self.messages.bound > NO_USE:
             self.messages.sweep(PROOF)
         if self.messages.bound > before[-1]:
             return True

@@ -2,7 +2,8 @@
 
 If a few variables hold most of the memory, the duality gap is large: at the best price of all, an assignment that
 exceeds the limit and one that leaves much of it unused cost the same. Splitting by levels of memory use separates them,
-and each part has a better price. All numbers are integers, so bounds at any prices are exact (`lagrangian`).
+and each part has a better price. All numbers are integers, so bounds at any prices are exact (`lagrangian`); prices at
+which their sums would need more than 64 bits are not taken.
 """
 
 from __future__ import annotations
@@ -42,8 +43,10 @@ class Split(NamedTuple):
     by_memory: bool
 
 
-def repriced(state: State, prices: list[int]) -> State:
+def repriced(state: State, prices: list[int], start: Ints) -> State:
     """The state with other prices of its rows, each at least 0; only the costs are copied.
+
+    It keeps its prices if the bound at the others would be below -`FINE`. Variable i has the rows from ``start[i]`` on.
 
     Any fitting assignment costs at least its Lagrangian value at any prices. Each price changes by so little that
     costs of values stay within 2^56 of what they were, and costs are capped. As they may fall below 0, the bound counts
@@ -57,6 +60,9 @@ def repriced(state: State, prices: list[int]) -> State:
         cost[row.at] = np.where(kept < FORBIDDEN, np.minimum(kept + change * row.usage, 2 * FINE), FORBIDDEN)
         bound -= change * row.room
         priced.append((row, before + change))
+    least = np.minimum.reduceat(cost, start[:-1])
+    if bound + float(least[least < FORBIDDEN].sum(dtype=np.float64)) < -FINE:
+        return state._replace(cost=state.cost.copy())
     return state._replace(cost=cost, bound=bound, priced=tuple(priced))
 
 

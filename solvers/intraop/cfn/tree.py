@@ -182,7 +182,7 @@ class Tree:
             if prices is not None:
                 state = forbid_unfitting(state, self._variable, self._messages.top)
         last = next((part.prices for part in reversed(leaf.parts) if part.prices is not None), None)
-        return state if last is None else repriced(state, last)
+        return state if last is None else repriced(state, last, self._start)
 
     def _moved(self, state: State, moves: int) -> State:
         """State of greatest bound after some price moves, each as long as the last if that raised the bound."""
@@ -194,7 +194,7 @@ class Tree:
             value = self._messages.round()
             self._offer(value, self._dual.per_byte(state.priced))
             above = share * (self._messages.top - state.bound)
-            trial = repriced(state, polyak(state, self._start[:-1] + value, above))
+            trial = repriced(state, polyak(state, self._start[:-1] + value, above), self._start)
             trial = self._swept(trial._replace(sent=state.sent.copy()), MOVE_SWEEPS)
             if trial.bound > state.bound:
                 state = trial

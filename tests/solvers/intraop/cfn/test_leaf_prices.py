@@ -10,10 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.intraop._kernels import FORBIDDEN
+from solvers.intraop._kernels import FORBIDDEN, Trws
 from solvers.intraop.cfn import leaf_prices
-from solvers.intraop.cfn.lagrangian import Dual
+from solvers.intraop.cfn.lagrangian import FINE, Dual
 from solvers.intraop.cfn.leaf_prices import State, forbid_unfitting, memory_splits, polyak, repriced
+from solvers.intraop.cfn.multipliers import StepMultiplier
 from solvers.intraop.cfn.tree import Tree
 from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.reduced_problem import Problem
@@ -56,7 +57,7 @@ def test_bounds_hold_at_any_prices(tiny):
     for dual, state, best, rng in priced_states(tiny):
         for factor in (0, 0.5, 2, 1e3, 1e30):
             prices = [int(min(price * factor * rng.random(), 2.0**62)) for _, price in state.priced]
-            changed = repriced(state, prices)
+            changed = repriced(state, prices, dual.problem.model.start)
             assert all(price >= 0 for _, price in changed.priced)
             assert (changed.cost[state.cost == FORBIDDEN] == FORBIDDEN).all()
             dual.messages.state = (changed.cost.copy(), changed.sent.copy(), changed.bound)
@@ -64,11 +65,32 @@ def test_bounds_hold_at_any_prices(tiny):
             assert dual.in_costs(dual.messages.bound) <= best
 
 
+@pytest.mark.parametrize("variables", [100, 127, 300, 400])
+def test_prices_whose_sums_pass_64_bits_are_not_taken(variables):
+    """Each variable costs 1 of 100,000 of the top or memory, of which one may have some; all were once full price."""
+    start, pairs = 2 * np.arange(variables + 1), variables - 1
+    off, usage = FINE // 100_000, 2**20
+    tail, nothing = np.arange(pairs), np.zeros(4 * pairs, dtype=np.int64)
+    messages = Trws(start, tail, tail + 1, nothing, np.tile([off, 0], variables), FINE)
+    row = StepMultiplier(0, np.arange(2 * variables), np.tile([0, usage], variables), usage)
+    price = FINE // 2 // usage
+    messages.reparametrise(messages.cost + price * row.usage, -price * usage, nothing)
+    messages.sweep(3)
+    state = State(*messages.state, ((row, price),))
+    for _ in range(3):
+        state = repriced(state, [0], start)
+        messages.state = (state.cost.copy(), state.sent.copy(), state.bound)
+        messages.sweep(1)
+        assert -FINE <= messages.bound <= (variables - 1) * off
+        state = State(*messages.state, state.priced)
+
+
 def test_the_way_back_is_exact(tiny):
-    for _, state, _, _ in priced_states(tiny, 5):
+    for dual, state, _, _ in priced_states(tiny, 5):
+        start = dual.problem.model.start
         prices = [price for _, price in state.priced]
-        there = repriced(state, [price + 5 for price in prices])
-        back = repriced(there, prices)
+        there = repriced(state, [price + 5 for price in prices], start)
+        back = repriced(there, prices, start)
         assert back.bound == state.bound
         assert (back.cost == state.cost).all()
 
