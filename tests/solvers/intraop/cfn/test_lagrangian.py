@@ -7,9 +7,11 @@ import time
 import numpy as np
 import pytest
 
+from instances.intraop import parse
 from solvers.intraop.cfn.lagrangian import Dual
 from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.reduced_problem import Problem
+from solvers.intraop.search.construction import construct
 
 IMPOSSIBLE = 10**18
 
@@ -68,3 +70,28 @@ def test_each_note_is_no_worse(tiny):
     assert len(seen) > 3
     assert seen == sorted(seen)
     assert seen[-1] <= tiny.best(instance)[1]
+
+
+def huge_sums(nodes=500, colours=3):
+    """Nodes of one colour each, two of which may have memory; the first three cost much without."""
+    rng = np.random.default_rng(4)
+    costs = [[200_000 if node < 3 else 1, 0] * colours for node in range(nodes)]
+    pairs = sorted({(min(a, b), max(a, b)) for a, b in rng.integers(nodes, size=(3 * nodes, 2)).tolist() if a != b})
+    colour = np.arange(2 * colours) // 2
+    same = 1000 * (colour[:, None] == colour).ravel()
+    tables = [(same + rng.integers(3, size=same.size)).tolist() for _ in pairs]
+    columns = {"intervals": [[0, 1]] * nodes, "costs": costs, "usages": [[0, 2**20] * colours] * nodes}
+    edges = {"nodes": [list(pair) for pair in pairs], "costs": tables}
+    return parse({"problem": {"nodes": columns, "edges": edges, "usage_limit": 2**21 + 1000}}, "test")
+
+
+def test_bounds_whose_sums_pass_64_bits_are_not_taken():
+    instance = huge_sums()
+    problem = Problem.of(instance, Timeline.of(instance))
+    coloured = construct(problem.footprint, np.zeros(len(problem.variable)), time.monotonic() + 60)
+    coloured.repair(time.monotonic() + 60)
+    assert (problem.overload(coloured.value) <= 0).all()
+    cost = problem.model.cost(coloured.value)
+    dual = Dual(problem, cost + 1)
+    dual.climb(time.monotonic() + 60)
+    assert dual.bound <= cost
