@@ -1,7 +1,6 @@
 /* One network for all nodes: capacities are restored before the next node is tied to the source. */
 #include "placement/cheapest_with.h"
 
-#include "common/flow.h"
 #include "common/stop.h"
 
 struct search {
@@ -14,33 +13,6 @@ struct search {
     bool *side;      /* vertices */
 };
 
-/* Join a node to a net: to its other node if the net has two; else to two vertices that are on the source's
- * side if any, and if all, of its nodes are. `other` is the first node of nets that have been met. */
-static void join(struct search *s, int32_t v, int32_t net, int32_t *vertex, int32_t *other) {
-    const int64_t cost = s->graph->cost[net];
-    const bool met = other[net] >= 0;
-    if (s->graph->members[net] == 2) {
-        if (met)
-            flow_join(&s->flow, other[net], v, cost, cost);
-        other[net] = v;
-        return;
-    }
-    if (!met) {
-        other[net] = *vertex;
-        flow_join(&s->flow, *vertex, *vertex + 1, cost, 0);
-        *vertex += 2;
-    }
-    flow_join(&s->flow, v, other[net], FLOW_INFINITE, 0);
-    flow_join(&s->flow, other[net] + 1, v, FLOW_INFINITE, 0);
-}
-
-static int32_t vertices(const struct shard_hypergraph *graph) {
-    int32_t count = graph->nodes;
-    for (int32_t net = 0; net < graph->nets; net++)
-        count += graph->members[net] > 2 ? 2 : 0;
-    return count;
-}
-
 /* The cost of the node alone; 0 if no set may have it. */
 static int64_t alone(const struct shard_hypergraph *graph, int32_t v) {
     int64_t cost = graph->work[v];
@@ -51,26 +23,18 @@ static int64_t alone(const struct shard_hypergraph *graph, int32_t v) {
 
 static int build(struct search *s) {
     const struct shard_hypergraph *graph = s->graph;
-    const int32_t count = vertices(graph);
-    const int64_t arcs = 4 * graph->start[graph->nodes] + 2 * (int64_t)graph->nets;
-    int32_t *other;
-    flow_allocate(&s->flow, &s->arena, count, arcs);
-    ARENA_ARRAYS(&s->arena, graph->nets, other);
+    hypergraph_flow(graph, &s->arena, &s->flow);
     ARENA_ARRAYS(&s->arena, graph->nodes, s->upper);
-    ARENA_ARRAYS(&s->arena, count, s->side, s->excess);
-    ARENA_ARRAYS(&s->arena, arcs, s->left);
+    ARENA_ARRAYS(&s->arena, s->flow.vertices, s->side, s->excess);
+    ARENA_ARRAYS(&s->arena, s->flow.arcs, s->left);
     if (s->arena.failed)
         return SHARD_NO_MEMORY;
-    int32_t vertex = graph->nodes;
-    memset(other, -1, (size_t)graph->nets * sizeof *other);
     for (int32_t v = 0; v < graph->nodes; v++) {
         s->upper[v] = alone(graph, v);
         s->flow.excess[v] = graph->work[v] < 0 ? -FLOW_INFINITE : -graph->work[v];
-        for (int64_t at = graph->start[v]; at < graph->start[v + 1]; at++)
-            join(s, v, graph->of[at], &vertex, other);
     }
     memcpy(s->left, s->flow.left, (size_t)s->flow.arcs * sizeof *s->left);
-    memcpy(s->excess, s->flow.excess, (size_t)count * sizeof *s->excess);
+    memcpy(s->excess, s->flow.excess, (size_t)s->flow.vertices * sizeof *s->excess);
     return SHARD_OK;
 }
 

@@ -22,7 +22,8 @@ from solvers.placement.search import search
 from solvers.placement.throughput import configurations
 from solvers.placement.throughput.configurations import Limits, configuration_bounds
 from solvers.placement.throughput.forced import with_forced_nodes
-from solvers.placement.throughput.simple_bounds import load_bound, split_bound
+from solvers.placement.throughput.pooled import pooled_bound
+from solvers.placement.throughput.simple_bounds import load_bound
 from solvers.registry import LocalRun
 
 ENGINES = ("cpsat", "scip", "highs")
@@ -60,7 +61,7 @@ def test_no_configurations_prove_too_much(seeds: range, monkeypatch: pytest.Monk
         high = math.inf if best is None else min(float(best) * rng.choice([1, 1, 1.5, 100]), 1e300)
         limits = Limits(time.monotonic() + 60, 64, np.zeros(1, dtype=np.int32))
         steps = configuration_bounds(forced, rng.choice([low, 0.0]), lambda high=high: (high, []), limits)  # type: ignore[misc]
-        bounds = [low, split_bound(forced), *islice(steps, 80)]
+        bounds = [low, pooled_bound(forced).bound, *islice(steps, 80)]
         assert best is None or Fraction(max(bounds)) <= best, seed
 
 
@@ -70,7 +71,7 @@ def test_no_tensor_is_paid_for_twice(seeds: range) -> None:
     for seed in seeds:
         rng = random.Random(f"shared {seed}")
         instance = shared(rng)
-        best, spread = optimum(instance), split_bound(instance)
+        best, spread = optimum(instance), pooled_bound(instance).bound
         assert best is None or Fraction(spread) <= best, seed
 
 

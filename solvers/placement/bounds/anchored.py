@@ -6,7 +6,8 @@ from instances.placement import Instance
 from solvers.placement.ideals.dynamic_program import deadline
 from solvers.placement.throughput.anchored import anchored_bound
 from solvers.placement.throughput.forced import with_forced_nodes
-from solvers.placement.throughput.simple_bounds import load_bound, split_bound
+from solvers.placement.throughput.pooled import pooled_bound
+from solvers.placement.throughput.simple_bounds import load_bound
 from solvers.registry import Declined, Run, bound
 
 #: Share of the time for cuts.
@@ -30,6 +31,6 @@ def anchored(instance: Instance, run: Run) -> None:
     instance = with_forced_nodes(instance)
     end = run.deadline - RESERVE * run.remaining()
     spread = load_bound(instance)
-    run.bound(max(spread, split_bound(instance)))
+    run.bound(max(spread, pooled_bound(instance).bound))
     with deadline(run, SHARE) as stop:
         run.bound(anchored_bound(instance, spread, end, stop))

@@ -15,7 +15,8 @@ from instances.placement import Instance
 from instances.placement_file import Flags
 from solvers.placement.ideals.dynamic_program import fits
 from solvers.placement.ip.program import Build, LoadProgram, TooLarge
-from solvers.placement.throughput.simple_bounds import load_bound, node_bound, split_bound
+from solvers.placement.throughput.pooled import pooled_bound
+from solvers.placement.throughput.simple_bounds import load_bound, node_bound
 from solvers.registry import Run
 
 #: Bytes that an engine takes for an entry of a program, imports included (measured: 2100 to 3600).
@@ -95,7 +96,7 @@ class Incumbent:
     @property
     def lowest(self) -> float:
         """Lower bound that needs no program."""
-        return max(load_bound(self.instance), node_bound(self.instance), split_bound(self.instance))
+        return max(load_bound(self.instance), node_bound(self.instance), pooled_bound(self.instance).bound)
 
     @property
     def done(self) -> bool:

@@ -188,9 +188,25 @@ def cheapest_with(nets: Nets, cost: Longs, work: Longs, floor: int, stop: Index)
     at most 2^50. ``stop``, shape (1,), int32, ends the search soon after another thread makes it 1; unknown costs are
     then 0. See ``cheapest_with.h``.
     """
-    n, columns = len(work), (nets.start, nets.of, nets.members, shaped(cost, (len(nets.cost),)), work)
-    pointers = [array_in(column) for column in columns]
-    graph, cuts = ffi.new("struct shard_hypergraph *", (n, len(nets.cost), *pointers)), ffi.new("int64_t *")
-    least = np.zeros(n, dtype=np.int64)
+    graph, _pointers = _hypergraph(nets, cost, work)
+    least, cuts = np.zeros(len(work), dtype=np.int64), ffi.new("int64_t *")
     check(lib.shard_cheapest_with(graph, floor, array_in(shaped(stop, (1,))), array_out(least), cuts))
     return least
+
+
+def cheapest_pool(nets: Nets, cost: Longs, work: Longs, apart: Longs) -> tuple[int, NDArray[np.bool_]]:
+    """Least cost of any set, as in `cheapest_with`, plus what its other nodes cost ``apart``; and the set, shape (n,).
+
+    ``apart`` has shape (n,), int64, and is not negative; with all nets at most 2^50 together. No work exceeds 2^50.
+    """
+    graph, _pointers = _hypergraph(nets, cost, work)
+    bound, inside = ffi.new("int64_t *"), np.zeros(len(work), dtype=np.int8)
+    check(lib.shard_cheapest_pool(graph, array_in(shaped(apart, work.shape)), bound, array_out(inside)))
+    return bound[0], inside > 0
+
+
+def _hypergraph(nets: Nets, cost: Longs, work: Longs) -> tuple[Any, list[Any]]:
+    """Nodes and nets as a C struct, and the pointers that must live as long."""
+    columns = nets.start, nets.of, nets.members, shaped(cost, (len(nets.cost),)), work
+    pointers = [array_in(column) for column in columns]
+    return ffi.new("struct shard_hypergraph *", (len(work), len(nets.cost), *pointers)), pointers

@@ -24,8 +24,9 @@ from solvers.placement.kernels.loads import Devices, LoadAnnealer, LoadCooling
 from solvers.placement.throughput.anchored import anchored_bound
 from solvers.placement.throughput.configurations import Limits, configuration_bounds
 from solvers.placement.throughput.moves import Space, spaces
+from solvers.placement.throughput.pooled import pooled_bound
 from solvers.placement.throughput.proof import Proof
-from solvers.placement.throughput.simple_bounds import load_bound, node_bound, split_bound
+from solvers.placement.throughput.simple_bounds import load_bound, node_bound
 from solvers.registry import Declined, Run
 
 #: Relative difference up to which loads are equal: the referee's rounding may differ.
@@ -158,7 +159,9 @@ class Search:
         self._run, self._lock = run, Lock()
         self._reserve = RESERVE * run.remaining()
         self._spread = load_bound(instance)
-        self.bound = max(self._spread, node_bound(instance), split_bound(instance))
+        nets = self.spaces[0].devices.nets if instance.contiguity == "free" else None
+        self._pooled = pooled_bound(instance, nets, time.monotonic() + PROOF_SHARE * run.remaining())
+        self.bound = max(self._spread, node_bound(instance), self._pooled.bound)
 
     @property
     def cost(self) -> float:

@@ -2,52 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from instances.errors import InputError
 from instances.files.columns import Floats, Ints
 from instances.placement import Instance, greatest
 from instances.rounding import safely
 
 #: Upper bound on the price of all memory, and of the memory of a unit, so that sums are finite.
 DEAREST = 1e290
+#: Factor on the price of all memory, against rounding.
+SAFE = 1 + 1e-12
 
 
 def load_bound(instance: Instance) -> float:
     """Least load if all work is spread evenly, within the memory of all accelerators."""
     if instance.accelerators and instance.cpus and instance.allreduce is None:
-        return max(instance.load_bound(), _within_memory(instance))
+        return max(instance.load_bound(), within_memory(instance)[0])
     return instance.load_bound()
-
-
-def split_bound(instance: Instance) -> float:
-    """`load_bound`, where accelerators also pay for the tensors that they share with units that only CPUs can hold.
-
-    An accelerator with any other unit of such a tensor pays for it, whatever else it holds. So one of these units can
-    carry the cost, once: here the one that least gains from a CPU. 0 for overlaps and replicas, where loads are no
-    sums, and for numbers near the limit of float64. Ours.
-    """
-    if instance.overlap != "none" or instance.allreduce is not None or not instance.accelerators:
-        return 0.0
-    accelerator, cpu = instance.unit_times()
-    on_cpu, real = np.isinf(accelerator), ~instance.artificial
-    tail, head = instance.graph.tail[real].astype(np.int64), instance.graph.head[real].astype(np.int64)
-    ends = np.concatenate([np.column_stack([tail, instance.unit[end]]) for end in (tail, head)])
-    tensor, unit = np.unique(ends, axis=0).T
-    shared = np.bincount(tensor, weights=on_cpu[unit], minlength=instance.nodes) > 0
-    kept = shared[tensor] & ~on_cpu[unit]
-    tensor, unit = tensor[kept], unit[kept]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        slower = np.nan_to_num(cpu[unit] / accelerator[unit], nan=np.inf)
-    carrier = _last_of_each(tensor, slower)
-    first = np.unique(instance.unit, return_index=True)[1]
-    more = np.bincount(first[unit[carrier]], weights=instance.transfer[tensor[carrier]], minlength=instance.nodes)
-    try:
-        return safely(load_bound(replace(instance, accelerator_time=instance.accelerator_time + more)), instance.edges)
-    except InputError:  # sums that are not finite
-        return 0.0
 
 
 def node_bound(instance: Instance) -> float:
@@ -60,8 +31,8 @@ def node_bound(instance: Instance) -> float:
     return safely(least, instance.nodes + 2 * instance.edges)
 
 
-def _within_memory(instance: Instance) -> float:
-    """The dual of the relaxation, with prices for time on accelerators, time on CPUs and memory.
+def within_memory(instance: Instance) -> tuple[float, float, float]:
+    """The dual of the relaxation, with prices for time on accelerators, time on CPUs and memory: (bound, s, p).
 
     min T subject to sum a x <= k T, sum c (1 - x) <= l T, sum m x <= k M, 0 <= x <= 1 has, for a share s of time on
     accelerators and a price p of memory, the bound sum min(s a / k + p m, (1 - s) c / l) - p k M, concave in both.
@@ -74,12 +45,20 @@ def _within_memory(instance: Instance) -> float:
     accelerator, cpu = accelerator / instance.accelerators, cpu / instance.cpus
     smallest = float(size[size > 0].min(initial=np.inf))
     highest = min(float(cpu.max(initial=0.0)) / smallest, DEAREST / max(1.0, float(size.max(initial=0.0)), room))
+    best = (-np.inf, 0.0, 0.0)
 
     def priced(share: float, price: float) -> float:
+        nonlocal best
         least = float(np.minimum(share * accelerator + price * size, (1 - share) * cpu).sum())
-        return safely(least, instance.nodes) - price * room * (1 + 1e-12)
+        bound = safely(least, instance.nodes) - price * room * SAFE
+        best = max(best, (bound, share, price), key=lambda found: found[0])
+        return bound
 
-    return greatest(lambda share: max(priced(share, 0.0), greatest(lambda part: priced(share, part**4 * highest))))
+    if float(size.sum()) <= room:
+        greatest(lambda share: priced(share, 0.0))
+    else:
+        greatest(lambda share: max(priced(share, 0.0), greatest(lambda part: priced(share, part**4 * highest))))
+    return best
 
 
 def _unavoidable(instance: Instance, accelerator: Floats) -> Floats:

@@ -28,6 +28,7 @@ from solvers.placement.latency_dp import latency_dp
 from solvers.placement.latency_ip import ip
 from solvers.placement.one_accelerator import one_accelerator
 from solvers.placement.throughput import simple_bounds
+from solvers.placement.throughput.pooled import pooled_bound
 from solvers.placement.throughput_ip import ip_contiguous, ip_noncontiguous
 from solvers.registry import Declined, LocalRun
 
@@ -95,13 +96,13 @@ def test_accelerators_pay_for_what_they_share_with_units_for_cpus() -> None:
     edges = [(0, 1, 1.0), *((u, 0, 2.0) for u in range(2, 8))]
     given = {"cpu": (0.1, *[100] * 7), "supported": (False, *[True] * 7), "contiguity": "free"}
     instance = built([1] * 8, edges, (2, 1, 99), **given)
-    plain_bound, more = simple_bounds.load_bound(instance), simple_bounds.split_bound(instance)
+    plain_bound, more = simple_bounds.load_bound(instance), pooled_bound(instance).bound
     assert more == pytest.approx(simple_bounds.load_bound(replace(instance, accelerator_time=MORE)))
     assert plain_bound < more <= (optimum(instance) or 0)
-    assert simple_bounds.split_bound(replace(instance, overlap="half")) == 0
+    assert pooled_bound(replace(instance, overlap="half")).bound == 0
 
 
-def test_the_split_bound_is_at_or_below_the_best_placement() -> None:
+def test_the_pooled_bound_is_at_or_below_the_best_placement() -> None:
     draw, greater, compared = random.Random(0), 0, 0
     while compared < 60:
         instance = draw_instance(draw, most_nodes=4, objective="throughput")
@@ -112,7 +113,7 @@ def test_the_split_bound_is_at_or_below_the_best_placement() -> None:
         instance = replace(instance, **times)
         best = optimum(instance)
         if best is not None:
-            found = simple_bounds.split_bound(instance)
+            found = pooled_bound(instance).bound
             assert 0 <= found <= best
             greater += found > simple_bounds.load_bound(instance) * (1 + 1e-9)
             compared += 1
