@@ -216,6 +216,7 @@ class Search:
                 if free:
                     order = np.argsort(program.contracted.item[self.spaces[0].first], kind="stable").tolist()
                     self.offer_start(0, fill(self.spaces[0].devices, order, partial(first_below, self.bound)))
+                    self._offer_pooled(order)
                 with suppress(Declined):  # the search does not depend on the size of the table
                     self._offer_chains(0 if free else way, program)
         self._pack()
@@ -271,6 +272,14 @@ class Search:
             work = np.bincount(item, weight, len(load))
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 weight = weight * np.nan_to_num(load.sum(axis=1) / work, posinf=0.0)[item]
+
+    def _offer_pooled(self, order: Sequence[int]) -> None:
+        """Offer the division of the bound: along an order, accelerators get even shares of its units, CPUs the rest."""
+        devices, inside = self.spaces[0].devices, self._pooled.inside
+        if inside.any():
+            share = float(devices.accelerator_time[inside].sum()) / devices.accelerators
+            divided = dataclasses.replace(devices, accelerator_time=np.where(inside, devices.accelerator_time, np.inf))
+            self.offer_start(0, fill(divided, order, partial(first_below, share)))
 
     def _pack(self) -> None:
         """Fill one device after another with items in random orders, until there is a placement."""
