@@ -226,3 +226,30 @@ class SetCosts:
         if weight.min(initial=0) < 0 or int(weight.sum()) > 2**50 or need < 1:
             raise ValueError("expected weights of at most 2^50 together, none negative, and a need of at least 1")
         return array_in(shaped(weight, (self.nodes,))), need
+
+
+def closure_work(graph: Graph, work: Longs, stop: Index, *, reverse: bool = False) -> Longs:
+    """Work of each node and its ancestors, or if ``reverse``, its descendants, shape (n,), int64.
+
+    ``work`` has shape (n,), int64, none negative, at most 2^50 together. The sums are too small if ``stop``, shape
+    (1,), int32, is made 1 by another thread. See ``closure_work.h``.
+    """
+    start, other = graph.out_csr if reverse else graph.in_csr
+    order = np.ascontiguousarray(graph.topological_order[:: -1 if reverse else 1], dtype=np.int32)
+    closure = np.zeros(graph.nodes, dtype=np.int64)
+    columns = [array_in(column) for column in (order, start, other, shaped(work, (graph.nodes,)))]
+    check(lib.shard_closure_work(graph.nodes, *columns, array_in(shaped(stop, (1,))), array_out(closure)))
+    return closure
+
+
+def window_cuts(graph: Graph, size: Longs, closures: tuple[Longs, Longs], total: int, window: int, stop: Index) -> int:
+    """Lower bound on the size of all tensors between stages of at most ``window`` work each; see ``window_cuts.h``.
+
+    ``size`` has shape (n,), int64; ``closures`` are those of `closure_work` for ancestors and descendants, ``total``
+    is all work. The bound is lower if ``stop``, shape (1,), int32, is made 1 by another thread.
+    """
+    columns = [array_in(shaped(column, (graph.nodes,))) for column in (size, *closures)]
+    bound, edges = ffi.new("int64_t *"), [array_in(column) for column in graph.out_csr]
+    given = (*edges, *columns, total, window, array_in(shaped(stop, (1,))))
+    check(lib.shard_window_cuts(graph.nodes, *given, bound))
+    return int(bound[0])

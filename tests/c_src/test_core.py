@@ -18,6 +18,7 @@ HERE = Path(__file__).resolve().parent
 #: The kernels that each test program is linked with.
 PROGRAMS = {
     "pipeline": ("common/*", "pipeline/*"),
+    "windows": ("pipeline/windows/*", "common/flow", "common/stop"),
     "networks": ("intraop/*",),
     "large_neighbourhood": (),  # it includes what it tests
     "splits": ("placement/ideals/*",),

@@ -29,6 +29,7 @@ from solvers.intraop.cfn.tree import Tree
 from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.reduced_problem import Problem
 from solvers.pipeline.bounds.reweighted import reweighted
+from solvers.pipeline.bounds.windows import windows
 from solvers.placement.bounds.anchored import anchored
 from solvers.placement.ip.incumbent import Incumbent
 from solvers.placement.ip.start import begin
@@ -90,8 +91,9 @@ def dataflow(rng: random.Random) -> pipeline.Instance:
 
 
 def weighed(instance: pipeline.Instance, rng: random.Random) -> Iterator[float]:
-    """Yield bounds under weights of nodes, or by minimum cuts for two stages, mostly beyond the cost that is known."""
+    """Yield bounds in windows of work, and under weights of nodes, mostly beyond the cost that is known."""
     run = LocalRun(seed=rng.getrandbits(31), seconds=SECONDS, cores=rng.choice([1, 2]))
+    windows(instance, run)
     with pytest.MonkeyPatch.context() as monkeypatch:
         pretend(monkeypatch, rng.choice([1.0, 1.02, 1.1, 1.5]))
         monkeypatch.setattr("solvers.pipeline.bounds.reweighted.FEW_FINEST", rng.choice([0.02, math.inf]))

@@ -19,6 +19,7 @@ from instances.pipeline import Instance
 from solvers.native import kahn
 from solvers.pipeline._kernels import Annealing, PipelineCore
 from solvers.pipeline.bounds.reweighted import reweighted
+from solvers.pipeline.bounds.windows import windows
 from solvers.pipeline.programs.blocks import FIRST, LAST, Blocks
 from solvers.pipeline.programs.mip import capped
 from solvers.registry import LocalRun
@@ -101,6 +102,19 @@ def test_weights_prove_no_more_than_the_optimum(seeds: range, monkeypatch: pytes
             instance = replace(instance, memory=None)
         run = LocalRun(seed=seed, seconds=1.0, cores=rng.choice([1, 2]))
         reweighted(instance, run)
+        assert Fraction(max(run.bounds)) <= optimum(instance), (seed, instance)
+
+
+@blocks
+def test_windows_prove_no_more_than_the_optimum(seeds: range) -> None:
+    """Mostly with little work, so that tensors decide."""
+    for seed in seeds:
+        rng = random.Random(f"windows {seed}")
+        instance = draw(rng, most_nodes=7)
+        instance = replace(instance, stages=rng.choice([2, 3, 3, 4, 5, 7, 2**31 - 1]))
+        instance = replace(instance, work=instance.work * rng.choice([0.0, 0.01, 0.1, 1.0]))
+        run = LocalRun(seed=seed, seconds=5.0)
+        windows(instance, run)
         assert Fraction(max(run.bounds)) <= optimum(instance), (seed, instance)
 
 

@@ -23,6 +23,7 @@ from solvers.pipeline.bounds.exact import _work_before as work_before
 from solvers.pipeline.bounds.exact import exact, exact_highs
 from solvers.pipeline.bounds.reweighted import reweighted
 from solvers.pipeline.bounds.simple import simple
+from solvers.pipeline.bounds.windows import windows
 from solvers.pipeline.programs.highs import Model
 from solvers.pipeline.programs.mip import Bounds, Program, capped, search_first
 from solvers.pipeline.search.orders import Search
@@ -40,7 +41,7 @@ EXACT = (exact, exact_highs)
 #: Number of random graphs on which each bound is held against brute force.
 GRAPHS = (
     *((simple, 171), (bottleneck, 6), (bottleneck_no_dag, 6), (bottleneck_no_cut_io, 6), (bottleneck_guess, 3)),
-    *((exact, 8), (exact_highs, 40), (anchored, 190), (reweighted, 70)),
+    *((exact, 8), (exact_highs, 40), (anchored, 150), (reweighted, 70), (windows, 40)),
 )
 
 
@@ -196,7 +197,7 @@ def test_degenerate_instances(
         assert value >= optimum * (1 - SAFETY)
 
 
-@pytest.mark.parametrize("method", [*EXACT, bottleneck, bottleneck_guess, anchored, reweighted])
+@pytest.mark.parametrize("method", [*EXACT, bottleneck, bottleneck_guess, anchored, reweighted, windows])
 @pytest.mark.parametrize(("memory", "bandwidth"), [(None, 1e-300), (3.0, 1e-300), (1e10, 1e-300), (1e30, 1.0)])
 def test_more_to_send_than_an_engine_counts_to(
     oracle: SimpleNamespace, method: Any, memory: float | None, bandwidth: float
@@ -207,6 +208,19 @@ def test_more_to_send_than_an_engine_counts_to(
     assert value <= optimum
     if method in EXACT or memory is None:
         assert value >= optimum * (1 - SAFETY)
+
+
+def test_windows_count_the_tensors_of_a_chain(oracle: SimpleNamespace) -> None:
+    """Twelve nodes of work 10 in four stages: three tensors of 1 are sent and received."""
+    chain = [(v, v + 1) for v in range(11)]
+    instance = oracle.make(chain, [10] * 12, [1 if v % 3 == 2 else 9 for v in range(12)], [0] * 12, 4)
+    assert oracle.partition_optimum(instance) == 32
+    assert 30 < bound_by(windows, instance).bounds[-1] <= 32
+
+
+def test_windows_bound_a_graph_without_nodes_or_work(oracle: SimpleNamespace) -> None:
+    assert bound_by(windows, oracle.make([], [], [], [], 3)).bounds[-1] == 0
+    assert bound_by(windows, oracle.make([(0, 1)], [0, 0], [5, 0], [0, 0], 2)).bounds[-1] == 0
 
 
 def test_a_tensor_too_dear_to_cut_joins_its_ends(oracle: SimpleNamespace) -> None:

@@ -1,0 +1,65 @@
+"""A bound for large graphs: the work, and the tensors that cross in every window of work."""
+
+from __future__ import annotations
+
+import math
+from threading import Timer
+
+import numpy as np
+
+from instances.pipeline import Instance
+from instances.rounding import safely
+from solvers.pipeline._kernels import closure_work, window_cuts
+from solvers.registry import Run, bound
+
+#: All work and sizes together become integers below 2 to this power.
+BITS = 48
+#: Steps of the bisection between the bound of `simple` and the first guess.
+STEPS = 8
+#: Share of the time after which kernels are stopped.
+SHARE = 0.8
+
+
+@bound(track="pipeline", source="this project; minimum cuts")
+def windows(instance: Instance, run: Run) -> None:
+    """Refute targets by the tensors that must cross between stages, wherever these end.
+
+    Suppose no stage costs more than T, so none does more than T work. Along the stages the work done so far rises in
+    steps of at most T; hence some stage ends in each window from jT to (j + 1)T. There, the nodes done are an ideal:
+    it holds the nodes without which, and without whose descendants, there is too little work, and none whose ancestors
+    are too much. The tensors that leave it weigh at least a minimum cut. Windows share the size of a tensor between
+    them, so the cuts add up. Each crossing tensor is sent once and received once at least: k T is no less than all work
+    plus twice the cuts, or T is refuted. Counts in integers that are rounded down; the overflow is left out.
+    """
+    run.bound(instance.work_bound())
+    moved = instance.output_size / instance.bandwidth
+    total = float(instance.work.sum() + moved.sum())
+    if not 0 < total < math.inf:
+        return
+    scale = 2.0 ** min(BITS - math.frexp(total)[1], 1000)
+    work, size = (instance.work * scale).astype(np.int64), (moved * scale).astype(np.int64)
+    stop = np.zeros(1, dtype=np.int32)
+    timer = Timer(SHARE * run.remaining(), stop.fill, (1,))
+    timer.start()
+    try:
+        closures = closure_work(instance.graph, work, stop), closure_work(instance.graph, work, stop, reverse=True)
+        stages, whole = min(instance.stages, instance.nodes), int(work.sum())
+
+        def least(window: int) -> int:
+            """What an even share of work and transfers costs a stage, if none does more work than the window."""
+            crossing = window_cuts(instance.graph, size, closures, whole, window, stop)
+            return -(-(whole + 2 * crossing) // stages)
+
+        low = max(int(work.max()), -(-whole // stages), 1)
+        high = least(low)
+        for _ in range(STEPS):
+            target = (low + high + 1) // 2
+            if target <= low or stop[0]:
+                break
+            if least(target) > target:
+                low = target
+                run.bound(safely(low / scale, instance.nodes + instance.edges))
+            else:
+                high = target - 1
+    finally:
+        timer.cancel()
