@@ -1,6 +1,7 @@
-/* The cheapest set with each node, against all sets. */
+/* The cheapest set with each node, and the cheapest division between two processors, against all sets. */
 #include "placement/cheapest_with.h"
 #include "check.h"
+#include "placement/cheapest_pool.h"
 
 #define MOST_NODES 9
 #define MOST_NETS 12
@@ -9,7 +10,7 @@
 
 struct problem {
     struct shard_hypergraph graph;
-    int64_t start[MOST_NODES + 1], cost[MOST_NETS], work[MOST_NODES], unit;
+    int64_t start[MOST_NODES + 1], cost[MOST_NETS], work[MOST_NODES], apart[MOST_NODES], unit;
     int32_t of[MOST_NODES * MOST_NETS], members[MOST_NETS];
     bool pin[MOST_NETS][MOST_NODES];
 };
@@ -33,6 +34,7 @@ static void make(struct problem *problem) {
     }
     for (int32_t v = 0; v < problem->graph.nodes; v++) {
         problem->work[v] = draw(8) ? unit * draw(9) : -1;
+        problem->apart[v] = unit * draw(9);
         for (int32_t net = 0; net < problem->graph.nets; net++)
             if (problem->pin[net][v])
                 problem->of[pins++] = net;
@@ -94,12 +96,50 @@ static void check_no_memory(const struct problem *problem) {
     CHECK(status == SHARD_OK && allocations > 10);
 }
 
+/* The cost of a division, whose set is allowed. */
+static int64_t division(const struct problem *problem, uint32_t set) {
+    int64_t cost = cost_of(problem, set);
+    for (int32_t v = 0; v < problem->graph.nodes; v++)
+        cost += set >> v & 1 ? 0 : problem->apart[v];
+    return cost;
+}
+
+static void check_pool(const struct problem *problem) {
+    int64_t bound = -1, least = NEVER;
+    int8_t inside[MOST_NODES];
+    uint32_t found = 0, common = UINT32_MAX;
+    CHECK(shard_cheapest_pool(&problem->graph, problem->apart, &bound, inside) == SHARD_OK);
+    for (uint32_t set = 0; set < 1u << problem->graph.nodes; set++)
+        if (cost_of(problem, set) >= 0 && division(problem, set) <= least) {
+            common = (division(problem, set) < least ? UINT32_MAX : common) & set;
+            least = division(problem, set);
+        }
+    for (int32_t v = 0; v < problem->graph.nodes; v++)
+        found |= inside[v] ? 1u << v : 0;
+    CHECK(bound == least);
+    CHECK(found == common); /* the smallest cheapest set is the one that all have in common */
+}
+
+static void check_no_memory_for_pool(const struct problem *problem) {
+    int status = SHARD_NO_MEMORY, allocations = 0;
+    for (; status == SHARD_NO_MEMORY && allocations < 20; allocations++) {
+        int64_t bound = -1;
+        int8_t inside[MOST_NODES] = {-1};
+        WITH_MEMORY_FOR(allocations, shard_cheapest_pool(&problem->graph, problem->apart, &bound, inside));
+        CHECK(status == SHARD_OK || (status == SHARD_NO_MEMORY && inside[0] == -1 && bound == -1));
+    }
+    CHECK(status == SHARD_OK && allocations > 8);
+}
+
 static void check_all(bool wrong) {
     struct problem problem;
     for (int32_t round = 0; round < (wrong ? 1 : ROUNDS); round++) {
         make(&problem);
         check(&problem, wrong);
+        check_pool(&problem);
     }
-    if (!wrong)
+    if (!wrong) {
         check_no_memory(&problem);
+        check_no_memory_for_pool(&problem);
+    }
 }

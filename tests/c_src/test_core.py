@@ -24,8 +24,7 @@ PROGRAMS = {
     "splits": ("placement/ideals/*",),
     "schedule_dp": ("placement/ideals/*",),
     "load_searches": ("placement/load/*",),
-    "cheapest_with": ("placement/cheapest_with", "placement/hypergraph_flow", "common/flow"),
-    "cheapest_pool": ("placement/cheapest_pool", "placement/hypergraph_flow", "common/flow"),
+    "cheapest_with": ("placement/cheapest_*", "placement/hypergraph_flow", "common/flow"),
     "scheduling": ("scheduling/*", "scheduling/simulation/*"),
     "heads_tails": ("common/*", "scheduling/bounds/*"),
 }
