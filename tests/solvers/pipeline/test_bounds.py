@@ -206,7 +206,7 @@ def test_more_to_send_than_an_engine_counts_to(
     optimum = oracle.partition_optimum(instance)
     value = bound_by(method, instance).bounds[-1]
     assert value <= optimum
-    if method in EXACT or memory is None:
+    if method in EXACT or (memory is None and method is not windows):
         assert value >= optimum * (1 - SAFETY)
 
 
