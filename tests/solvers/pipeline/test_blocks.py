@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from medium import pretend
 
 from harness.verify import verify
 from instances.graph import Graph
@@ -255,6 +256,18 @@ def test_few_blocks_are_solved(oracle: SimpleNamespace, monkeypatch: pytest.Monk
         optimum = oracle.partition_optimum(instance)
         assert optimum * (1 - 1e-6) <= run.bounds[-1] <= optimum
         assert verify(instance, run.solutions[-1]).cost == pytest.approx(optimum)
+
+
+def test_dividing_proves_nothing_above_the_optimum(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a best known cost that is three times the true one, bounds are free to pass the optimum."""
+    monkeypatch.setattr("solvers.pipeline.bounds.reweighted.FEW_FINEST", np.inf)
+    pretend(monkeypatch, 3.0)
+    rng = np.random.default_rng(37)
+    for _ in range(12):
+        instance = oracle.draw(rng, int(rng.integers(4, 8)), int(rng.integers(3, 5)))
+        run = LocalRun(seconds=0.5)
+        reweighted(instance, run)
+        assert run.bounds[-1] <= oracle.partition_optimum(instance)
 
 
 def test_sets_fit_places_of_their_closure_that_fix_nothing_else() -> None:
