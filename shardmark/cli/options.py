@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -191,16 +192,21 @@ def given_options(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(options, name, None)) is not None}
 
 
-def require_outputs(*files: Path | None, source: str | Path | None = None) -> None:
-    """Raise InputError for a file that could not be written later, or is the command's ``source``.
+def require_outputs(*files: Path | None, sources: Collection[str | Path | None] = ()) -> None:
+    """Raise InputError for a file that could not be written later, or is one of those that the command reads.
 
     None and the standard output are skipped. A source that is no file, such as an id of the catalog, is none of them.
     """
     for file in files:
         if file not in (None, values.STDOUT):
             target = require_writable(file)
-            if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
-                raise InputError(file, "", "expected a file other than the one that is read")
+            if any(_same(target, source) for source in sources if source is not None):
+                raise InputError(file, "", "expected a file other than those that are read")
+
+
+def _same(target: Path, source: str | Path) -> bool:
+    """True if both are one existing file."""
+    return os.path.exists(target) and os.path.exists(source) and target.samefile(source)
 
 
 def check_settings(options: argparse.Namespace) -> None:

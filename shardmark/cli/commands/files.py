@@ -106,7 +106,7 @@ def run_import(options: argparse.Namespace) -> Answer:
     """Import an instance from a file of another program."""
     from instances.importers import importers
 
-    shared.require_outputs(options.output, source=options.file)
+    shared.require_outputs(options.output, sources=[options.file, getattr(options, "machine", None)])
     importer = importers()[options.importer]
     given = {name: getattr(options, name) for name in importer.OPTIONS}
     given |= {name: dict(given[name]) for name, option in importer.OPTIONS.items() if option.kind is dict}

@@ -551,9 +551,22 @@ def test_an_output_does_not_replace_the_instance(command, graph, tmp_path):
     link.symlink_to(graph)
     for output in (graph, link):
         result = shardmark(command[0], graph, *command[1:], "--output", output)
-        expected = f"shardmark: {output}: expected a file other than the one that is read\n"
+        expected = f"shardmark: {output}: expected a file other than those that are read\n"
         assert (result.returncode, result.stdout, result.stderr) == (2, "", expected)
     assert graph.read_bytes() == before
+
+
+def test_an_output_does_not_replace_the_solver(graph, tmp_path):
+    program = tmp_path / "mine.py"
+    program.write_text(CRASHES)
+    result = shardmark("solve", graph, "--solver", "crashes", "--solver-path", program, "--output", program)
+    expected = f"shardmark: {program}: expected a file other than those that are read\n"
+    assert (result.returncode, result.stderr, program.read_text()) == (2, expected, CRASHES)
+
+
+def test_a_name_too_long_for_a_file_is_a_sentence_beside_an_output_that_exists(graph):
+    result = shardmark("solve", "a" * 256, "--solver", "random-1", "--output", graph)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
 
 
 CRASHES = """import os
