@@ -5,19 +5,19 @@ answer from a run that crashed, failed or made a refuted claim, 128 + N if signa
 SIGTERM.
 
 Under ``--json`` the standard output holds one JSON value, unless a file was written there: the answer, or an object
-``error`` with the exit ``status`` and the sentence that standard error has as well.
+``error`` with the exit ``status`` and the sentence that standard error has as well. If only the output
+could not be written, ``error`` is part of the answer.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import signal
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 from instances import InputError
 from shardmark.cli.commands import campaigns, completion, files, one_run, planning, records, reports
 from shardmark.cli.options import add_json
-from shardmark.cli.output import drop_output, emit, open_streams, say, tell
+from shardmark.cli.output import NotWrittenError, drop_output, emit, open_streams, say, tell
 from shardmark.cli.terminal import in_colour, painted, printable, unmarked
 from shardmark.cli.values import STDOUT
 
@@ -105,6 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return failed(2, str(error), error.show, as_json)
     except InputError as error:
         return failed(2, shortened(str(error)), "", as_json)
+    except NotWrittenError as error:
+        if not as_json:
+            with suppress(InputError, BrokenPipeError):
+                emit(error.answer, as_json, beside=options.output == STDOUT)
+        return failed(2, shortened(str(error)), "", as_json, error.answer)
     except database_error() as error:
         from harness.results.database import FILE_NAME
 
@@ -127,12 +132,15 @@ def _told_warnings() -> Iterator[None]:
         yield
 
 
-def failed(status: int, message: str, show: str, as_json: bool) -> int:
-    """Print an error, for people on standard error and for machines on standard output; return the exit status."""
+def failed(status: int, message: str, show: str, as_json: bool, answer: Mapping[str, Any] | None = None) -> int:
+    """Print an error, for people on standard error and for machines on standard output; return the exit status.
+
+    An ``answer`` that was found before the error is part of what machines get.
+    """
     sys.stderr.write(show or f"{painted('shardmark:', 'bad', in_colour(sys.stderr))} {message}\n")
     if as_json and sys.stdout is not None:
         with suppress(InputError, BrokenPipeError):  # the output may be what failed
-            say(f"{json.dumps({'error': {'status': status, 'message': message}})}\n")
+            emit({**(answer or {}), "error": {"status": status, "message": message}}, as_json)
     return status
 
 

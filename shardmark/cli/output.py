@@ -7,7 +7,8 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,23 @@ from instances import InputError
 from instances.files.jsonfile import encode, write_bytes, write_json
 from shardmark.cli.terminal import in_colour, pairs, printable, table
 from shardmark.cli.values import STDOUT
+
+
+class NotWrittenError(Exception):
+    """The output of a command cannot be written: one sentence, and the ``answer`` of the command, which is not lost."""
+
+    def __init__(self, message: str, answer: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.answer = answer
+
+
+@contextmanager
+def kept(answer: Mapping[str, Any]) -> Iterator[None]:
+    """Raise NotWrittenError with the answer if the block, which writes its output, raises InputError."""
+    try:
+        yield
+    except InputError as error:
+        raise NotWrittenError(str(error), answer) from None
 
 
 def open_streams() -> None:

@@ -13,7 +13,7 @@ from shardmark import api
 from shardmark.api import RunOptions
 from shardmark.cli import options as shared
 from shardmark.cli.options import FAULTY, Answer, Command
-from shardmark.cli.output import tell, write_document
+from shardmark.cli.output import kept, tell, write_document
 from shardmark.cli.terminal import printable, unmarked
 from shardmark.cli.watching import Watching, watching
 
@@ -133,9 +133,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
         )
     tell_of(found)
     tell_of_contradiction(found)
-    if options.output and found.solution is not None:
-        write_document(options.output, found.solution, "the solution")
-    return watch.status(exit_status(found.cost is not None, at_fault(found))), {
+    answer = {
         "instance": found.instance,
         **found.options,
         "solver": found.method,
@@ -150,6 +148,10 @@ def run_solve(options: argparse.Namespace) -> Answer:
         **beside_best(found),
         **measured(found),
     }
+    if options.output and found.solution is not None:
+        with kept(answer):
+            write_document(options.output, found.solution, "the solution")
+    return watch.status(exit_status(found.cost is not None, at_fault(found))), answer
 
 
 def check_arguments(sub: argparse.ArgumentParser) -> None:
@@ -270,7 +272,9 @@ def run_bound(options: argparse.Namespace) -> Answer:
     }
     holds = found.lower_bound is not None and found.status != "contradiction"
     if options.output and holds:
-        write_document(options.output, {**answer, **certificate(instance, found, options)}, "the bound")
+        document = {**answer, **certificate(instance, found, options)}
+        with kept(answer):
+            write_document(options.output, document, "the bound")
     return watch.status(exit_status(holds, at_fault(found))), answer
 
 

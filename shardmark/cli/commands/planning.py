@@ -12,7 +12,7 @@ from instances.files.jsonfile import read_bytes, write_json
 from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import Answer, Command
-from shardmark.cli.output import say, tell
+from shardmark.cli.output import NotWrittenError, say, tell
 from shardmark.cli.terminal import pairs, printable, table
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
         _require_onnx(options)
     found = _planned(options, options.devices)
     if options.output:
-        _write(found, options)
+        _write_or_show(found, options)
         tell(f"wrote {options.output / 'plan.json'}")
     sweep = [_swept(count, options, found) for count in options.sweep or ()]
     if options.json:
@@ -159,6 +159,17 @@ def _swept(count: int, options: argparse.Namespace, known: Plan) -> dict[str, An
         tell(f"{count} devices: {error}")
         return {**dict.fromkeys(keys), "devices": count}
     return dict(zip(keys, (count, found.cost, found.bound, found.gap, found.speedup), strict=True))
+
+
+def _write_or_show(found: Plan, options: argparse.Namespace) -> None:
+    """Write the plan; if that fails, show it, as solving took the time."""
+    try:
+        _write(found, options)
+    except InputError as error:
+        if options.json:
+            raise NotWrittenError(str(error), _as_json(found, [])) from None
+        _show(found, [])
+        raise
 
 
 def _write(found: Plan, options: argparse.Namespace) -> None:

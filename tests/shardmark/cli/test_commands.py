@@ -681,6 +681,21 @@ def test_an_output_that_takes_nothing_is_a_sentence(where, command):
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "key"), [(["solve", "-s", "annealing"], "cost"), (["bound", "-m", "simple"], "lower_bound")], ids=str
+)
+def test_an_answer_whose_file_cannot_be_written_is_shown(words, key, graph):
+    command, *method = words
+    words = [command, graph, *method, "--quiet", "-o"]
+    told = shardmark(*words, "/dev/full")
+    assert told.returncode == 2
+    assert told.stderr == "shardmark: /dev/full: expected a place that can be written (No space left on device)\n"
+    assert re.search(rf"^{key} +\d", told.stdout, re.MULTILINE)
+    found = json.loads(shardmark(*words, "/dev/full", "--json").stdout)
+    assert found["error"] == {"status": 2, "message": told.stderr.removeprefix("shardmark: ").strip()}
+    assert found[key] > 0
+
+
 def test_a_terminal_that_cannot_show_a_name_gets_it_escaped(graph, tmp_path):
     path = tmp_path / "gr\u00fc\x1b[31m.json"
     path.write_bytes(graph.read_bytes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from referee import answer, refusal, refused, shardmark
 import shardmark as sm
 from harness.verify import verify
 from instances import load
+from shardmark.cli.arguments import main
 from shardmark.plans.page import strategies
 from shardmark.plans.saving import load as load_plan
 
@@ -209,6 +211,26 @@ def test_a_refused_plan_leaves_no_folder(tmp_path):
     words = refused("plan", SQUEEZENET, "--devices", 999, "--output", tmp_path / "new" / "plan")
     assert "one operator each" in words
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_plan_that_cannot_be_written_is_shown(plan, tmp_path, monkeypatch, capsys, as_json):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("shardmark.cli.commands.planning._planned", lambda *_: plan)
+    monkeypatch.setattr("shardmark.plans.saving.write", full)
+    words = ["plan", str(SQUEEZENET), "--devices", "3", "--output", str(tmp_path / "plan")]
+    assert main([*words, "--json"] if as_json else words) == 2
+    told = capsys.readouterr()
+    assert (
+        told.err == f"shardmark: {tmp_path / 'plan'}: expected a folder that can be written (No space left on device)\n"
+    )
+    if as_json:
+        found = json.loads(told.out)
+        assert (found["cost_us"], found["error"]["status"]) == (plan.cost, 2)
+    else:
+        assert plan.words in told.out
 
 
 @pytest.mark.parametrize("earlier", [False, True])
