@@ -48,5 +48,8 @@ def total_rank(graph: Graph, complexity: Floats) -> Floats:
     vertices", which is c_j, as in the downward rank of HEFT. Here the text counts: the vertices of longest paths have
     the greatest total rank then, which is what the paper wants it for, while with c_i, which upRank has already, large
     vertices anywhere would come before small ones of the critical path.
+
+    The sum of halves is twice as far from overflow and has the same digits: the rank is at most the sum of all
+    complexities, which is finite in an instance, but the sum of both ranks may not be.
     """
-    return longest_behind(graph, complexity) + longest_before(graph, complexity) - complexity
+    return 2 * (longest_behind(graph, complexity) / 2 + longest_before(graph, complexity) / 2 - complexity / 2)

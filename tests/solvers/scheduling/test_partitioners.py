@@ -107,6 +107,12 @@ def test_ranks_are_sums_along_the_longest_path() -> None:
         assert total_rank(instance.graph, instance.complexity).tolist() == slow.total(instance)
 
 
+def test_a_rank_near_the_largest_float_does_not_overflow() -> None:
+    instance = made([2.0**1023, 0, 2.0**1022], [[0, 1, 1], [1, 2, 1]], [1, 1])
+    with np.errstate(all="raise"):
+        assert total_rank(instance.graph, instance.complexity).tolist() == [1.5 * 2.0**1023] * 3
+
+
 def test_vertices_of_the_critical_path_have_the_greatest_rank() -> None:
     draw = random.Random(14)
     for _ in range(60):
