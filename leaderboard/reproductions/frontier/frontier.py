@@ -36,6 +36,7 @@ PARTS = {
     "scheduling": Part(_scheduling.plan, _scheduling.goals, _scheduling.section),
     "tight": Part(_scheduling.plan_tight, _scheduling.goals_tight, _scheduling.section_tight),
 }
+GOAL_LIMIT_S = 600.0  # of proofs and placements; no instance of the contest has a longer limit
 DEFAULTS = Settings(
     seed=0,
     parts=tuple(PARTS),
@@ -68,7 +69,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
     goals = [row for part, its in found.items() for row in PARTS[part].goals(settings, its)]
     return _frame.report(
         settings,
-        [_summary(goals), *(PARTS[part].section(settings, its) for part, its in found.items())],
+        [_summary(settings, goals), *(PARTS[part].section(settings, its) for part, its in found.items())],
         name="frontier",
         title="What is still open?",
         about="Gaps between costs and bounds where the field had none or large ones, before and after: every figure of "
@@ -90,9 +91,21 @@ def _of(part: str, runs: Sequence[Run]) -> list[Run]:
     return [replace(run, cell=replace(run.cell, about=run.cell.about[1])) for run in runs if run.cell.about[0] == part]
 
 
-def _summary(goals: Sequence[Row]) -> Section:
+def _summary(settings: Settings, goals: Sequence[Row]) -> Section:
     reached = sum(row["reached"] == "yes" for row in goals)
     measured = sum(row["reached"] != "–" for row in goals)
     words = f"Measured here: {measured} of {count(len(goals), 'goal')}. Reached: {reached}."
-    table = Table("Before, today, and the aim", goals, digits=2, note="A dash: not measured, or no such figure.")
+    note = f"A dash: not measured, or no such figure.{_short(settings)}"
+    table = Table("Before, today, and the aim", goals, digits=2, note=note)
     return Section("The frontier", [words], [table])
+
+
+def _short(settings: Settings) -> str:
+    """A warning if runs had less time than the goals are meant for; else nothing."""
+    if min(settings.timeout, settings.bound_timeout) >= GOAL_LIMIT_S:
+        return ""
+    return (
+        f" The goals are meant for {GOAL_LIMIT_S:g} s, of contest instances for the contest's limits: solvers had "
+        f"{settings.timeout:g} s and bounds {settings.bound_timeout:g} s here, so a goal that is missed may be reached "
+        "in full time."
+    )
