@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -112,7 +111,7 @@ def run(
     held = Limits(
         timeout_s=positive("timeout", timeout if timeout is not None else problem.timeout_s or DEFAULT_TIMEOUT_S),
         memory_mib=positive("memory", memory),
-        cores=whole("cores", cores, most=len(usable_cpus())),
+        cores=_cores(cores),
         cpu_s=None if cpu is None else positive("cpu", cpu),
         processes=whole("processes", processes),
         output_mib=positive("output", output),
@@ -126,6 +125,14 @@ def run(
         return perform(job, supervisor, cpus, watch=live)
 
 
+def _cores(value: Any) -> int:
+    """Return a number of cores; InputError for more than this process may use."""
+    usable = len(usable_cpus())
+    if whole("cores", value) > usable:
+        raise InputError("cores", "", f"expected at most {usable}, as many as there are to use here, found {value}")
+    return int(value)
+
+
 def positive(name: str, value: Any) -> float:
     """Return a positive number as a float; InputError for anything else."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < MAX_AMOUNT:
@@ -133,11 +140,10 @@ def positive(name: str, value: Any) -> float:
     return float(value)
 
 
-def whole(name: str, value: Any, least: int = 1, most: float = math.inf) -> int:
-    """Return a whole number in a range as an int; InputError for anything else."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
-        limit = f", at most {most}" if most < math.inf else ""
-        raise InputError(name, "", f"expected a whole number, at least {least}{limit}, found {value!r}")
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """Return a whole number, not below the least, as an int; InputError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise InputError(name, "", f"expected a whole number, at least {least}, found {value!r}")
     return int(value)
 
 

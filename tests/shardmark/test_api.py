@@ -171,7 +171,7 @@ def test_bad_input_is_told_in_one_sentence(four):
         lambda: sm.solve(four, len): "a function that declares one solver of pipeline in a file",
         lambda: sm.solve(four, "random-1", timeout=-1): "timeout: expected a positive number below 1e+09, found -1",
         lambda: sm.solve(four, "random-1", memory="4 GB"): "memory: expected a positive number",
-        lambda: sm.solve(four, "random-1", cores=10**6): "cores: expected a whole number, at least 1, at most",
+        lambda: sm.solve(four, "random-1", cores=10**6): "cores: expected at most",
         lambda: sm.solve(four, "random-1", seed=-1): "seed: expected a whole number, at least 0, found -1",
         lambda: sm.solve(four, "random-1", isolation="some"): "isolation: expected one of auto, none, found 'some'",
         lambda: sm.solve(four, "random-1", params={"orderings": "x"}): "expected",

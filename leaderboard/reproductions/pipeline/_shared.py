@@ -76,7 +76,9 @@ def sample(settings: Settings, folder: Path) -> list[tuple[Case, Problem]]:
     """
     count = (settings.graphs or 0) + (settings.models or 0)
     if not count or max(settings.graphs or 0, settings.models or 0) > MAX_GRAPHS:
-        raise InputError("reproduce", "--graphs and --models", f"expected from 1 to {MAX_GRAPHS} graphs of a kind")
+        found = f"{settings.graphs or 0} and {settings.models or 0}"
+        expected = f"expected at least 1 graph in all, and at most {MAX_GRAPHS} of a kind, found {found}"
+        raise InputError("reproduce", "--graphs and --models", expected)
     made = [("regal", graph) for graph in _random_graphs(settings)] + [("models", g) for g in _model_graphs(settings)]
     cases = []
     for group, graph in made:

@@ -112,7 +112,7 @@ def test_a_graph_whose_file_was_changed_is_refused(tmp_path):
 
 @pytest.mark.parametrize("settings", [{"graphs": 0, "models": 0}, {"graphs": 1001}, {"models": 1001}])
 def test_a_sample_of_none_or_too_many_is_refused(tmp_path, settings):
-    with pytest.raises(InputError, match="expected from 1 to 1000 graphs"):
+    with pytest.raises(InputError, match="at most 1000 of a kind"):
         _shared.sample(replace(SMALL, **settings), tmp_path)
 
 
@@ -373,7 +373,7 @@ def test_a_campaign_runs_resumes_and_leaves_a_page(chain, tmp_path):
     ("arguments", "sentence"),
     [
         (["pipeline-bounds", "--stages", ""], "expected a whole number from 1 to 2147483647, found ''"),
-        (["pipeline-bounds", "--graphs", 0, "--models", 0], "expected from 1 to 1000 graphs"),
+        (["pipeline-bounds", "--graphs", 0, "--models", 0], "and at most 1000 of a kind, found 0 and 0"),
         (["pipeline-bounds", "--stages", "0,2"], "expected a whole number from 1 to 2147483647, found '0'"),
         (["pipeline-bounds", "--stages", "two,"], "expected a whole number"),
         (["pipeline-bounds", "--stages", 2**40], "expected a whole number from 1 to 2147483647"),

@@ -407,7 +407,7 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
         (["run", "--suite", "smoke", "--cores", "4096"], "cores in use at once"),
         (
             ["solve", "chain", "--solver", "random-1", "--cores", "4096"],
-            "cores: expected a whole number",
+            "to use here, found 4096",
         ),
         (["list", "everything"], "invalid choice"),
         ([], "COMMAND"),
