@@ -48,6 +48,7 @@ struct head_bounds {
     double *input_bound; /* devices elements: bound of v by each input alone */
     double *lag;         /* devices elements: scratch, transfer time from each device */
     double *apart;       /* by row: v starts no earlier if the vertex is not on the device considered */
+    double *second;      /* by row: the same for the device `best` */
     double *tail;        /* by row: time from the end of the vertex there to the start of v */
     int32_t *best;       /* by row: the device other than that of v that suits the vertex best, or -1 */
     int32_t *by_apart;   /* rows that count on a device, latest `apart` first */
@@ -291,15 +292,15 @@ static void find_best(const struct head_bounds *work, int32_t i, size_t d) {
         }
     }
     work->tail[i] = work->best[i] < 0 ? 0 : lag[work->best[i]];
-    work->apart[i] = second;
+    work->second[i] = second;
 }
 
 /* Raise a bound on the start of v on d by the vertices that would be too late on all devices but `device`. */
 static double raise_elsewhere(const struct head_bounds *work, size_t device, double bound) {
     int32_t count = 0;
     for (int32_t i = 0; i < work->seen_count; i++) {
-        const bool here = work->best[i] == (int32_t)device;
-        work->apart[i] = here ? fabs(work->apart[i]) : -fabs(work->apart[i]); /* below all bounds */
+        work->apart[i] =
+            work->best[i] == (int32_t)device ? work->second[i] : -INFINITY; /* below all bounds */
         count += work->apart[i] > bound;
     }
     return count > 1 ? raise_in_sequence(work, device, bound) : bound;
@@ -470,7 +471,7 @@ struct head_bounds *head_bounds_new(struct arena *arena, const struct shard_syst
     ARENA_ARRAYS(arena, k, work->fastest_out, work->inverse_speed, work->input_bound, work->lag);
     ARENA_ARRAYS(arena, n, work->position, work->row_of, work->first, work->waiting);
     ARENA_ARRAYS(arena, w, work->seen, work->by_apart, work->by_start, work->rows);
-    ARENA_ARRAYS(arena, w, work->apart, work->tail, work->best);
+    ARENA_ARRAYS(arena, w, work->apart, work->second, work->tail, work->best);
     ARENA_ARRAYS(arena, MOST_FIXED * w * (4 + k), work->saved);
     ARENA_ARRAYS(arena, MOST_FIXED * k, work->time);
     ARENA_ARRAYS(arena, most_inputs + w * MOST_INPUTS, work->arcs);
