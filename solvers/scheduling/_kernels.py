@@ -114,6 +114,18 @@ class Simulator:
         ends = [array_out(shaped(column, (n, self.instance.devices))) for column in (start, behind)]
         check(lib.shard_heads_tails(self._system, units, *orders, window, reach, branches, *ends))
 
+    def refute(
+        self, order: Index, back: Index, window: int, start: Floats, behind: Floats, longest: float, nodes: int
+    ) -> tuple[bool, int]:
+        """Say if each schedule takes longer than a time, and return the nodes that are left: ``refute.h``."""
+        n = len(self._numbers)
+        units, _columns = self._units()
+        orders = [array_in(self._column(column, n)) for column in (order, back)]
+        ends = [array_in(shaped(column, (n, self.instance.devices))) for column in (start, behind)]
+        left, refuted = ffi.new("int64_t *", nodes), ffi.new("int32_t *")
+        check(lib.shard_refute(self._system, units, *orders, window, *ends, longest, left, refuted))
+        return bool(refuted[0]), int(left[0])
+
     def order_cuts(
         self, parts: Ints, prices: Ints, enough: Ints, vertices: Sequence[int], ready: Sequence[Ints], seconds: float
     ) -> bool:

@@ -37,6 +37,7 @@ from solvers.placement.throughput.configurations import Limits, configuration_bo
 from solvers.placement.throughput.forced import with_forced_nodes
 from solvers.placement.throughput.simple_bounds import load_bound
 from solvers.registry import LocalRun
+from solvers.scheduling.bounds.energetic import energetic
 from solvers.scheduling.schedules.memory_cuts import none_fits
 
 #: Instances per track, and in a block, which is one test.
@@ -152,8 +153,13 @@ def tight(rng: random.Random) -> scheduling.Instance:
 
 
 def overfull(instance: scheduling.Instance, rng: random.Random) -> Iterator[float]:
-    """Yield infinity if it is proved that no schedule fits."""
+    """Yield infinity if it is proved that no schedule fits, and bounds of segments, long and short."""
     yield math.inf if none_fits(instance, SECONDS) else 0.0
+    run = LocalRun(seconds=SECONDS, cores=rng.choice([1, 2]))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("solvers.scheduling.schedules.segments.MOST", rng.choice([3, 5, 70]))
+        energetic(instance, run)
+    yield from run.bounds
 
 
 SCHEDULING = Duel("scheduling", tight, oracle_scheduling.judge, ("cp-sat",), overfull)

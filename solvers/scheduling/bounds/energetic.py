@@ -11,6 +11,7 @@ from instances.graph import Graph
 from instances.scheduling import Instance
 from solvers.registry import Run, bound
 from solvers.scheduling.schedules.heads_tails import SHARE, HeadsTails, ever_closer, proved
+from solvers.scheduling.schedules.segments import raised_by_segments
 
 #: Pairs of vertices that a second suffices for, by far, to count the work before each.
 PACE = 50_000_000
@@ -21,10 +22,16 @@ EDGES = 512
 #: Sets of devices that are looked at.
 SETS = 32
 
+#: Share of the time left that segments of the critical path may take.
+SEGMENTS = 0.8
+
 
 @bound(track="scheduling", source="energetic reasoning: Erschler & Lopez 1990, with heads and tails of critical-path")
 def energetic(instance: Instance, run: Run) -> None:
-    """Let the work that falls between heads and tails run on all devices at once, that of a group on one."""
+    """Let the work that falls between heads and tails run on all devices at once, that of a group on one.
+
+    The rest of the time raises heads and tails along segments of the critical path; see `raised_by_segments`.
+    """
     run.bound(instance.simple_bound())
     found = 0.0
     for ends in ever_closer(instance, run):
@@ -39,6 +46,8 @@ def energetic(instance: Instance, run: Run) -> None:
     for vertices, speed in _shares(instance):
         found = max(found, squeezed(head[vertices], tail[vertices], instance.complexity[vertices], speed))
     run.bound(proved(found, instance))
+    for value in raised_by_segments(instance, ends, run, run.remaining() * SEGMENTS):
+        run.bound(proved(value, instance))
 
 
 def after_work(instance: Instance, graph: Graph, head: Floats, time: Floats) -> Floats:

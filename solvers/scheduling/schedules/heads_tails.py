@@ -87,7 +87,7 @@ def heads_and_tails(instance: Instance, seconds: float) -> HeadsTails:
     most = math.isqrt(int(1 + PACE * seconds / max(1, instance.edges)))
     few = merged(instance, max(2, most))
     nothing = np.zeros((few.nodes, few.devices))
-    return _solve(few, 0, 0, nothing, nothing.copy())
+    return raise_ends(few, 0, 0, nothing, nothing.copy())
 
 
 def ever_closer(instance: Instance, run: Run) -> Iterator[HeadsTails]:
@@ -113,28 +113,30 @@ def paired_heads_and_tails(instance: Instance, known: HeadsTails, seconds: float
     most = max(FEW, min(ENOUGH, int((work / NEAR**2) ** (1 / 3))), int((work / REACH**2) ** (1 / 3)))
     most = min(most, max(FEW, math.isqrt(ROOM // max(1, instance.nodes * NEAR))))
     few = merged(instance, most)
-    start, behind = (_least(end, instance, few.devices) for end in (known.start, known.behind))
+    start, behind = (least_of_merged(end, instance, few.devices) for end in (known.start, known.behind))
     room = ROOM // max(1, few.nodes * few.devices**2)
     reach = min(REACH, math.isqrt(int(work / few.devices**3)), room)
-    return _solve(few, reach, branches, start, behind) if reach >= NEAR or not branches else known
+    return raise_ends(few, reach, branches, start, behind) if reach >= NEAR or not branches else known
 
 
-def _solve(few: Instance, reach: int, branches: int, start: Floats, behind: Floats) -> HeadsTails:
+def raise_ends(few: Instance, reach: int, branches: int, start: Floats, behind: Floats) -> HeadsTails:
     """Raise known heads and tails in place."""
     back = Graph(few.nodes, few.graph.head, few.graph.tail)
-    Simulator(few).heads_tails(_order(few, few.graph), _order(few, back), WINDOW, reach, branches, start, behind)
+    Simulator(few).heads_tails(
+        early_first(few, few.graph), early_first(few, back), WINDOW, reach, branches, start, behind
+    )
     time = few.complexity[:, None] / few.speed
     return HeadsTails(few, start, time, behind, np.isfinite(np.diagonal(few.bandwidth)))
 
 
-def _least(known: Floats, instance: Instance, most: int) -> Floats:
+def least_of_merged(known: Floats, instance: Instance, most: int) -> Floats:
     """The least of bounds on some devices, shape (n, any), for each of ``most`` that they are merged into."""
     before, after = _labels(instance, known.shape[1]), _labels(instance, most)
     columns = [known[:, np.unique(before[after == d])].min(axis=1) for d in range(most)]
     return np.stack(columns, axis=1)
 
 
-def _order(instance: Instance, graph: Graph) -> Index:
+def early_first(instance: Instance, graph: Graph) -> Index:
     """A topological order, those first that may start early on the fastest devices."""
     time = instance.complexity / instance.fastest()
     place = np.empty(instance.nodes, dtype=np.int64)

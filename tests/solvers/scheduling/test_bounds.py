@@ -16,6 +16,7 @@ from schedules import draw_devices, draw_document, draw_instance, made, optimum,
 
 from instances import InputError
 from instances.generate import families
+from instances.graph import Graph
 from instances.scheduling import Instance
 from solvers.registry import LocalRun
 from solvers.scheduling._kernels import Simulator
@@ -25,8 +26,8 @@ from solvers.scheduling.bounds.energetic import after_work, energetic, squeezed
 from solvers.scheduling.bounds.energetic import in_turn as in_turn_on_one
 from solvers.scheduling.bounds.load import in_turn, load, restricted
 from solvers.scheduling.heuristics.ranks import longest_before
-from solvers.scheduling.schedules import heads_tails
-from solvers.scheduling.schedules.heads_tails import heads_and_tails, merged, paired_heads_and_tails
+from solvers.scheduling.schedules import heads_tails, segments
+from solvers.scheduling.schedules.heads_tails import early_first, heads_and_tails, merged, paired_heads_and_tails
 
 BOUNDS = (critical_path, energetic, load)
 
@@ -179,10 +180,58 @@ def test_memory_for_many_devices_leaves_lags_their_reach():
     known = heads_and_tails(instance, 0.5)
     reaches: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(heads_tails, "_solve", lambda few, reach, *rest: reaches.append(reach) or known)
+        patch.setattr(heads_tails, "raise_ends", lambda few, reach, *rest: reaches.append(reach) or known)
         for seconds in (5.0, 20.0, 60.0, 600.0):
             paired_heads_and_tails(instance, known, seconds)
     assert min(reaches) >= heads_tails.NEAR
+
+
+@pytest.mark.gate(cases=1)
+@pytest.mark.parametrize("few", [3, 2])
+def test_a_time_is_refuted_if_and_only_if_each_schedule_takes_longer(few: int):
+    """With merged devices, or too few nodes for a proof, less is refuted, but nothing that is possible."""
+    refuted = 0
+    for draw in map(random.Random, range(60)):
+        if (instance := ladder(draw)) is None:
+            continue
+        devices, least = merged(instance, few), optimum(instance)
+        graph, nothing = devices.graph, np.zeros((devices.nodes, devices.devices))
+        orders = early_first(devices, graph), early_first(devices, Graph(graph.nodes, graph.head, graph.tail))
+        for share, nodes in ((0.999, 10**6), (1 + 1e-8, 10**6), (0.999, 2)):
+            window = draw.choice([0, 4, 24])
+            found, left = Simulator(devices).refute(*orders, window, nothing, nothing, share * least, nodes)
+            assert 0 <= left <= nodes
+            assert not found or share < 1
+            assert found or share > 1 or nodes == 2 or devices.devices < instance.devices
+            refuted += found
+    assert refuted > 10
+
+
+@pytest.mark.gate(cases=1)
+@pytest.mark.parametrize(("cores", "most"), [(1, 70), (1, 4), (2, 4)])
+def test_segments_raise_heads_and_leave_them_valid(cores: int, most: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(segments, "MOST", most)
+    better = 0
+    for instance in filter(None, (ladder(random.Random(seed)) for seed in range(60))):
+        known = heads_and_tails(instance, 0.0)
+        run = LocalRun(cores=cores)
+        bound = max(segments.raised_by_segments(instance, known, run, 1.0))
+        assert bound <= optimum(instance) * (1 + 1e-12)
+        better += bound > known.longest() * (1 + 1e-9)
+    assert better or most < 70  # few of these graphs have several segments
+
+
+def test_segments_end_where_little_runs_beside_them():
+    """Of two diamonds in a row the vertex between them ends the first segment, and the last one the second."""
+    diamond = [[0, 1, 1], [0, 2, 1], [1, 3, 1], [2, 3, 1], [3, 4, 1], [3, 5, 1], [4, 6, 1], [5, 6, 1]]
+    instance = devices_alike([2] * 7, diamond, 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "MOST", 4)
+        found = segments.segments(heads_and_tails(instance, 1.0))
+    assert [(part.first, part.last, part.vertices.tolist()) for part in found] == [
+        (-1, 3, [0, 1, 2, 3]),
+        (3, 6, [3, 4, 5, 6]),
+    ]
 
 
 def test_two_inputs_run_in_turn_where_a_transfer_takes_longer():

@@ -1,0 +1,218 @@
+"""Segments of the critical path: heads and tails raised by a search for the shortest schedule of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from instances.files.columns import Ints
+from instances.graph import Graph, Index
+from instances.scheduling import Instance
+from solvers.registry import Run
+from solvers.scheduling._kernels import Simulator
+from solvers.scheduling.schedules.heads_tails import (
+    NEAR,
+    HeadsTails,
+    early_first,
+    least_of_merged,
+    merged,
+    raise_ends,
+)
+
+#: Vertices of a segment at most, both ends included.
+MOST = 70
+
+#: Vertices of a graph at most: which of them are before each other stands in n^2 bits.
+LARGEST = 20_000
+
+#: Shortfall of a vertex from the longest path, as a share, up to which a segment may end there.
+NEARLY = 3e-3
+
+#: The same of vertices that should not run beside the end of a segment, but before or behind it.
+BESIDE = 0.02
+
+#: Share of the largest segment that another one has at least.
+LEAST = 0.5
+
+#: First try above the known length of a segment, as a share of it, and least difference that is tried.
+FIRST_LIFT, LEAST_LIFT = 8e-3, 5e-4
+
+#: Nodes of the search for a refutation, at most.
+NODES = 1_500
+
+#: Vertices before one that a node looks at together (of 0, 4, 8 and 24, 4 takes least time).
+CLOSE = 4
+
+#: Share of the length of a segment by which devices may be worse for its last vertex than the best, to be searched.
+SPREAD = 0.03
+
+#: Devices, merged ones among them, at most.
+DEVICES = 12
+
+#: Seconds between two bounds.
+PAUSE = 1.0
+
+#: Relative error of sums that differences of times allow for, far above that of floats.
+ERROR = 1e-12
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The vertices from one, or from all sources if it is -1, up to another; ``vertices`` has shape (any,)."""
+
+    first: int
+    last: int
+    vertices: Ints
+
+
+def segments(ends: HeadsTails) -> list[Segment]:
+    """Segments in a row, each from the last vertex of the one before, as far as they get."""
+    graph, found, first = ends.instance.graph, list[Segment](), -1
+    if graph.nodes > LARGEST:
+        return found
+    length = (ends.start + ends.time + ends.behind).min(axis=1)
+    if not np.isfinite(length).all():
+        return found
+    near, cut = (np.flatnonzero(length >= length.max(initial=0.0) * (1 - short)).tolist() for short in (NEARLY, BESIDE))
+    before, behind = _reached(graph, graph.topological_order), _reached(_reversed(graph), graph.topological_order[::-1])
+    beside = sum(1 << v for v in cut)
+    parallel = {v: (beside & ~before[v] & ~behind[v]).bit_count() for v in near}
+    while True:
+        within = behind[first] if first >= 0 else -1
+        sizes = {v: (before[v] & within).bit_count() for v in near if within >> v & 1 and v != first}
+        largest = max((size for size in sizes.values() if size <= MOST), default=0)
+        if not largest:
+            return found
+        suited = [v for v, size in sizes.items() if LEAST * largest <= size <= MOST]
+        last = min(suited, key=lambda v: (parallel[v], sizes[v]))
+        found.append(Segment(first, last, _members(before[last] & within, graph.nodes)))
+        first = last
+
+
+def _reversed(graph: Graph) -> Graph:
+    return Graph(graph.nodes, graph.head, graph.tail)
+
+
+def _reached(graph: Graph, order: Index) -> list[int]:
+    """For each vertex the set of it and of those before it, as bits."""
+    sets = [1 << v for v in range(graph.nodes)]
+    for v in order.tolist():
+        for u in graph.predecessors(v).tolist():
+            sets[v] |= sets[u]
+    return sets
+
+
+def _members(bits: int, n: int) -> Ints:
+    row = np.frombuffer(bits.to_bytes(-(-n // 8), "little"), dtype=np.uint8)
+    return np.flatnonzero(np.unpackbits(row, bitorder="little", count=n))
+
+
+def raised_by_segments(instance: Instance, known: HeadsTails, run: Run, seconds: float) -> Iterator[float]:
+    """Raise heads and tails along the critical path segment by segment; yield bounds on the makespan, unrounded.
+
+    In any schedule the vertices of a segment run after the heads of its first one. If each schedule of them in which
+    the last vertex v is on d takes longer than T (``refute.c``), v does not end there before T. The next segment begins
+    with these heads. If there are several cores, one starts with the tails of the last segment, and they meet.
+    """
+    ends = _on_few(instance, known)
+    parts = segments(ends)
+    if not parts:
+        return
+    half = -(-len(parts) // 2) if run.cores > 1 else len(parts)
+    sweeps = [(ends, parts[:half])]
+    if parts[half:]:
+        sweeps.append((_turned(ends), [Segment(p.last, p.first, p.vertices) for p in reversed(parts[half:])]))
+    deadline = time.monotonic() + seconds
+    with ThreadPoolExecutor(len(sweeps)) as pool:
+        running = {pool.submit(_sweep, *sweep, deadline) for sweep in sweeps}
+        while running:
+            ended, running = wait(running, timeout=PAUSE)
+            for done in ended:
+                done.result()
+            yield ends.longest()
+
+
+def _on_few(instance: Instance, known: HeadsTails) -> HeadsTails:
+    """Known heads and tails, copied, on at most `DEVICES` devices."""
+    most = min(DEVICES, known.instance.devices)
+    if most == known.instance.devices:
+        return replace(known, start=known.start.copy(), behind=known.behind.copy())
+    few = merged(instance, most)
+    start, behind = (least_of_merged(end, instance, most) for end in (known.start, known.behind))
+    return HeadsTails(few, start, few.complexity[:, None] / few.speed, behind, np.isfinite(np.diagonal(few.bandwidth)))
+
+
+def _turned(ends: HeadsTails) -> HeadsTails:
+    """The same in reversed time; heads and tails are shared, so to raise heads there raises tails here."""
+    instance = replace(ends.instance, graph=_reversed(ends.instance.graph), bandwidth=ends.instance.bandwidth.T)
+    return replace(ends, instance=instance, start=ends.behind, behind=ends.start)
+
+
+def _sweep(ends: HeadsTails, parts: list[Segment], deadline: float) -> None:
+    """Raise the heads of the last vertices of segments in turn; each has an equal share of the time left."""
+    for i, segment in enumerate(parts):
+        now = time.monotonic()
+        if now >= deadline or (segment.first >= 0 and np.isinf(ends.start[segment.first]).all()):
+            return
+        _Search(ends, segment, now + (deadline - now) / (len(parts) - i)).run()
+
+
+class _Search:
+    """The search for the shortest schedules of a segment that end on each device; ``deadline`` of `time.monotonic`."""
+
+    def __init__(self, ends: HeadsTails, segment: Segment, deadline: float) -> None:
+        self.ends, self.last, self.deadline = ends, segment.last, deadline
+        self.instance = part_of(ends.instance, segment.vertices)
+        self.place = int(np.searchsorted(segment.vertices, segment.last))
+        self.base = float(ends.start[segment.first].min()) if segment.first >= 0 else 0.0
+        head = np.maximum(ends.start[segment.vertices] * (1 - ERROR) - self.base, 0.0)
+        self.known = raise_ends(self.instance, NEAR, 0, head, np.where(np.isinf(head), np.inf, 0.0))
+        graph = self.instance.graph
+        self.simulator = Simulator(self.instance)
+        self.orders = early_first(self.instance, graph), early_first(self.instance, _reversed(graph))
+
+    def run(self) -> None:
+        """Raise the heads of the last vertex: always on the device where the makespan would be least."""
+        time_, behind, start = self.ends.time[self.last], self.ends.behind[self.last], self.ends.start[self.last]
+        length = np.maximum(self.known.start[self.place], start * (1 - ERROR) - self.base) + time_
+        lift, done = FIRST_LIFT * length, np.isinf(length + behind) | (length <= 0)
+        most = np.inf
+        while not done.all() and time.monotonic() < self.deadline:
+            whole = np.where(done, np.inf, length + behind)
+            d = int(whole.argmin())
+            if whole[d] > most:
+                break
+            if self._refuted(d, length[d] + lift[d]):
+                length[d], lift[d] = length[d] + lift[d], 2 * lift[d]
+                continue
+            lift[d] /= 4
+            if lift[d] <= LEAST_LIFT * length[d]:
+                done[d], most = True, min(most, whole[d] + SPREAD * length[d])
+        np.maximum(start, (self.base + length) * (1 - ERROR) - time_, out=start)
+
+    def _refuted(self, device: int, longest: float) -> bool:
+        """Say if each schedule that ends on a device takes longer than a time."""
+        other = np.arange(self.instance.devices) != device
+        start, behind = self.known.start.copy(), self.known.behind.copy()
+        start[self.place, other] = behind[self.place, other] = np.inf
+        return self.simulator.refute(*self.orders, CLOSE, start, behind, longest, NODES)[0]
+
+
+def part_of(instance: Instance, vertices: Ints) -> Instance:
+    """The instance of some vertices, shape (any,), and of the edges between them."""
+    graph, number = instance.graph, np.full(instance.nodes, -1)
+    number[vertices] = np.arange(len(vertices))
+    inside = (number[graph.tail] >= 0) & (number[graph.head] >= 0)
+    return replace(
+        instance,
+        graph=Graph(len(vertices), number[graph.tail[inside]], number[graph.head[inside]]),
+        node_names=tuple(instance.node_names[v] for v in vertices.tolist()),
+        complexity=instance.complexity[vertices],
+        size=instance.size[inside],
+        colocation=instance.colocation[vertices],
+        choice=instance.choice[vertices],
+    )
