@@ -3,7 +3,6 @@
 #include "scheduling/reserving_list.h"
 
 #include "common/heap.h"
-#include "common/random.h"
 
 /* Vertices that may start together at most, each made executable by the one before. */
 enum { CHAIN = 6 };
@@ -57,9 +56,8 @@ struct list {
     struct arena arena;
     const struct shard_system *system;
     const struct shard_units *units;
-    struct random random;
     bool reserved;
-    double live, early, noise;
+    double live, early;
     double capacity; /* the sum of all that is finite */
     double each;     /* mean time of a vertex */
     const double *priority;
@@ -194,7 +192,6 @@ static double home_cost(struct list *list, int32_t w, int32_t d, int32_t from, d
     const double start = there > list->free_at[d] ? there : list->free_at[d];
     double cost =
         list->early * (start - time + list->system->complexity[w] / list->system->speed[d]) / list->each;
-    cost += list->noise * random_share(&list->random);
     if (isfinite(memory)) {
         const double need = list->promised[d] + list->read[w];
         cost += need / memory + (need >= memory ? 10 * (need - memory) / memory : 0);
@@ -380,7 +377,7 @@ static void force(struct list *list, int32_t v) {
     start_vertex(list, v, &started);
 }
 
-static bool start_next(struct list *list, struct candidate *refused, int32_t *overfull) {
+static bool start_next(struct list *list, struct candidate *refused) {
     const int32_t before = list->count;
     int32_t count = 0;
     while (list->ready.count > 0 && list->count == before) {
@@ -391,7 +388,6 @@ static bool start_next(struct list *list, struct candidate *refused, int32_t *ov
     int32_t first = 0;
     if (list->count == before) {
         force(list, refused[0].number);
-        overfull[refused[0].number] = 1;
         first = 1;
     }
     for (int32_t i = first; i < count; i++)
@@ -427,16 +423,15 @@ static void prepare(struct list *list) {
 }
 
 int shard_reserving_list(const struct shard_system *system, const struct shard_units *units, int32_t reserved,
-                         const double *priority, double live, double early, double noise, uint64_t *random,
-                         int32_t *device, int32_t *sequence, int32_t *overfull) {
+                         const double *priority, double live, double early, int32_t *device,
+                         int32_t *sequence) {
     const int64_t n = system->nodes, k = system->devices, m = system->out_start[n];
     const int64_t linked = system->links != SHARD_INDEPENDENT;
-    struct list list = {.system = system, .units = units, .random = {*random}, .reserved = reserved};
+    struct list list = {.system = system, .units = units, .reserved = reserved};
     struct arena *arena = &list.arena;
     struct candidate *refused;
     list.live = live;
     list.early = early;
-    list.noise = noise;
     list.priority = priority;
     list.device = device;
     list.sequence = sequence;
@@ -452,16 +447,12 @@ int shard_reserving_list(const struct shard_system *system, const struct shard_u
     ARENA_ARRAYS(arena, linked * m, list.used);
     if (!arena->failed) {
         prepare(&list);
-        for (int32_t v = 0; v < n; v++)
-            overfull[v] = 0;
-        while (list.count < n && start_next(&list, refused, overfull))
+        while (list.count < n && start_next(&list, refused))
             continue;
         for (int32_t v = 0; v < n; v++)
             device[v] = list.home[units->unit[v]];
     }
     const int status = arena_status(arena);
-    if (status == SHARD_OK)
-        *random = list.random.state;
     arena_free(arena);
     return status;
 }

@@ -13,20 +13,18 @@
  * starts nevertheless.
  *
  * Vertices that may start are tried by `priority`, greatest first, less `live` times the share of all memory
- * by which what they make exceeds what they read. Readers go where three costs add up to the least: the share
- * of memory that is promised to readers, what exceeds all of it counted ten times more; `early` times the end
- * of the reader, in mean times of a vertex, if its other inputs are there; and a random number below `noise`.
+ * by which what they make exceeds what they read. Readers go where two costs add up to the least: the share
+ * of memory that is promised to readers, what exceeds all of it counted ten times more; and `early` times the
+ * end of the reader, in mean times of a vertex, if its other inputs are there.
  * Links that are shared are treated as queues.
  *
- *   reserved  in,     0: a tensor is held from its arrival until its reader starts; else from its departure
- *                     until its reader has finished
- *   priority  in,     nodes elements
- *   random    in/out, 1 element: state of the random numbers
- *   device    out,    nodes elements
- *   sequence  out,    nodes elements: a topological order, in which each device runs its vertices
- *   overfull  out,    nodes elements: 1 for vertices that started although something did not fit, else 0
+ *   reserved  in,  0: a tensor is held from its arrival until its reader starts; else from its departure
+ *                  until its reader has finished
+ *   priority  in,  nodes elements
+ *   device    out, nodes elements
+ *   sequence  out, nodes elements: a topological order, in which each device runs its vertices
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_reserving_list(const struct shard_system *system, const struct shard_units *units, int32_t reserved,
-                         const double *priority, double live, double early, double noise, uint64_t *random,
-                         int32_t *device, int32_t *sequence, int32_t *overfull);
+                         const double *priority, double live, double early, int32_t *device,
+                         int32_t *sequence);
 /* cffi: end */

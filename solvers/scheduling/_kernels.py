@@ -78,18 +78,16 @@ class Simulator:
         check(lib.shard_heft(self._system, units, array_in(self._column(order, n)), *found))
         return device
 
-    def reserving_list(
-        self, priority: Floats, seed: int, *, live: float, early: float, noise: float
-    ) -> tuple[Index, Index, Index]:
-        """Devices, shape (n,), a sequence of all vertices, and those that overfill memory: ``reserving_list.h``."""
+    def reserving_list(self, priority: Floats, *, live: float, early: float) -> tuple[Index, Index]:
+        """Devices, shape (n,), and a sequence of all vertices: ``reserving_list.h``."""
         n = len(self._numbers)
-        device, sequence, overfull = (np.empty(n, np.int32) for _ in range(3))
+        device, sequence = np.empty(n, np.int32), np.empty(n, np.int32)
         units, _columns = self._units()
         reserved = self.instance.holding == "reserved"
-        given = array_in(floats(priority, (n,))), live, early, noise, array_out(np.array([seed], dtype=np.uint64))
-        found = (array_out(column) for column in (device, sequence, overfull))
+        found = array_out(device), array_out(sequence)
+        given = array_in(floats(priority, (n,))), live, early
         check(lib.shard_reserving_list(self._system, units, reserved, *given, *found))
-        return device, sequence, np.flatnonzero(overfull).astype(np.int32)
+        return device, sequence
 
     def memory_moves(
         self, device: Ints | Index, sequence: Index, seed: int, moves: int, temperature: float

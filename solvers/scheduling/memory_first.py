@@ -60,7 +60,7 @@ def lists(best: Best, seconds: float) -> tuple[Index, Index]:
     end, simulator, least = time.monotonic() + seconds, best.simulator, math.inf
     device, sequence = best.device.astype(np.int32), simulator.instance.graph.topological_order.astype(np.int32)
     for live, early, priority in product(LIVE, EARLY, orders_to_try(simulator.instance)):
-        found = simulator.reserving_list(priority, best.run.seed, live=live, early=early, noise=0.0)[:2]
+        found = simulator.reserving_list(priority, live=live, early=early)
         best.take(found[0].astype(np.int64), simulator.in_sequence(*found))
         excess = simulator.memory_moves(*found, seed=0, moves=0, temperature=0.0)[0]
         if excess < least:

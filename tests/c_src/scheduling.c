@@ -519,8 +519,7 @@ static void check_no_memory(void) {
                 status = shard_path_moves(&p.system, &p.units, 5, 1.0, &random, device, by_device,
                                           best_device, best_order, &best);
             if (call == 4)
-                status = shard_reserving_list(&p.system, &p.units, 0, priority, 1, 1, 1, &random, device,
-                                              order, by_device);
+                status = shard_reserving_list(&p.system, &p.units, 0, priority, 1, 1, device, order);
             if (call == 5)
                 status =
                     shard_memory_moves(&p.system, &p.units, 0, 5, 1.0, &random, device, order, &overfull);
@@ -534,10 +533,9 @@ static void check_no_memory(void) {
 
 /* The sequence is topological and complete, and each unit has a device that it may use. */
 static void check_reserving_list(struct problem *p, bool reserved) {
-    int32_t device[MOST_NODES], sequence[MOST_NODES], overfull[MOST_NODES];
-    uint64_t random = 1;
-    CHECK(shard_reserving_list(&p->system, &p->units, reserved, p->priority, 1, 1, 1, &random, device,
-                               sequence, overfull) == SHARD_OK);
+    int32_t device[MOST_NODES], sequence[MOST_NODES];
+    CHECK(shard_reserving_list(&p->system, &p->units, reserved, p->priority, 1, 1, device, sequence) ==
+          SHARD_OK);
     check_topological(p, sequence);
     check_allowed(p, device);
 }
