@@ -15,8 +15,13 @@ from instances.graph import Index
 from solvers.scheduling._kernels import Execution, Simulator
 from solvers.scheduling.schedules.annealing import Best
 
-#: Range of the first temperature, in mean times of a vertex with memory exceeded by all of it, and the last.
-HOT, COLD = (0.05, 0.6), 0.003
+#: First temperature, as a multiple of the root of the moves per vertex, in mean times of a vertex with memory exceeded
+#: by all of it; each run draws a factor from the range.
+HOT = 0.05
+HOTTER = (0.5, 2.0)
+
+#: Last temperature, in the same.
+COLD = 0.003
 
 #: Seconds of the first run; each takes twice as long as the one before.
 SPAN = 1.0
@@ -44,14 +49,16 @@ def _cool(
     simulator: Simulator, device: Index, sequence: Index, seconds: float, done: Event, seed: int
 ) -> tuple[Ints, Execution]:
     """Anneal once, until nothing exceeds memory here or in another thread; the last devices, and how they run."""
-    begun, rng, moves, excess = time.monotonic(), np.random.default_rng(seed), FIRST_MOVES, math.inf
-    hot = float(np.exp(rng.uniform(*np.log(HOT))))
+    begun, rng, moves, made, excess = time.monotonic(), np.random.default_rng(seed), FIRST_MOVES, 0, math.inf
+    factor = HOT * float(np.exp(rng.uniform(*np.log(HOTTER)))) / math.sqrt(max(1, len(device)))
     while not done.is_set() and (passed := time.monotonic() - begun) < seconds:
+        hot = factor * math.sqrt(max(1.0, made * seconds / max(passed, 1e-9)))
         temperature = hot * (COLD / hot) ** (passed / seconds)
         slice_seed = int(rng.integers(2**62))
         excess, device, sequence = simulator.memory_moves(device, sequence, slice_seed, moves, temperature)
         if not excess:
             done.set()
+        made += moves
         took = max(1e-9, time.monotonic() - begun - passed)
         moves = min(MOST_MOVES, max(1, int(moves * min(4.0, SLICE / took))))
     return device.astype(np.int64), simulator.in_sequence(device, sequence)
