@@ -15,6 +15,9 @@ from instances.graph import Index
 from instances.scheduling import TOLERANCE, Instance
 from solvers.native import Floats, array_in, array_out, check, ffi, floats, lib, shaped
 
+#: Most vertices whose orders the core searches together.
+MOST_CHOSEN: int = lib.SHARD_MOST_CHOSEN
+
 
 @dataclass(frozen=True)
 class Execution:
@@ -131,7 +134,10 @@ class Simulator:
 
         Each row of ``prices``, shape (cuts, n), is a cut in two layers, and the first is the filter; without rows there
         is one cut in one layer. ``enough`` has an element for each cut, and ``ready`` a column for each vertex.
+        Raises ValueError for more than `MOST_CHOSEN` vertices.
         """
+        if len(vertices) > MOST_CHOSEN:
+            raise ValueError(f"vertices: expected at most {MOST_CHOSEN}, found {len(vertices)}")
         cuts, whole = len(enough), 4 * (int(parts.sum()) + 1)
         held = [array_in(column.astype(np.int64)) for column in (parts[self._by_tail], prices.ravel(), enough)]
         rules = ffi.new("struct shard_held *", (1 + bool(len(prices)), cuts, *held, whole))

@@ -158,20 +158,18 @@ static bool note_with(struct search *s, const struct set *set, int32_t i) {
     return note(s, &then);
 }
 
-/* Keep in `next` what a cut leaves open, and return how many: if it is the filter, the vertices for which it shows an
- * overflow, while the others are noted; else those for which it shows none. */
-static int32_t sort_out(struct search *s, int32_t cut, bool filter, const struct set *set, int32_t count) {
+/* Move to the end of `next` the vertices for which a cut shows an overflow, and return how many others there are. */
+static int32_t split_by_cut(struct search *s, int32_t cut, const struct set *set, int32_t count) {
     const bool some_fit = begin_cut(s, cut, set);
-    int32_t stay = 0;
+    int32_t fit = 0;
     for (int32_t at = 0; at < count && monotonic_seconds() < s->end; at++) {
         const int32_t i = s->next[at];
-        const bool shown = !some_fit || overflows(s, cut, i);
-        if (filter && !shown)
-            note_with(s, set, i);
-        else if (filter || !shown)
-            s->next[stay++] = i;
+        if (some_fit && !overflows(s, cut, i)) {
+            s->next[at] = s->next[fit];
+            s->next[fit++] = i;
+        }
     }
-    return stay;
+    return fit;
 }
 
 /* Note all sets with one vertex more in which no cut shows that memory overflows. */
@@ -184,15 +182,20 @@ static void expand(struct search *s, const struct set *set) {
             s->next[count++] = i;
     }
     const bool filter = s->held->layers == 2;
-    if (filter)
-        count = sort_out(s, 0, true, set, count);
+    if (filter) { /* what fits by the first cut is not shown by the others */
+        const int32_t fit = split_by_cut(s, 0, set, count);
+        for (int32_t at = 0; at < fit; at++)
+            note_with(s, set, s->next[at]);
+        count -= fit;
+        memmove(s->next, s->next + fit, (size_t)count * sizeof *s->next);
+    }
     for (int32_t at = filter; at < s->held->cuts && count > 0; at++) {
-        const int32_t cut = s->cut[at], stay = sort_out(s, cut, false, set, count);
-        if (stay < count) { /* it shows the next ones, too */
+        const int32_t cut = s->cut[at], fit = split_by_cut(s, cut, set, count);
+        if (fit < count) { /* it shows the next ones, too */
             memmove(s->cut + filter + 1, s->cut + filter, (size_t)(at - filter) * sizeof *s->cut);
             s->cut[filter] = cut;
         }
-        count = stay;
+        count = fit;
     }
     for (int32_t at = 0; at < count; at++)
         note_with(s, set, s->next[at]);

@@ -78,7 +78,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         limits=_frame.limits(settings, f"{settings.timeout:g} s for each solver, and never more than the contest's"),
         made="other machines: each part says which figures are published",
         notes=[
-            f"The figures of before were {figures()['measured']}.",
+            f"The earlier figures were {figures()['measured']}.",
             *failures([run for run in runs if not _scheduling.decided(run)]),
         ],
         sources=figures()["papers"],

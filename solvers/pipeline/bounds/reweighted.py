@@ -24,8 +24,8 @@ HALVES_PATIENCE = 0.4
 #: than it gains (100 nodes, 5 s of processor time: 62.6 % of the gap closed instead of 66.2 %).
 MOST_PLACED = 8
 
-#: Most blocks whose partitions a `StageTree` divides; with 8, its leaves take the time that the ascent needs (84 to 95
-#: nodes, 40 s of processor time: 0.1 to 0.9 % less of the gap closed).
+#: Largest number of blocks for which a `StageTree` divides the partitions; with 8, its leaves take the time that the
+#: ascent needs (84 to 95 nodes, 40 s of processor time: 0.1 to 0.9 % less of the gap closed).
 MOST_DIVIDED = 4
 
 #: Share of the gap that the next target lies above the bound, at first.
@@ -34,7 +34,7 @@ STEP = 0.06
 #: Share of the first step at which the steps are too small to go on.
 FINEST = 1e-3
 
-#: The same if the partitions are then divided.
+#: The same if a `StageTree` follows.
 FEW_FINEST = 0.02
 
 

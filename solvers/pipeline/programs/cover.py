@@ -142,7 +142,7 @@ class Cover:
         return [], False
 
     def _candidates(self, target: int) -> Iterator[tuple[Floats, list[float]]]:
-        """Weights and shares such that no set known to cost less than ``target`` weighs its share, while any are."""
+        """Weights and shares such that no set known to cost less than ``target`` weighs its share."""
         reach = REACH
         allowed = self._allowed(self.sets, target)
         master = Master(self.blocks.nodes, self.places, allowed)

@@ -19,7 +19,7 @@ class Incumbent:
 
     ``search``  what reports better partitions
     ``core``    the instance without a memory limit, as the core sees it
-    ``limit``   some partition costs about this, in the units of ``blocks``
+    ``limit``   a block that costs less than this, in the units of ``blocks``, costs less than the best known partition
     """
 
     blocks: Blocks

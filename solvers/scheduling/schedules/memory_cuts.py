@@ -29,7 +29,7 @@ import numpy as np
 from instances.files.columns import Ints
 from instances.graph import Graph
 from instances.scheduling import TOLERANCE, Instance
-from solvers.scheduling._kernels import Simulator
+from solvers.scheduling._kernels import MOST_CHOSEN, Simulator
 
 #: Sizes are rounded down to the parts of the sum of all sizes that are so many.
 PARTS = 2**40
@@ -41,7 +41,7 @@ WHOLE = 4 * PARTS
 FIRST = 24
 
 #: Numbers of vertices whose orders are searched together, one after another.
-MILESTONES = (3, 6, 10, 16, 32, 64, 128)
+MILESTONES = (3, 6, 10, 16, 32, 64, MOST_CHOSEN)
 
 #: Vertices beyond which they are not chosen: what is before each takes a bit per vertex.
 MOST_NODES = 20_000

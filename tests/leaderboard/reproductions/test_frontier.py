@@ -207,7 +207,7 @@ def test_a_bound_of_a_search_counts_as_well(tmp_path: Path) -> None:
 
 def test_before_is_told_apart_from_published(tmp_path: Path) -> None:
     assert "measured before" in figures()["measured"]
-    begin = "The figures of before were measured before the work began"
+    begin = "The earlier figures were measured before the work began"
     assert any(words.startswith(begin) for words in made(tmp_path).notes)
 
 

@@ -19,7 +19,7 @@ from instances.generate import families
 from instances.generate.dataflows import tight_memory
 from instances.scheduling import Instance
 from solvers.registry import Declined
-from solvers.scheduling._kernels import Simulator
+from solvers.scheduling._kernels import MOST_CHOSEN, Simulator
 from solvers.scheduling.heuristics.local import orders
 from solvers.scheduling.memory_first import memory_first, orders_to_try
 from solvers.scheduling.schedules.memory import fits
@@ -108,6 +108,15 @@ def test_orders_of_several_vertices_prove_what_no_single_one_does() -> None:
     cuts = _Cuts(instance, np.arange(instance.devices), math.inf)
     assert not any(cuts.refuted([v]) for v in range(instance.nodes))
     assert any(cuts.refuted(chosen) for chosen in _milestones(cuts))
+
+
+def test_more_vertices_than_the_core_takes_are_refused() -> None:
+    instance = next(tight_memory())
+    prices, enough = np.zeros((0, instance.nodes), dtype=np.int64), np.ones(1, dtype=np.int64)
+    parts = np.ones(len(instance.graph.tail), dtype=np.int64)
+    many = range(MOST_CHOSEN + 1)
+    with pytest.raises(ValueError, match="vertices: expected at most 128, found 129"):
+        Simulator(instance).order_cuts(parts, prices, enough, many, [np.zeros(0, dtype=np.int64)] * len(many), 1.0)
 
 
 def least_held(
