@@ -6,3 +6,10 @@
 #else
 #define SHARD_SIMD
 #endif
+
+/* Always part of its caller, and so compiled for the same processors. */
+#if defined(__GNUC__)
+#define SHARD_INLINE static inline __attribute__((always_inline))
+#else
+#define SHARD_INLINE static inline
+#endif

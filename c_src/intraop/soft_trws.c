@@ -3,99 +3,126 @@
 
 #include "intraop/simd.h"
 
-/* Values computed at once; rows of tables are padded to a multiple. */
+/* Values computed at once. */
 #define LANES 8
+/* Bytes of a table and of a pair's messages that are fetched while another pair is computed. */
+#define AHEAD 16384
+/* Bytes fetched at once. */
+#define LINE 64
 
 /* State of the sweeps. */
 struct pass {
     const struct shard_network *network;
-    const int64_t *place;
-    const float *table;
+    const float *table, *range;
     float softness;
     double *cost, *message, *belief;
-    float *sent, *least, *sum; /* scratch, as long as the largest domain, padded */
+    float *sent, *least; /* scratch, as long as the largest domain, padded */
+    int64_t *row;        /* scratch, likewise */
 };
 
-static int64_t padded(int64_t count) {
+SHARD_INLINE int64_t padded(int64_t count) {
     return (count + LANES - 1) / LANES * LANES;
 }
 
-int shard_soft_trws_tables(const struct shard_network *network, const int64_t *place, float *table) {
+/* Copy one row of a table, or a column if `stride` is not 1; range gets its least and greatest element. */
+static void copy_row(const int64_t *cell, int64_t stride, int64_t count, float *row, float *range) {
+    range[0] = INFINITY;
+    range[1] = -INFINITY;
+    for (int64_t j = 0; j < count; j++) {
+        row[j] = (float)cell[j * stride];
+        range[0] = row[j] < range[0] ? row[j] : range[0];
+        range[1] = row[j] > range[1] ? row[j] : range[1];
+    }
+}
+
+int shard_soft_trws_tables(const struct shard_network *network, float *table, float *range) {
     for (int64_t e = 0; e < network->pairs; e++) {
         const int64_t rows = size_of(network, network->tail[e]), columns = size_of(network, network->head[e]);
         const int64_t *cell = network->cell + network->cell_start[e];
-        float *to_head = table + place[e], *to_tail = to_head + rows * padded(columns);
+        float *to_head = table + 2 * network->cell_start[e], *to_tail = to_head + rows * columns;
+        float *of_row = range + 2 * network->message_start[e], *of_column = of_row + 2 * rows;
         for (int64_t i = 0; i < rows; i++)
-            for (int64_t j = 0; j < padded(columns); j++)
-                to_head[i * padded(columns) + j] = j < columns ? (float)cell[i * columns + j] : 0.0F;
+            copy_row(cell + i * columns, 1, columns, to_head + i * columns, of_row + 2 * i);
         for (int64_t j = 0; j < columns; j++)
-            for (int64_t i = 0; i < padded(rows); i++)
-                to_tail[j * padded(rows) + i] = i < rows ? (float)cell[i * columns + j] : 0.0F;
+            copy_row(cell + j, columns, rows, to_tail + j * rows, of_column + 2 * j);
     }
+    for (int64_t i = 0; i < LANES; i++)
+        table[2 * network->cell_start[network->pairs] + i] = 0.0F;
     return SHARD_OK;
 }
 
-/* exp is clamped below 2^-UNDERFLOW_BITS. */
+/* Terms below 2^-UNDERFLOW_BITS of the greatest are raised to it. */
 #define UNDERFLOW_BITS 100.0F
+/* A row of a table is left out if each of its terms is below 2^-NEGLIGIBLE_BITS of the greatest. */
+#define NEGLIGIBLE_BITS 20.0F
+/* Added to a float of at most 2^21 in absolute value, it rounds that to an integer, which its last bits hold. */
+#define ROUNDER 12582912.0F
+/* Binary logarithm of e, and natural one of 2. */
+#define LOG2_E 1.44269504F
+#define LN_2 0.69314718F
 
-/* exp(x) for x <= 0, to about five digits. `underflow` is UNDERFLOW_BITS, passed as a variable: with a
- * constant the compiler would branch and vectorise no loop. */
-static inline float exp_of(float x, float underflow) {
-    float bits = x * 1.44269504F;
-    bits = bits > -underflow ? bits : -underflow;
-    const int32_t whole = (int32_t)(bits - 0.5F);
-    const float part = bits - (float)whole;
-    const float high = 0.05550411F + part * (0.00961813F + part * 0.00133336F);
-    const float power = 1.0F + part * (0.69314718F + part * (0.24022651F + part * high));
-    const union {
-        int32_t bits;
-        float value;
-    } scale = {(whole + 127) * (1 << 23)};
-    return power * scale.value;
-}
+/* Numbers computed at once, wherever they lie in memory, and their bits. */
+typedef float floats __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
+typedef int32_t ints __attribute__((vector_size(LANES * sizeof(int32_t))));
+typedef uint32_t words __attribute__((vector_size(LANES * sizeof(uint32_t))));
 
-/* log(x) for x >= 1, to about five digits. */
-static inline float log_of(float x) {
-    union {
-        float value;
-        int32_t bits;
-    } part = {x};
-    const int32_t whole = (part.bits >> 23) - 127;
-    part.bits -= whole * (1 << 23);
-    const float t = (part.value - 1.0F) / (part.value + 1.0F), square = t * t;
-    const float series = 1.0F + square * (0.33333333F + square * (0.2F + square * 0.14285714F));
-    return (float)whole * 0.69314718F + 2.0F * t * series;
-}
+/* The first where the mask, a comparison, is true, else the second. */
+#define SELECT(mask, first, second) ((floats)(((ints)(first) & (mask)) | ((ints)(second) & ~(mask))))
 
-/* least[j] = -s log(sum over i of exp((sent[i] - cell[i][j]) / s)), relative to the plain minimum */
-SHARD_SIMD
-static void soft_least(const float *restrict cell, int64_t rows, int64_t columns, const float *restrict sent,
-                       float softness, float underflow, float *restrict least, float *restrict sum) {
-    const float per = 1.0F / softness;
-    columns = columns / LANES * LANES; /* it is a multiple already; saves the compiler a remainder loop */
-    for (int64_t j = 0; j < columns; j++) {
-        least[j] = INFINITY;
-        sum[j] = 0.0F;
+/* List the rows with terms that count: all others are at least NEGLIGIBLE_BITS softnesses above the row whose greatest
+ * cell less its message is least. There is always one. */
+SHARD_INLINE int64_t list_rows(const float *range, int64_t rows, const float *sent, float softness,
+                               int64_t *row) {
+    float enough = INFINITY;
+    for (int64_t i = 0; i < rows; i++) {
+        const float most = range[2 * i + 1] - sent[i];
+        enough = most < enough ? most : enough;
     }
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++) {
-            const float left = cell[i * columns + j] - sent[i];
-            least[j] = left < least[j] ? left : least[j];
+    enough += NEGLIGIBLE_BITS * LN_2 * softness;
+    int64_t count = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        row[count] = i;
+        count += range[2 * i] - sent[i] <= enough;
+    }
+    return count;
+}
+
+/* least[j] = -s log(sum over the listed rows i of exp((sent[i] - cell[i][j]) / s)), to about four digits of s; it is
+ * relative to the plain minimum. Columns up to a multiple of LANES are computed along, from what follows each row. */
+SHARD_INLINE void soft_least(const float *cell, int64_t columns, const int64_t *row, int64_t rows,
+                             const float *sent, float softness, float *least) {
+    const float bits_per = LOG2_E / softness;
+    const floats underflow = (floats){0} - UNDERFLOW_BITS;
+    for (int64_t j = 0; j < columns; j += LANES) {
+        floats low = *(const floats *)(cell + row[0] * columns + j) - sent[row[0]], sum = {0};
+        for (int64_t k = 1; k < rows; k++) {
+            const floats left = *(const floats *)(cell + row[k] * columns + j) - sent[row[k]];
+            low = SELECT(left < low, left, low);
         }
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++)
-            sum[j] += exp_of((least[j] - (cell[i * columns + j] - sent[i])) * per, underflow);
-    for (int64_t j = 0; j < columns; j++)
-        least[j] -= softness * log_of(sum[j]);
+        for (int64_t k = 0; k < rows; k++) { /* add 2^bits: that of the fraction, then of the integer part */
+            floats bits = (low - (*(const floats *)(cell + row[k] * columns + j) - sent[row[k]])) * bits_per;
+            bits = SELECT(bits > underflow, bits, underflow);
+            const floats whole = bits + ROUNDER, part = bits - (whole - ROUNDER);
+            const floats power =
+                0.99992807F + part * (0.69326098F + part * (0.24261112F + part * 0.05517166F));
+            sum += (floats)((words)power + ((words)whole << 23));
+        }
+        const ints exponent = ((ints)sum >> 23) - 127;
+        const floats fraction = (floats)((ints)sum - (exponent << 23));
+        const floats t = (fraction - 1.0F) / (fraction + 1.0F), square = t * t;
+        const floats series = 1.0F + square * (0.33333333F + square * (0.2F + square * 0.14285714F));
+        const floats log = __builtin_convertvector(exponent, floats) * LN_2 + 2.0F * t * series;
+        *(floats *)(least + j) = low - softness * log;
+    }
 }
 
 /* True if a value is allowed; forbidden values send no shares, so their cost stays near FORBIDDEN. */
-static inline bool allowed_cost(double cost) {
+SHARD_INLINE bool allowed_cost(double cost) {
     return cost < (double)(FORBIDDEN / 2);
 }
 
 /* The messages of pair e to v, or to its other end. */
-static double *messages(const struct pass *pass, int64_t v, int64_t e, bool to_v) {
+SHARD_INLINE double *messages(const struct pass *pass, int64_t v, int64_t e, bool to_v) {
     const bool is_tail = pass->network->tail[e] == v;
     const int64_t after = is_tail == to_v ? 0 : size_of(pass->network, pass->network->tail[e]);
     return pass->message + pass->network->message_start[e] + after;
@@ -103,7 +130,7 @@ static double *messages(const struct pass *pass, int64_t v, int64_t e, bool to_v
 
 /* Move to each value of v its soft minimum in pair e over the allowed values of the other end, minus the least of
  * these. Otherwise each sweep would add a constant to the variables that have most pairs. */
-static void collect(struct pass *pass, int64_t v, int64_t e) {
+SHARD_INLINE void collect(struct pass *pass, int64_t v, int64_t e) {
     const struct shard_network *network = pass->network;
     const bool is_tail = network->tail[e] == v;
     const int64_t other = is_tail ? network->head[e] : network->tail[e];
@@ -114,8 +141,10 @@ static void collect(struct pass *pass, int64_t v, int64_t e) {
         most = theirs[i] > most ? theirs[i] : most;
     for (int64_t i = 0; i < rows; i++) /* relative to the greatest, which is allowed, floats suffice */
         pass->sent[i] = (float)(theirs[i] - most);
-    const float *cell = pass->table + pass->place[e] + (is_tail ? size_of(network, v) * padded(rows) : 0);
-    soft_least(cell, rows, padded(size), pass->sent, pass->softness, UNDERFLOW_BITS, pass->least, pass->sum);
+    const float *cell = pass->table + 2 * network->cell_start[e] + (is_tail ? rows * size : 0);
+    const float *range = pass->range + 2 * (network->message_start[e] + (is_tail ? size : 0));
+    const int64_t listed = list_rows(range, rows, pass->sent, pass->softness, pass->row);
+    soft_least(cell, size, pass->row, listed, pass->sent, pass->softness, pass->least);
     double *cost = pass->cost + network->start[v];
     float base = INFINITY;
     for (int64_t i = 0; i < size; i++)
@@ -127,15 +156,39 @@ static void collect(struct pass *pass, int64_t v, int64_t e) {
     }
 }
 
+/* Load what collecting an arc reads: the table to the head or the tail of its pair, and messages. */
+SHARD_INLINE void fetch(const struct pass *pass, int64_t arc, bool to_head) {
+    const struct shard_network *network = pass->network;
+    if (arc < 0 || arc >= 2 * network->pairs)
+        return;
+    const int64_t e = network->arc[arc], cells = network->cell_start[e + 1] - network->cell_start[e];
+    const int64_t sent = network->message_start[e + 1] - network->message_start[e];
+    const char *cell = (const char *)(pass->table + 2 * network->cell_start[e] + (to_head ? 0 : cells));
+    const char *message = (const char *)(pass->message + network->message_start[e]);
+    const char *range = (const char *)(pass->range + 2 * network->message_start[e]);
+    for (int64_t i = 0; i < cells * (int64_t)sizeof(float) && i < AHEAD; i += LINE)
+        __builtin_prefetch(cell + i);
+    for (int64_t i = 0; i < sent * (int64_t)sizeof(double) && i < AHEAD; i += LINE) {
+        __builtin_prefetch(message + i, 1);
+        __builtin_prefetch(range + i);
+    }
+}
+
 /* Visit v on the way up or down. */
-static void visit(struct pass *pass, int64_t v, bool from_below) {
+SHARD_INLINE void visit(struct pass *pass, int64_t v, bool from_below) {
     const struct shard_network *network = pass->network;
     const int64_t first = network->arc_start[v], end = network->arc_start[v + 1], size = size_of(network, v);
     int64_t middle = first;
     while (middle < end && network->head[network->arc[middle]] == v)
         middle++;
-    for (int64_t a = from_below ? first : middle; a < (from_below ? middle : end); a++)
+    for (int64_t a = first; from_below && a < middle; a++) {
+        fetch(pass, a + 1 < middle ? a + 1 : end, from_below);
         collect(pass, v, network->arc[a]);
+    }
+    for (int64_t a = end - 1; !from_below && a >= middle; a--) {
+        fetch(pass, a > middle ? a - 1 : first - 1, from_below);
+        collect(pass, v, network->arc[a]);
+    }
     double *cost = pass->cost + network->start[v], *share = pass->belief + network->start[v];
     double least = cost[0];
     for (int64_t i = 1; i < size; i++)
@@ -153,24 +206,29 @@ static void visit(struct pass *pass, int64_t v, bool from_below) {
     }
 }
 
-int shard_soft_trws(const struct shard_network *network, const int64_t *place, const float *table,
+SHARD_SIMD
+static void sweep_once(struct pass *pass) {
+    for (int64_t v = 0; v < pass->network->variables; v++)
+        visit(pass, v, true);
+    for (int64_t v = pass->network->variables - 1; v >= 0; v--)
+        visit(pass, v, false);
+}
+
+int shard_soft_trws(const struct shard_network *network, const float *table, const float *range,
                     int64_t sweeps, double softness, double *cost, double *message, double *belief) {
     int64_t largest = LANES;
     for (int64_t v = 0; v < network->variables; v++)
         largest = size_of(network, v) > largest ? padded(size_of(network, v)) : largest;
-    float *scratch = malloc((size_t)(3 * largest) * sizeof *scratch);
-    if (!scratch)
-        return SHARD_NO_MEMORY;
-    struct pass pass = {network, place,  table,   (float)softness,   cost,
-                        message, belief, scratch, scratch + largest, scratch + 2 * largest};
-    for (int64_t sweep = 0; sweep < sweeps; sweep++) {
-        for (int64_t v = 0; v < network->variables; v++)
-            visit(&pass, v, true);
-        for (int64_t v = network->variables - 1; v >= 0; v--)
-            visit(&pass, v, false);
-    }
+    float *scratch = malloc((size_t)(2 * largest) * sizeof *scratch);
+    int64_t *row = malloc((size_t)largest * sizeof *row);
+    struct pass pass = {network, table,  range,   (float)softness,   cost,
+                        message, belief, scratch, scratch + largest, row};
+    const bool allocated = scratch && row;
+    for (int64_t sweep = 0; allocated && sweep < sweeps; sweep++)
+        sweep_once(&pass);
     free(scratch);
-    return SHARD_OK;
+    free(row);
+    return allocated ? SHARD_OK : SHARD_NO_MEMORY;
 }
 
 /* Add to the values of v the tables shared with lower variables, whose values are chosen. */

@@ -9,10 +9,10 @@
 
 /* cffi: begin */
 
-/* Copy the tables of a network for shard_soft_trws to `table`, out, place[pairs] elements: once per end of each
- * pair, rows padded with zeros. Those of pair e are table[place[e] .. place[e + 1] - 1], for ends of n and m
- * values n * P(m) + m * P(n) elements, where P rounds up to a multiple of 8. Returns SHARD_OK. */
-int shard_soft_trws_tables(const struct shard_network *network, const int64_t *place, float *table);
+/* Copy the tables of a network for shard_soft_trws to `table`, out, 2 * cell_start[pairs] + 8 elements: of each pair
+ * first row-major, then column-major. `range`, out, 2 * message_start[pairs] elements, gets the least and the greatest
+ * cell of the value that each message belongs to. Returns SHARD_OK. */
+int shard_soft_trws_tables(const struct shard_network *network, float *table, float *range);
 
 /* Pass softened messages by copied tables in `sweeps` sweeps over all variables, up and down.
  *
@@ -23,7 +23,7 @@ int shard_soft_trws_tables(const struct shard_network *network, const int64_t *p
  *   belief    out,    start[variables] elements: excess over the variable's cheapest value, divided by its
  *                     number of chains; exp(-belief / softness) is the value's weight
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
-int shard_soft_trws(const struct shard_network *network, const int64_t *place, const float *table,
+int shard_soft_trws(const struct shard_network *network, const float *table, const float *range,
                     int64_t sweeps, double softness, double *cost, double *message, double *belief);
 
 /* Round what shard_soft_trws leaves to an assignment, value, out, variables elements: in order, each variable

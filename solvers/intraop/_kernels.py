@@ -14,6 +14,8 @@ from solvers.native import Floats, Longs, array_in, array_out, check, ffi, float
 FORBIDDEN = 2**60
 #: Bound of messages under which costs of values are so low that their sum might need more than 64 bits.
 NO_USE = -(2**63)
+#: Values that the core computes at once.
+LANES = 8
 
 
 def contract_tables(
@@ -56,7 +58,7 @@ class CostNetwork:
     def __init__(self, start: Longs, tail: Longs, head: Longs, cell: Longs) -> None:
         sizes = np.diff(start)
         ends, others = np.concatenate([tail, head]), np.concatenate([head, tail])
-        self.start, self.tail, self.head = start, tail, head
+        self.start, self.tail, self.head, self.cells = start, tail, head, len(cell)
         self.message = offsets(sizes[tail] + sizes[head])
         arc_start, cell_start = offsets(np.bincount(ends, minlength=len(sizes))), offsets(sizes[tail] * sizes[head])
         arc = np.lexsort((others, ends)) % max(1, len(tail))
@@ -110,7 +112,6 @@ class Trws(CostNetwork):
         self.top, self.bound = top, 0
         self.cost = np.where(shaped(cost, (int(start[-1]),)) < top, cost, FORBIDDEN)
         self._sent = np.zeros(int(self.message[-1]), dtype=np.int64)
-        self._cells = len(cell)
 
     def sweep(self, count: int) -> None:
         """Raise ``bound`` by ``count`` sweeps over all variables, up and down.
@@ -153,7 +154,7 @@ class Trws(CostNetwork):
         ``top`` may be lower than the network's own, but is above ``bound``, which is not `NO_USE`.
         """
         top = self.top if top is None else top
-        values, cells = np.empty(len(self.cost), dtype=np.int8), np.empty(self._cells, dtype=np.int8)
+        values, cells = np.empty(len(self.cost), dtype=np.int8), np.empty(self.cells, dtype=np.int8)
         columns = array_in(self.cost), array_in(self._sent), self.bound, array_out(values), array_out(cells)
         check(lib.shard_trws_prune(self.struct, top, *columns))
         return values.astype(bool), cells.astype(bool)
@@ -168,18 +169,17 @@ class SoftTrws:
     """
 
     def __init__(self, network: CostNetwork, cost: Floats) -> None:
-        sizes: Longs = np.diff(network.start)
-        rows, columns = sizes[network.tail], sizes[network.head]
-        self._place = offsets(rows * _padded(columns) + columns * _padded(rows))
         self._network = network  # owns the arrays that the struct points to
-        self._table = np.empty(int(self._place[-1]), dtype=np.float32)
+        self._table = np.empty(2 * network.cells + LANES, dtype=np.float32)
+        self._range = np.empty(2 * int(network.message[-1]), dtype=np.float32)
         self.cost, self.belief = cost.copy(), np.zeros(len(cost))
         self.message = np.zeros(int(network.message[-1]))
-        check(lib.shard_soft_trws_tables(network.struct, array_in(self._place), array_out(self._table)))
+        tables = array_out(self._table), array_out(self._range)
+        check(lib.shard_soft_trws_tables(network.struct, *tables))
 
     def sweep(self, count: int, softness: float) -> None:
         """Pass messages in ``count`` sweeps over all variables, up and down."""
-        tables = array_in(self._place), array_in(self._table)
+        tables = array_in(self._table), array_in(self._range)
         columns = (array_out(self.cost), array_out(self.message), array_out(self.belief))
         check(lib.shard_soft_trws(self._network.struct, *tables, count, softness, *columns))
 
@@ -192,11 +192,6 @@ def _rounded(network: CostNetwork, cost: Floats, message: Floats) -> Longs:
     value = np.zeros(len(network.start) - 1, dtype=np.int64)
     check(lib.shard_soft_trws_round(network.struct, array_in(cost), array_in(message), array_out(value)))
     return value
-
-
-def _padded(count: Longs) -> Longs:
-    """Round up to the number of values that the core computes at once."""
-    return (count + 7) // 8 * 8
 
 
 class BlockLimits(NamedTuple):

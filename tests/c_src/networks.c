@@ -254,11 +254,10 @@ static void check_large_costs(void) {
 /* ---------------------------------------------------------------- softened messages */
 
 #define LANES 8
-#define MOST_SOFT (MOST_PAIRS * 2 * MOST_VALUES * LANES)
+#define MOST_SOFT (2 * MOST_CELLS + LANES)
 
 struct soft {
-    int64_t place[MOST_PAIRS + 1];
-    float table[MOST_SOFT];
+    float table[MOST_SOFT], range[MOST_PAIRS * 4 * MOST_VALUES];
     double softness, cost[MOST_ROWS], message[MOST_PAIRS * 2 * MOST_VALUES], belief[MOST_ROWS];
 };
 
@@ -287,25 +286,22 @@ static void rule_out_lonely(const struct net *net, double *cost) {
             }
 }
 
-/* Copy every table both ways and check the copies, but not their padding. */
+/* Copy every table both ways and check the copies. */
 static void make_soft(const struct net *net, double softness, struct soft *soft) {
     memset(soft, 0, sizeof *soft);
     soft->softness = softness;
-    for (int64_t e = 0; e < net->network.pairs; e++)
-        soft->place[e + 1] =
-            soft->place[e] + LANES * (values_of(net, net->tail[e]) + values_of(net, net->head[e]));
     for (int64_t r = 0; r < net->start[net->network.variables]; r++)
         soft->cost[r] = (double)net->cost[r];
     rule_out_lonely(net, soft->cost);
-    CHECK(shard_soft_trws_tables(&net->network, soft->place, soft->table) == SHARD_OK);
+    CHECK(shard_soft_trws_tables(&net->network, soft->table, soft->range) == SHARD_OK);
     for (int64_t e = 0; e < net->network.pairs; e++) {
         const int64_t rows = values_of(net, net->tail[e]), columns = values_of(net, net->head[e]);
-        const float *to_head = soft->table + soft->place[e], *to_tail = to_head + rows * LANES;
+        const float *to_head = soft->table + 2 * net->cell_start[e], *to_tail = to_head + rows * columns;
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < columns; j++) {
                 const float cell = (float)net->cell[net->cell_start[e] + i * columns + j];
-                CHECK(to_head[i * LANES + j] >= cell && to_head[i * LANES + j] <= cell);
-                CHECK(to_tail[j * LANES + i] >= cell && to_tail[j * LANES + i] <= cell);
+                CHECK(to_head[i * columns + j] >= cell && to_head[i * columns + j] <= cell);
+                CHECK(to_tail[j * rows + i] >= cell && to_tail[j * rows + i] <= cell);
             }
     }
 }
@@ -362,7 +358,7 @@ static void check_softened(int kind) {
     for (size_t i = 0; i < sizeof softness / sizeof *softness; i++) {
         int64_t value[MOST_VARIABLES];
         make_soft(&net, softness[i], &soft);
-        CHECK(shard_soft_trws(&net.network, soft.place, soft.table, 1 + draw(3), softness[i], soft.cost,
+        CHECK(shard_soft_trws(&net.network, soft.table, soft.range, 1 + draw(3), softness[i], soft.cost,
                               soft.message, soft.belief) == SHARD_OK);
         check_soft_cost(&net, &soft);
         if (kind == CHAIN && allowed)
@@ -421,7 +417,7 @@ static void check_softened_by_hand(void) {
     memcpy(net.cost, (int64_t[]){0, 1, 2}, sizeof(int64_t[3]));
     memcpy(net.cell, (int64_t[]){0, 0}, sizeof(int64_t[2]));
     make_soft(&net, 1, &soft);
-    CHECK(shard_soft_trws(&net.network, soft.place, soft.table, 1, 1, soft.cost, soft.message, soft.belief) ==
+    CHECK(shard_soft_trws(&net.network, soft.table, soft.range, 1, 1, soft.cost, soft.message, soft.belief) ==
           SHARD_OK);
     CHECK(fabs(soft.belief[0]) < 1e-4 && fabs(soft.belief[1] - 1) < 1e-4 && fabs(soft.belief[2]) < 1e-4);
     CHECK(fabs(soft.cost[0]) < 1e-4 && fabs(soft.cost[1] - 1) < 1e-4 && fabs(soft.cost[2] - 2) < 1e-4);
@@ -745,7 +741,7 @@ static void check_no_memory(void) {
                     ? shard_trws_prune(&net.network, trws.top, trws.cost, trws.message, 0, value, open)
                 : call == 2 ? shard_dead_end_elimination(&net.network, net.cost, net.usage_start, net.usage,
                                                          net.skip, value)
-                : call == 3 ? shard_soft_trws(&net.network, soft.place, soft.table, 1, 1, soft.cost,
+                : call == 3 ? shard_soft_trws(&net.network, soft.table, soft.range, 1, 1, soft.cost,
                                               soft.message, soft.belief)
                             : shard_soft_trws_round(&net.network, soft.cost, soft.message, choice));
             if (status == SHARD_NO_MEMORY)
