@@ -103,20 +103,35 @@ class Portfolio:
         return self.state.bound < self.state.top and time.monotonic() < self.end
 
     def solve(self) -> bool:
-        """Solve as far as time allows; False if every assignment that fits has a forbidden entry."""
+        """Solve as far as time allows; False if every assignment that fits has a forbidden entry.
+
+        The first assignment is constructed beside the first bound if there are two cores or more.
+        """
+        small = _allowed(self.problem) <= SMALL
+        with ThreadPoolExecutor(1) as pool:
+            start = pool.submit(self._construct)
+            if small or self.run.cores == 1:
+                start.result()
+            if small and self.open:
+                self._finish(self.problem, self.state.top)
+            if self.open:
+                self._bound_and_search()
+            start.result()
+        return self.state.bound < self.problem.model.forbidden
+
+    def _construct(self) -> None:
+        """Construct an assignment, improve it by single moves and offer it."""
         until = self._after(SHARE)
         start = construct(self.problem.footprint, np.zeros(len(self.problem.variable)), until)
         self._descend_from(start, self.problem, until)
-        if self.open and _allowed(self.problem) <= SMALL:
-            self._finish(self.problem, self.state.top)
-        if not self.open:
-            return self.state.bound < self.problem.model.forbidden
+
+    def _bound_and_search(self) -> None:
+        """Bound the whole problem, then alternate between integer programs and searches."""
         try:
             self._alternate(self._bound(self.problem, self.state.top, FIRST_SHARE))
         finally:
             if self.search is not None:
                 self.search.pause()
-        return self.state.bound < self.problem.model.forbidden
 
     def _alternate(self, dual: Dual) -> None:
         """Alternate between integer programs of what the bound of the whole problem leaves and longer searches."""
