@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -58,9 +59,7 @@ def environment() -> jinja2.Environment:
 
 def code(words: str) -> Markup:
     """Mark the parts of a text that are between backticks as code; everything is escaped."""
-    parts = printable(words).split("`")
-    if len(parts) % 2 == 0:  # one without its other
-        return escape(printable(words))
+    parts = re.split("`([^`]+)`", printable(words))
     return Markup("").join(Markup("<code>{}</code>").format(x) if i % 2 else escape(x) for i, x in enumerate(parts))
 
 

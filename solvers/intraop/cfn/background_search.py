@@ -34,7 +34,9 @@ class BackgroundSearch:
         self._starts.append((value, self._search.blocks.span_prices(multipliers)))
 
     def resume(self) -> None:
-        """Let the thread search."""
+        """Start the thread unless it is running; raises what it raised if it has died."""
+        if self._running is not None and self._running.done():
+            self.pause()
         if self._cores and self._running is None:
             self._paused, self._search.cores = False, self._cores
             pool = ThreadPoolExecutor(1)
@@ -42,7 +44,7 @@ class BackgroundSearch:
             pool.shutdown(wait=False)
 
     def pause(self) -> None:
-        """End the thread's search within some hundredths of a second; raises what it raised."""
+        """End the thread's search, usually within half a second; raises what it raised."""
         self._paused = True
         running, self._running = self._running, None
         if running is not None:

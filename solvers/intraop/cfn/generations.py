@@ -76,7 +76,7 @@ REPAIR = 5.0
 
 
 class GenerationalSearch:
-    """Searches one problem on all cores; until time is up, deterministic for a seed and a number of cores.
+    """Searches one problem on all cores; deterministic for a seed and a number of cores until time is up or it is halted.
 
     ``offer``  receives every candidate for the best assignment, and returns whether it is better than all before
     ``best``   the best assignment that fits, None if none is known

@@ -95,7 +95,7 @@ class Portfolio:
         self.search: BackgroundSearch | None = None
         self.tree: Tree | None = None
         self.best: Ints | None = None
-        self._lock = RLock()  # held to change the state, the best assignment, the incumbent and the best bound
+        self._lock = RLock()  # held to change costs, bounds, the best assignment and the incumbent
 
     @property
     def open(self) -> bool:
@@ -240,9 +240,9 @@ class Portfolio:
         return self.search
 
     def _search(self, dual: Dual, share: float) -> None:
-        """Search on all cores from where the search beside bounds has come to, for a share of the remaining time.
+        """Search on all cores, the first time from the rounded bound, for a share of the remaining time.
 
-        A thread beside it raises the bound; solutions that it finds are where the search goes on.
+        Another thread raises the bound; the search goes on from solutions that it finds.
         """
         if self.tree is None or self.search is None:
             self.tree, self.search = Tree(dual), self._start_from(dual)

@@ -92,3 +92,13 @@ def test_what_the_thread_raised_is_raised_at_the_pause():
     beside.resume()
     with pytest.raises(MemoryError):
         beside.pause()
+
+
+def test_a_thread_that_has_died_is_not_started_again():
+    search = Recorder()
+    search.fails = True
+    beside = background(search, 1)
+    beside.resume()
+    beside._running.exception(10)
+    with pytest.raises(MemoryError):
+        beside.resume()
