@@ -24,7 +24,7 @@ BOUNDS = ("simple", "exact", "anchored", "reweighted")
 #: All that may prove a bound: searches do, if they end with a proof.
 ALL = (*BOUNDS, *SEARCHES)
 #: Bounds that are still quick on graphs of 100,000 nodes.
-QUICK = ("simple", "anchored", "reweighted")
+QUICK = ("simple", "windows", "reweighted")
 #: Optima are to be proven for these numbers of stages, on graphs of up to that many nodes.
 PROVEN, PROVEN_NODES = (2, 4), 100
 #: Large graphs: families, how a node's cost is drawn, and nodes per layer. With a random fraction of all tensors per

@@ -76,7 +76,7 @@ REPAIR = 5.0
 
 
 class GenerationalSearch:
-    """Searches one problem on all cores; deterministic for a seed and a number of cores until time is up or it is halted.
+    """Searches one problem on all cores; deterministic for a seed and a number of cores unless time or `halt` ends it.
 
     ``offer``  receives every candidate for the best assignment, and returns whether it is better than all before
     ``best``   the best assignment that fits, None if none is known
