@@ -104,6 +104,19 @@ class Graph:
                     heapq.heappush(ready, w)
         return frozen(np.array(order, dtype=np.int32))
 
+    @cached_property
+    def reversed(self) -> Graph:
+        """The same nodes, each edge from its head to its tail."""
+        return Graph(self.nodes, self.head, self.tail)
+
+    def ancestors(self) -> list[int]:
+        """For each node, all nodes with a path to it and itself, as bits of an integer: up to nodes^2 bits."""
+        sets = [1 << v for v in range(self.nodes)]
+        for v in self.topological_order.tolist():
+            for u in self.predecessors(v).tolist():
+                sets[v] |= sets[u]
+        return sets
+
     def longest_path(self, time: NDArray[np.float64]) -> float:
         """Greatest sum of the times, shape (nodes,), of the nodes of a path; 0.0 without nodes."""
         times = time.tolist()

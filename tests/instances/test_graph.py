@@ -62,6 +62,13 @@ def test_adjacency_and_order_match_the_edges(case):
         order.append(min(v for v in left if not left & set(graph.predecessors(v).tolist())))
         left.remove(order[-1])
     assert graph.topological_order.tolist() == order
+    assert sorted(zip(graph.reversed.tail.tolist(), graph.reversed.head.tolist(), strict=True)) == sorted(
+        (v, u) for u, v in pairs
+    )
+    before = {v: {v} for v in range(n)}
+    for v in order:
+        before[v].update(*(before[u] for u, w in pairs if w == v))
+    assert [{u for u in range(n) if bits >> u & 1} for bits in graph.ancestors()] == list(before.values())
 
 
 def test_arrays_are_read_only_and_small():

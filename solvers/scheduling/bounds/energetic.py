@@ -41,7 +41,7 @@ def energetic(instance: Instance, run: Run) -> None:
     if instance.nodes**2 <= PACE * run.remaining() * SHARE:
         graph = instance.graph
         head = after_work(instance, graph, head, time)
-        tail = after_work(instance, Graph(graph.nodes, graph.head, graph.tail), tail, time)
+        tail = after_work(instance, graph.reversed, tail, time)
     found = max(found, float((head + time + tail).max(initial=0.0)))
     for vertices, speed in _shares(instance):
         found = max(found, squeezed(head[vertices], tail[vertices], instance.complexity[vertices], speed))

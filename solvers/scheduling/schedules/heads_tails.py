@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,12 @@ class HeadsTails:
     behind: Floats
     several: NDArray[np.bool_]
 
+    @classmethod
+    def of(cls, instance: Instance, start: Floats, behind: Floats) -> Self:
+        """Heads and tails on the devices of an instance, which may be merged ones."""
+        time = instance.complexity[:, None] / instance.speed
+        return cls(instance, start, time, behind, np.isfinite(np.diagonal(instance.bandwidth)))
+
     @property
     def head(self) -> Floats:
         """No schedule starts each vertex before, shape (n,)."""
@@ -121,12 +128,9 @@ def paired_heads_and_tails(instance: Instance, known: HeadsTails, seconds: float
 
 def raise_ends(few: Instance, reach: int, branches: int, start: Floats, behind: Floats) -> HeadsTails:
     """Raise known heads and tails in place."""
-    back = Graph(few.nodes, few.graph.head, few.graph.tail)
-    Simulator(few).heads_tails(
-        early_first(few, few.graph), early_first(few, back), WINDOW, reach, branches, start, behind
-    )
-    time = few.complexity[:, None] / few.speed
-    return HeadsTails(few, start, time, behind, np.isfinite(np.diagonal(few.bandwidth)))
+    orders = early_first(few, few.graph), early_first(few, few.graph.reversed)
+    Simulator(few).heads_tails(*orders, WINDOW, reach, branches, start, behind)
+    return HeadsTails.of(few, start, behind)
 
 
 def least_of_merged(known: Floats, instance: Instance, most: int) -> Floats:

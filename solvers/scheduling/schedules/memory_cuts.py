@@ -27,7 +27,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from instances.files.columns import Ints
-from instances.graph import Graph
 from instances.scheduling import TOLERANCE, Instance
 from solvers.scheduling._kernels import MOST_CHOSEN, Simulator
 
@@ -91,7 +90,7 @@ def _milestones(cuts: _Cuts) -> Iterator[list[int]]:
     graph, n = cuts.instance.graph, cuts.instance.nodes
     if n > MOST_NODES:
         return
-    before, behind = _closures(graph), _closures(Graph(n, graph.head, graph.tail))
+    before, behind = graph.ancestors(), graph.reversed.ancestors()
     lasting = np.flatnonzero(cuts.lasts).tolist()
     chosen, near, far = dict[int, None](), 0, 0
     for count in MILESTONES:
@@ -105,16 +104,6 @@ def _milestones(cuts: _Cuts) -> Iterator[list[int]]:
             chosen[v] = None
             near, far = near | before[v], far | behind[v]
         yield list(chosen)
-
-
-def _closures(graph: Graph) -> list[int]:
-    """All that is before each vertex, and itself, as the bits of a number."""
-    before = [0] * graph.nodes
-    for v in graph.topological_order.tolist():
-        before[v] = 1 << v
-        for u in graph.predecessors(v).tolist():
-            before[v] |= before[u]
-    return before
 
 
 class _Cuts:

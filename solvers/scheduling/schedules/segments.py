@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from instances.files.columns import Ints
-from instances.graph import Graph, Index
+from instances.graph import Graph
 from instances.scheduling import Instance
 from solvers.registry import Run
 from solvers.scheduling._kernels import Simulator
@@ -78,7 +78,7 @@ def segments(ends: HeadsTails) -> list[Segment]:
     if not np.isfinite(length).all():
         return found
     near, cut = (np.flatnonzero(length >= length.max(initial=0.0) * (1 - short)).tolist() for short in (NEARLY, BESIDE))
-    before, behind = _reached(graph, graph.topological_order), _reached(_reversed(graph), graph.topological_order[::-1])
+    before, behind = graph.ancestors(), graph.reversed.ancestors()
     beside = sum(1 << v for v in cut)
     parallel = {v: (beside & ~before[v] & ~behind[v]).bit_count() for v in near}
     while True:
@@ -91,19 +91,6 @@ def segments(ends: HeadsTails) -> list[Segment]:
         last = min(suited, key=lambda v: (parallel[v], sizes[v]))
         found.append(Segment(first, last, _members(before[last] & within, graph.nodes)))
         first = last
-
-
-def _reversed(graph: Graph) -> Graph:
-    return Graph(graph.nodes, graph.head, graph.tail)
-
-
-def _reached(graph: Graph, order: Index) -> list[int]:
-    """For each vertex the set of it and of those before it, as bits."""
-    sets = [1 << v for v in range(graph.nodes)]
-    for v in order.tolist():
-        for u in graph.predecessors(v).tolist():
-            sets[v] |= sets[u]
-    return sets
 
 
 def _members(bits: int, n: int) -> Ints:
@@ -143,12 +130,12 @@ def _on_few(instance: Instance, known: HeadsTails) -> HeadsTails:
         return replace(known, start=known.start.copy(), behind=known.behind.copy())
     few = merged(instance, most)
     start, behind = (least_of_merged(end, instance, most) for end in (known.start, known.behind))
-    return HeadsTails(few, start, few.complexity[:, None] / few.speed, behind, np.isfinite(np.diagonal(few.bandwidth)))
+    return HeadsTails.of(few, start, behind)
 
 
 def _turned(ends: HeadsTails) -> HeadsTails:
     """The same in reversed time; heads and tails are shared, so to raise heads there raises tails here."""
-    instance = replace(ends.instance, graph=_reversed(ends.instance.graph), bandwidth=ends.instance.bandwidth.T)
+    instance = replace(ends.instance, graph=ends.instance.graph.reversed, bandwidth=ends.instance.bandwidth.T)
     return replace(ends, instance=instance, start=ends.behind, behind=ends.start)
 
 
@@ -173,7 +160,7 @@ class _Search:
         self.known = raise_ends(self.instance, NEAR, 0, head, np.where(np.isinf(head), np.inf, 0.0))
         graph = self.instance.graph
         self.simulator = Simulator(self.instance)
-        self.orders = early_first(self.instance, graph), early_first(self.instance, _reversed(graph))
+        self.orders = early_first(self.instance, graph), early_first(self.instance, graph.reversed)
 
     def run(self) -> None:
         """Raise the heads of the last vertex: always on the device where the makespan would be least."""
