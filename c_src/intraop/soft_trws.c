@@ -3,8 +3,6 @@
 
 #include "intraop/simd.h"
 
-/* Values computed at once. */
-#define LANES 8
 /* Bytes of a table and of a pair's messages that are fetched while another pair is computed. */
 #define AHEAD 16384
 /* Bytes fetched at once. */
@@ -21,7 +19,7 @@ struct pass {
 };
 
 SHARD_INLINE int64_t padded(int64_t count) {
-    return (count + LANES - 1) / LANES * LANES;
+    return (count + SHARD_LANES - 1) / SHARD_LANES * SHARD_LANES;
 }
 
 /* Copy one row of a table, or a column if `stride` is not 1; range gets its least and greatest element. */
@@ -46,7 +44,7 @@ int shard_soft_trws_tables(const struct shard_network *network, float *table, fl
         for (int64_t j = 0; j < columns; j++)
             copy_row(cell + j, columns, rows, to_tail + j * rows, of_column + 2 * j);
     }
-    for (int64_t i = 0; i < LANES; i++)
+    for (int64_t i = 0; i < SHARD_LANES; i++)
         table[2 * network->cell_start[network->pairs] + i] = 0.0F;
     return SHARD_OK;
 }
@@ -62,9 +60,10 @@ int shard_soft_trws_tables(const struct shard_network *network, float *table, fl
 #define LN_2 0.69314718F
 
 /* Numbers computed at once, wherever they lie in memory, and their bits. */
-typedef float floats __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
-typedef int32_t ints __attribute__((vector_size(LANES * sizeof(int32_t))));
-typedef uint32_t words __attribute__((vector_size(LANES * sizeof(uint32_t))));
+typedef float floats
+    __attribute__((vector_size(SHARD_LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
+typedef int32_t ints __attribute__((vector_size(SHARD_LANES * sizeof(int32_t))));
+typedef uint32_t words __attribute__((vector_size(SHARD_LANES * sizeof(uint32_t))));
 
 /* The first where the mask, a comparison, is true, else the second. */
 #define SELECT(mask, first, second) ((floats)(((ints)(first) & (mask)) | ((ints)(second) & ~(mask))))
@@ -88,12 +87,12 @@ SHARD_INLINE int64_t list_rows(const float *range, int64_t rows, const float *se
 }
 
 /* least[j] = -s log(sum over the listed rows i of exp((sent[i] - cell[i][j]) / s)), to about four digits of s; it is
- * relative to the plain minimum. Columns up to a multiple of LANES are computed along, from what follows each row. */
+ * relative to the plain minimum. Columns up to a multiple of SHARD_LANES are computed along, from what follows each row. */
 SHARD_INLINE void soft_least(const float *cell, int64_t columns, const int64_t *row, int64_t rows,
                              const float *sent, float softness, float *least) {
     const float bits_per = LOG2_E / softness;
     const floats underflow = (floats){0} - UNDERFLOW_BITS;
-    for (int64_t j = 0; j < columns; j += LANES) {
+    for (int64_t j = 0; j < columns; j += SHARD_LANES) {
         floats low = *(const floats *)(cell + row[0] * columns + j) - sent[row[0]], sum = {0};
         for (int64_t k = 1; k < rows; k++) {
             const floats left = *(const floats *)(cell + row[k] * columns + j) - sent[row[k]];
@@ -216,7 +215,7 @@ static void sweep_once(struct pass *pass) {
 
 int shard_soft_trws(const struct shard_network *network, const float *table, const float *range,
                     int64_t sweeps, double softness, double *cost, double *message, double *belief) {
-    int64_t largest = LANES;
+    int64_t largest = SHARD_LANES;
     for (int64_t v = 0; v < network->variables; v++)
         largest = size_of(network, v) > largest ? padded(size_of(network, v)) : largest;
     float *scratch = malloc((size_t)(2 * largest) * sizeof *scratch);

@@ -9,9 +9,12 @@
 
 /* cffi: begin */
 
-/* Copy the tables of a network for shard_soft_trws to `table`, out, 2 * cell_start[pairs] + 8 elements: of each pair
- * first row-major, then column-major. `range`, out, 2 * message_start[pairs] elements, gets the least and the greatest
- * cell of the value that each message belongs to. Returns SHARD_OK. */
+/* Values computed at once. */
+enum { SHARD_LANES = 8 };
+
+/* Copy the tables of a network for shard_soft_trws to `table`, out, 2 * cell_start[pairs] + SHARD_LANES
+ * elements: of each pair first row-major, then column-major. `range`, out, 2 * message_start[pairs] elements,
+ * gets the least and the greatest cell of the value that each message belongs to. Returns SHARD_OK. */
 int shard_soft_trws_tables(const struct shard_network *network, float *table, float *range);
 
 /* Pass softened messages by copied tables in `sweeps` sweeps over all variables, up and down.

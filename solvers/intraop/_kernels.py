@@ -14,8 +14,6 @@ from solvers.native import Floats, Longs, array_in, array_out, check, ffi, float
 FORBIDDEN = 2**60
 #: Bound of messages under which costs of values are so low that their sum might need more than 64 bits.
 NO_USE = -(2**63)
-#: Values that the core computes at once.
-LANES = 8
 
 
 def contract_tables(
@@ -170,7 +168,7 @@ class SoftTrws:
 
     def __init__(self, network: CostNetwork, cost: Floats) -> None:
         self._network = network  # owns the arrays that the struct points to
-        self._table = np.empty(2 * network.cells + LANES, dtype=np.float32)
+        self._table = np.empty(2 * network.cells + lib.SHARD_LANES, dtype=np.float32)
         self._range = np.empty(2 * int(network.message[-1]), dtype=np.float32)
         self.cost, self.belief = cost.copy(), np.zeros(len(cost))
         self.message = np.zeros(int(network.message[-1]))

@@ -253,8 +253,7 @@ static void check_large_costs(void) {
 
 /* ---------------------------------------------------------------- softened messages */
 
-#define LANES 8
-#define MOST_SOFT (2 * MOST_CELLS + LANES)
+#define MOST_SOFT (2 * MOST_CELLS + SHARD_LANES)
 
 struct soft {
     float table[MOST_SOFT], range[MOST_PAIRS * 4 * MOST_VALUES];
