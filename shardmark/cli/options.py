@@ -209,6 +209,13 @@ def _same(target: Path, source: str | Path) -> bool:
     return os.path.exists(target) and os.path.exists(source) and target.samefile(source)
 
 
+def solver_files(options: argparse.Namespace) -> list[Path]:
+    """All files of more solvers, those in folders included."""
+    from solvers.registry import files_in
+
+    return [file for path in options.solver_path for file in files_in(path, ".py")]
+
+
 def check_settings(options: argparse.Namespace) -> None:
     """Raise InputError for parameters without a named solver."""
     if options.set and not options.solver:

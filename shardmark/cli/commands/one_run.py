@@ -120,7 +120,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
     from harness.campaign.settings import by_name
 
     shared.check_settings(options)
-    shared.require_outputs(options.output, sources=[options.instance, *options.solver_path])
+    shared.require_outputs(options.output, sources=[options.instance, *shared.solver_files(options)])
     instance = load_named(options)
     with watching(quiet=options.quiet) as watch:
         found = api.solve(
@@ -251,7 +251,7 @@ def run_bound(options: argparse.Namespace) -> Answer:
     The exit status is 1 if there is no bound or if it is refuted, 3 if there is one but the method crashed, failed or
     made another claim that was refuted.
     """
-    shared.require_outputs(options.output, sources=[options.instance, *options.solver_path])
+    shared.require_outputs(options.output, sources=[options.instance, *shared.solver_files(options)])
     instance = load_named(options)
     with watching(quiet=options.quiet) as watch:
         found = api.bound(instance, options.method, solver_path=options.solver_path, **limits_of(options, watch))

@@ -559,9 +559,10 @@ def test_an_output_does_not_replace_the_instance(command, graph, tmp_path):
 def test_an_output_does_not_replace_the_solver(graph, tmp_path):
     program = tmp_path / "mine.py"
     program.write_text(CRASHES)
-    result = shardmark("solve", graph, "--solver", "crashes", "--solver-path", program, "--output", program)
-    expected = f"shardmark: {program}: expected a file other than those that are read\n"
-    assert (result.returncode, result.stderr, program.read_text()) == (2, expected, CRASHES)
+    for path in (program, tmp_path):
+        result = shardmark("solve", graph, "--solver", "crashes", "--solver-path", path, "--output", program)
+        expected = f"shardmark: {program}: expected a file other than those that are read\n"
+        assert (result.returncode, result.stderr, program.read_text()) == (2, expected, CRASHES)
 
 
 def test_a_name_too_long_for_a_file_is_a_sentence_beside_an_output_that_exists(graph):
