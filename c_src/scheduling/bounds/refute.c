@@ -10,8 +10,9 @@
 /* Relative excess over the longest time that rules a choice out: far above the rounding of sums. */
 static const double EXCESS = 1e-9;
 
-/* Pairs of vertices on a branch whose order is chosen, at most: each takes 2 KiB of the stack. */
-enum { MOST_CHOSEN = 256 };
+/* Pairs of vertices on a branch whose order is chosen, at most: each takes 6 KiB of the stack, and so does each vertex
+ * whose device is chosen. */
+enum { MOST_CHOSEN = 128 };
 
 /* A bit for each vertex. */
 __extension__ typedef unsigned __int128 vertex_set;
