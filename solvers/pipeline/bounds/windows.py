@@ -46,7 +46,7 @@ def windows(instance: Instance, run: Run) -> None:
         stages, whole = min(instance.stages, instance.nodes), int(work.sum())
 
         def least(window: int) -> int:
-            """What an even share of work and transfers costs a stage, if none does more work than the window."""
+            """Least average cost of a stage, from work and transfers, if no stage does more work than the window."""
             crossing = window_cuts(instance.graph, size, closures, whole, window, stop)
             return -(-(whole + 2 * crossing) // stages)
 

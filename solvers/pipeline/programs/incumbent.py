@@ -15,7 +15,7 @@ from solvers.pipeline.search.orders import Search
 
 @dataclass
 class Incumbent:
-    """What the best known partition costs, its overflow left out.
+    """The cost of the best known partition, without its overflow.
 
     ``search``  what reports better partitions
     ``core``    the instance without a memory limit, as the core sees it

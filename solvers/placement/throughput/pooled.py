@@ -84,7 +84,7 @@ class _Pools:
         self._pin = np.repeat(np.arange(len(self.cpu)), np.diff(nets.start))
 
     def costs(self, inside: Marks) -> tuple[float, float]:
-        """What a division costs at the shares 0 and 1; in between, the cost is linear."""
+        """The cost of a division at the shares 0 and 1; it is linear in the share."""
         members = np.bincount(self._nets.of, inside[self._pin], len(self.transfer))
         shared = (members > 0) & (members < self._nets.members)
         rent = float(self.rent[inside].sum())

@@ -16,7 +16,6 @@ from schedules import draw_devices, draw_document, draw_instance, made, optimum,
 
 from instances import InputError
 from instances.generate import families
-from instances.graph import Graph
 from instances.scheduling import Instance
 from solvers.registry import LocalRun
 from solvers.scheduling._kernels import Simulator
@@ -196,7 +195,7 @@ def test_a_time_is_refuted_if_and_only_if_each_schedule_takes_longer(few: int):
             continue
         devices, least = merged(instance, few), optimum(instance)
         graph, nothing = devices.graph, np.zeros((devices.nodes, devices.devices))
-        orders = early_first(devices, graph), early_first(devices, Graph(graph.nodes, graph.head, graph.tail))
+        orders = early_first(devices, graph), early_first(devices, graph.reversed)
         for share, nodes in ((0.999, 10**6), (1 + 1e-8, 10**6), (0.999, 2)):
             window = draw.choice([0, 4, 24])
             found, left = Simulator(devices).refute(*orders, window, nothing, nothing, share * least, nodes)
@@ -222,7 +221,7 @@ def test_segments_raise_heads_and_leave_them_valid(cores: int, most: int, monkey
 
 
 def test_segments_end_where_little_runs_beside_them():
-    """Of two diamonds in a row the vertex between them ends the first segment, and the last one the second."""
+    """With two diamonds in a row, the first segment ends at the vertex between them, and the second at the last one."""
     diamond = [[0, 1, 1], [0, 2, 1], [1, 3, 1], [2, 3, 1], [3, 4, 1], [3, 5, 1], [4, 6, 1], [5, 6, 1]]
     instance = devices_alike([2] * 7, diamond, 2)
     with pytest.MonkeyPatch.context() as patch:
