@@ -683,7 +683,7 @@ def test_an_output_that_takes_nothing_is_a_sentence(where, command):
 
 
 @pytest.mark.parametrize(
-    ("words", "key"), [(["solve", "-s", "annealing"], "cost"), (["bound", "-m", "simple"], "lower_bound")], ids=str
+    ("words", "key"), [(["solve", "-s", "random-1"], "cost"), (["bound", "-m", "simple"], "lower_bound")], ids=str
 )
 def test_an_answer_whose_file_cannot_be_written_is_shown(words, key, graph):
     command, *method = words
