@@ -121,21 +121,49 @@ static int64_t largest_degree(const struct shard_network *network) {
     return largest;
 }
 
+/* Rule out the dominated values of v; return whether there were any. */
+static bool eliminate(const struct problem *problem, int64_t v, int64_t *place, int8_t *value) {
+    int8_t *mine = value + problem->network->start[v];
+    bool any = false;
+    for (int64_t k = 0; k < size_of(problem->network, v); k++)
+        if (mine[k] && is_dominated(problem, v, k, place, value)) {
+            mine[k] = 0;
+            any = true;
+        }
+    return any;
+}
+
+/* Mark the variables that share a pair with v. */
+static void mark_neighbours(const struct shard_network *network, int64_t v, int8_t *marked) {
+    for (int64_t a = network->arc_start[v]; a < network->arc_start[v + 1]; a++) {
+        const int64_t e = network->arc[a];
+        marked[network->tail[e] == v ? network->head[e] : network->tail[e]] = 1;
+    }
+}
+
 int shard_dead_end_elimination(const struct shard_network *network, const int64_t *cost,
                                const int64_t *usage_start, const int64_t *usage, const int8_t *skip,
                                int8_t *value) {
     const struct problem problem = {network, cost, usage_start, usage};
     int64_t *place = malloc((size_t)largest_degree(network) * sizeof *place);
-    if (!place)
-        return SHARD_NO_MEMORY;
-    for (int64_t v = 0; v < network->variables; v++) {
-        int8_t *mine = value + network->start[v];
-        for (int64_t k = 0; k < size_of(network, v) && !skip[v]; k++)
-            if (mine[k] && is_dominated(&problem, v, k, place, value))
-                mine[k] = 0;
+    int8_t *marked = malloc((size_t)network->variables + 1);
+    const bool enough = place && marked;
+    if (enough)
+        memset(marked, 1, (size_t)network->variables);
+    for (bool again = enough; again;) {
+        again = false;
+        for (int64_t v = 0; v < network->variables; v++) {
+            const bool visit = marked[v] && !skip[v];
+            marked[v] = 0;
+            if (visit && eliminate(&problem, v, place, value)) {
+                mark_neighbours(network, v, marked);
+                again = true;
+            }
+        }
     }
+    free(marked);
     free(place);
-    return SHARD_OK;
+    return enough ? SHARD_OK : SHARD_NO_MEMORY;
 }
 
 /* The best value of the leaf v, by cost and memory, if the other end has value a; -1 if there is none. */

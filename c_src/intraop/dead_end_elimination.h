@@ -7,7 +7,8 @@
 /* cffi: begin */
 
 /* Rule out, variable by variable, the values that another value of the variable can replace whatever the
- * neighbours choose: it costs no more and never uses more memory.
+ * neighbours choose: it costs no more and never uses more memory. A variable is visited again after a neighbour has
+ * lost values, until no value is ruled out.
  *
  *   network      in,     costs below 2^58 in total, 2^60 for forbidden cells
  *   cost         in,     start[variables] elements: cost of each value

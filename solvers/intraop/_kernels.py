@@ -64,6 +64,31 @@ class CostNetwork:
         self._columns = [array_in(np.ascontiguousarray(column, dtype=np.int64)) for column in columns]
         self.struct = ffi.new("struct shard_network *", (len(sizes), len(tail), *self._columns))
 
+    def consistent(self, alive: NDArray[np.bool_], forbidden: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return ``(alive, determines)``: arc consistency on cells of ``forbidden`` or more.
+
+        ``alive``       shape (rows,): values that are possible at first; those left have an allowed cell in every pair
+        ``determines``  shape (2, p): every living value of the tail (the head) allows at most one of the other end
+        """
+        left, determines = alive.astype(np.int8), np.zeros((2, len(self.tail)), dtype=np.int8)
+        check(lib.shard_arc_consistency(self.struct, forbidden, array_out(left), array_out(determines.reshape(-1))))
+        return left.astype(bool), determines.astype(bool)
+
+    def function_maps(
+        self, alive: NDArray[np.bool_], forbidden: int, pairs: Longs, by_tail: NDArray[np.bool_], length: int
+    ) -> Longs:
+        """For each pair in order, the rank of the child's living value for each living value of the parent.
+
+        ``alive``    shape (rows,): as returned by `consistent`
+        ``pairs``    numbers of pairs whose parent, the tail if ``by_tail``, determines the child
+        ``length``   number of living values of all parents
+        """
+        rank = np.empty(length, dtype=np.int64)
+        masks = array_in(alive.astype(np.int8)), array_in(by_tail.astype(np.int8))
+        columns = (masks[0], len(pairs), array_in(np.ascontiguousarray(pairs)), masks[1], array_out(rank))
+        check(lib.shard_function_maps(self.struct, forbidden, *columns))
+        return rank
+
     def undominated(self, cost: Longs, usage_start: Longs, usage: Longs, skip: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Mask, shape (rows,), of the values left by dead-end elimination on cost and memory.
 

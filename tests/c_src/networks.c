@@ -1,5 +1,6 @@
 /* The kernels of cost-function networks, against their definitions by every assignment of small networks. */
 #include "check.h"
+#include "intraop/arc_consistency.h"
 #include "intraop/contract.h"
 #include "intraop/dead_end_elimination.h"
 #include "intraop/soft_trws.h"
@@ -475,12 +476,16 @@ static bool replaced(const struct net *net, int64_t v, int64_t k, int64_t old, c
 }
 
 static void rule_out(const struct net *net, int8_t *value) {
-    for (int64_t v = 0; v < net->network.variables; v++) {
-        int8_t *mine = value + net->start[v];
-        for (int64_t old = 0; old < values_of(net, v) && !net->skip[v]; old++)
-            for (int64_t k = 0; k < values_of(net, v) && mine[old]; k++)
-                mine[old] = !replaced(net, v, k, old, value);
-    }
+    int8_t before[MOST_ROWS];
+    do {
+        memcpy(before, value, sizeof before);
+        for (int64_t v = 0; v < net->network.variables; v++) {
+            int8_t *mine = value + net->start[v];
+            for (int64_t old = 0; old < values_of(net, v) && !net->skip[v]; old++)
+                for (int64_t k = 0; k < values_of(net, v) && mine[old]; k++)
+                    mine[old] = !replaced(net, v, k, old, value);
+        }
+    } while (memcmp(before, value, sizeof before) != 0);
 }
 
 static bool is_left(const struct net *net, const int8_t *value, const int64_t *choice) {
@@ -520,6 +525,70 @@ static void check_dead_end_elimination(void) {
         if (is_left(&net, before, choice) && cost_of(&net, choice) < FORBIDDEN)
             CHECK(is_left(&net, value, choice) || has_substitute(&net, value, choice));
     } while (next_choice(&net, choice));
+}
+
+/* The number of living values of the other end that value k of v is allowed with in a pair. */
+static int64_t supports(const struct net *net, int64_t v, int64_t e, int64_t k, const int8_t *alive) {
+    const int64_t u = other_end(net, v, e);
+    int64_t count = 0;
+    for (int64_t b = 0; b < values_of(net, u); b++)
+        count += alive[net->start[u] + b] && cell_cost(net, v, e, k, b) < FORBIDDEN;
+    return count;
+}
+
+/* Remove values without support, one at a time, until there are none. */
+static void remove_unsupported(const struct net *net, int8_t *alive) {
+    for (bool again = true; again;) {
+        again = false;
+        for (int64_t e = 0; e < net->network.pairs; e++)
+            for (int end = 0; end < 2; end++) {
+                const int64_t v = end ? net->head[e] : net->tail[e];
+                for (int64_t k = 0; k < values_of(net, v); k++)
+                    if (alive[net->start[v] + k] && !supports(net, v, e, k, alive)) {
+                        alive[net->start[v] + k] = 0;
+                        again = true;
+                    }
+            }
+    }
+}
+
+/* The map of a pair whose tail, or head, has one allowed value of the other end for each of its own. */
+static void check_map(const struct net *net, const int8_t *alive, int64_t e, bool by_tail) {
+    const int64_t v = by_tail ? net->tail[e] : net->head[e], u = other_end(net, v, e);
+    const int8_t tail = by_tail;
+    int64_t rank[MOST_VALUES + 1] = {-1, -1, -1, -1}, at = 0;
+    CHECK(shard_function_maps(&net->network, FORBIDDEN, alive, 1, &e, &tail, rank) == SHARD_OK);
+    for (int64_t k = 0; k < values_of(net, v); k++) {
+        int64_t living = -1;
+        for (int64_t b = 0; b < values_of(net, u) && alive[net->start[v] + k]; b++) {
+            living += alive[net->start[u] + b];
+            if (alive[net->start[u] + b] && cell_cost(net, v, e, k, b) < FORBIDDEN)
+                CHECK(rank[at] == living);
+        }
+        at += alive[net->start[v] + k];
+    }
+    CHECK(rank[at] == -1);
+}
+
+static void check_arc_consistency(void) {
+    struct net net;
+    int8_t alive[MOST_ROWS], expected[MOST_ROWS], determines[2 * MOST_PAIRS];
+    make(&net, draw(MOST_VARIABLES + 1), ANY);
+    for (int64_t r = 0; r < MOST_ROWS; r++)
+        alive[r] = expected[r] = draw(8) > 0;
+    CHECK(shard_arc_consistency(&net.network, FORBIDDEN, alive, determines) == SHARD_OK);
+    remove_unsupported(&net, expected);
+    CHECK(memcmp(alive, expected, sizeof alive) == 0);
+    for (int64_t e = 0; e < net.network.pairs; e++)
+        for (int end = 0; end < 2; end++) {
+            const int64_t v = end ? net.head[e] : net.tail[e];
+            bool at_most_one = true;
+            for (int64_t k = 0; k < values_of(&net, v); k++)
+                at_most_one &= !alive[net.start[v] + k] || supports(&net, v, e, k, alive) <= 1;
+            CHECK(determines[end * net.network.pairs + e] == at_most_one);
+            if (at_most_one)
+                check_map(&net, alive, e, !end);
+        }
 }
 
 /* True if value k of v is allowed with value b in its pair and best there, by cost and by memory. */
@@ -722,11 +791,11 @@ static void check_contraction(void) {
 static void check_no_memory(void) {
     struct net net;
     make(&net, MOST_VARIABLES, ANY);
-    for (int call = 0; call < 5; call++) {
+    for (int call = 0; call < 6; call++) {
         int status = SHARD_NO_MEMORY, allocations = 0;
         for (; status == SHARD_NO_MEMORY && allocations < 10; allocations++) {
             struct trws trws = initial_messages(&net, (int64_t)1 << 56), before = trws;
-            int8_t value[MOST_ROWS], open[MOST_CELLS], all[MOST_ROWS];
+            int8_t value[MOST_ROWS], open[MOST_CELLS], all[MOST_ROWS], determines[2 * MOST_PAIRS];
             memset(all, 1, sizeof all);
             memcpy(value, all, sizeof value);
             struct soft soft;
@@ -740,7 +809,8 @@ static void check_no_memory(void) {
                     ? shard_trws_prune(&net.network, trws.top, trws.cost, trws.message, 0, value, open)
                 : call == 2 ? shard_dead_end_elimination(&net.network, net.cost, net.usage_start, net.usage,
                                                          net.skip, value)
-                : call == 3 ? shard_soft_trws(&net.network, soft.table, soft.range, 1, 1, soft.cost,
+                : call == 3 ? shard_arc_consistency(&net.network, FORBIDDEN, value, determines)
+                : call == 4 ? shard_soft_trws(&net.network, soft.table, soft.range, 1, 1, soft.cost,
                                               soft.message, soft.belief)
                             : shard_soft_trws_round(&net.network, soft.cost, soft.message, choice));
             if (status == SHARD_NO_MEMORY)
@@ -765,6 +835,7 @@ static void check_all(bool wrong) {
         check_softened(CHAIN);
         check_reparametrise();
         check_dead_end_elimination();
+        check_arc_consistency();
         check_leaf_elimination();
         check_contraction();
     }

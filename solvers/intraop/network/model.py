@@ -28,8 +28,6 @@ IMPOSSIBLE = 10**17
 USELESS = -1
 #: Exceeds every sum of allowed costs; toulbar2 takes costs up to about 5 * 10^17.
 LARGEST_TOTAL = 2**57
-#: Table entries gathered at once, to bound temporary memory.
-CHUNK = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,11 +366,3 @@ def _contract_pairs(model: Model, how: Contraction, unary: _Sums, narrow: list[W
             cells.add(first + np.arange(cost.size), cost.ravel())
         cell = cells.result()
     return tail, head, cell_start, cell
-
-
-def chunks(counts: Ints) -> Iterator[Ints]:
-    """Yield runs of consecutive indices whose counts sum to about `CHUNK`."""
-    cuts = np.flatnonzero(np.diff(offsets(counts)[:-1] // CHUNK)) + 1
-    for part in np.split(np.arange(len(counts)), cuts):
-        if len(part):
-            yield part

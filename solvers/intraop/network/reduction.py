@@ -13,10 +13,14 @@ import numpy as np
 
 from instances.files.columns import Ints
 from instances.intraop import Instance
+from solvers.intraop._kernels import CostNetwork
 from solvers.intraop.network.memory import Footprint, Timeline
-from solvers.intraop.network.model import CHUNK, Contraction, Mask, Model, build, chunks, contract, exact_cost
+from solvers.intraop.network.model import Contraction, Mask, Model, build, contract, exact_cost
 from solvers.intraop.network.ragged import offsets, spread, within
 from solvers.intraop.search.construction import construct
+
+#: Variables are merged unless that leaves more than twice as many table entries and this many.
+MORE_CELLS = 2**22
 
 
 def prepare(instance: Instance, timeline: Timeline, *, tolerant: bool = False, until: float = math.inf) -> Model | None:
@@ -48,7 +52,7 @@ def reduce(model: Model, until: float = math.inf) -> Model | None:
         if not support.every_variable_lives():
             return None
         how = _plan(support, _functions(support))
-        if _cells(model, how) > 2 * len(model.cell) + CHUNK:
+        if _cells(model, how) > 2 * len(model.cell) + MORE_CELLS:
             how = _plan(support, _NO_FUNCTIONS)
         if len(how.sizes) == model.variables and how.sizes.sum() == len(model.unary):
             return model
@@ -65,46 +69,14 @@ class _Support:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.alive: Mask = model.unary < model.forbidden
-        self.determines = np.zeros((2, len(model.tail)), dtype=bool)
-        ends = np.concatenate([model.tail, model.head])
-        pairs, degree = np.arange(len(model.tail)), np.bincount(ends, minlength=model.variables)
-        first, of_variable = offsets(degree), np.tile(pairs, 2)[np.argsort(ends, kind="stable")]
-        while len(pairs):
-            parts = chunks(model.sizes[model.tail[pairs]] * model.sizes[model.head[pairs]])
-            lost = np.unique(np.concatenate([self._visit(pairs[chunk]) for chunk in parts]))
-            pairs = np.unique(of_variable[spread(first[lost], degree[lost])])
+        self._network = CostNetwork(model.start, model.tail, model.head, model.cell)
+        self.alive, self.determines = self._network.consistent(model.unary < model.forbidden, model.forbidden)
 
-    def _visit(self, pairs: Ints) -> Ints:
-        """Remove values without support in some pairs; return the variables that lose any, possibly repeated."""
-        model, lost = self.model, []
-        open_cell, row, column = self.open_cells(pairs)
-        for side, (variable, of_cell) in enumerate(((model.tail[pairs], row), (model.head[pairs], column))):
-            count = model.sizes[variable]
-            value = spread(model.start[variable], count)
-            supports = np.bincount(of_cell[open_cell], minlength=len(value))
-            self.determines[side, pairs] = np.logical_and.reduceat((supports <= 1), offsets(count)[:-1])
-            dead = np.flatnonzero((supports == 0) & self.alive[value])
-            self.alive[value[dead]] = False
-            lost.append(np.repeat(variable, count)[dead])
-        return np.concatenate(lost)
-
-    def open_cells(self, pairs: Ints) -> tuple[Mask, Ints, Ints]:
-        """Return ``(open, row, column)`` per cell of the pairs.
-
-        A cell is open if it is allowed and both its values live; ``row`` and ``column`` index the values of all tails
-        and of all heads, counted over the pairs.
-        """
-        model = self.model
-        tail, head = model.tail[pairs], model.head[pairs]
-        rows, columns = model.sizes[tail], model.sizes[head]
-        width = np.repeat(columns, rows)
-        row = np.repeat(np.arange(len(width)), width)
-        column = within(width) + np.repeat(offsets(columns)[:-1], rows * columns)
-        open_cell = model.cell[spread(model.cell_start[pairs], rows * columns)] < model.forbidden
-        open_cell &= self.alive[spread(model.start[tail], rows)][row]
-        open_cell &= self.alive[spread(model.start[head], columns)][column]
-        return open_cell, row, column
+    def maps(self, pairs: Ints, by_tail: Mask) -> Ints:
+        """For each pair in order, the living value of the child for each living value of the parent."""
+        left = self.left()
+        parents = np.where(by_tail, self.model.tail[pairs], self.model.head[pairs])
+        return self._network.function_maps(self.alive, self.model.forbidden, pairs, by_tail, int(left[parents].sum()))
 
     def every_variable_lives(self) -> bool:
         """Return whether no domain is empty."""
@@ -132,7 +104,7 @@ def _plan(support: _Support, functions: tuple[Ints, Ints, Mask]) -> Contraction:
     parent[child] = np.where(by_tail, model.tail[pair], model.head[pair])
     start = offsets(left[parent])
     rank = within(left[parent])  # living value for each value of the parent; identity by default
-    rank[spread(start[child], left[parent[child]])] = _maps(support, pair, by_tail)
+    rank[spread(start[child], left[parent[child]])] = support.maps(pair, by_tail)
     parent, start, rank = _to_roots(parent, left, start, rank)
     roots, root = np.unique(parent, return_inverse=True)
     living = np.flatnonzero(support.alive)[np.repeat(offsets(left)[:-1], left[parent]) + rank]
@@ -162,26 +134,6 @@ def _functions(support: _Support) -> tuple[Ints, Ints, Mask]:
     take = take[np.lexsort((parent[take], left[parent[take]], child[take]))]
     take = take[np.unique(child[take], return_index=True)[1]]
     return child[take], pair[take], by_tail[take]
-
-
-def _maps(support: _Support, pairs: Ints, by_tail: Mask) -> Ints:
-    """For each pair in order, the living value of the child for each living value of the parent."""
-    model = support.model
-    before = offsets(support.alive.astype(np.int64))
-    found = [np.zeros(0, dtype=np.int64)]
-    for chunk in chunks(model.sizes[model.tail[pairs]] * model.sizes[model.head[pairs]]):
-        tail, head = model.tail[pairs[chunk]], model.head[pairs[chunk]]
-        rows, columns = model.sizes[tail], model.sizes[head]
-        open_cell, row, column = support.open_cells(pairs[chunk])
-        of_pair = np.repeat(np.arange(len(chunk)), rows * columns)[open_cell]
-        tail_row = spread(model.start[tail], rows)[row[open_cell]]
-        head_row = spread(model.start[head], columns)[column[open_cell]]
-        decides = by_tail[chunk][of_pair]
-        order = np.lexsort((np.where(decides, tail_row, head_row), of_pair))
-        child = np.where(by_tail[chunk], head, tail)[of_pair]
-        rank = before[np.where(decides, head_row, tail_row)] - before[model.start[child]]
-        found.append(rank[order])
-    return np.concatenate(found)
 
 
 def _to_roots(parent: Ints, left: Ints, start: Ints, rank: Ints) -> tuple[Ints, Ints, Ints]:

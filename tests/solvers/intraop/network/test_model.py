@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers.intraop.network.memory import Footprint, Timeline
-from solvers.intraop.network.model import CHUNK, IMPOSSIBLE, build, exact_cost
+from solvers.intraop.network.model import IMPOSSIBLE, build, exact_cost
 from solvers.intraop.network.ragged import offsets, spread, within
-from solvers.intraop.network.reduction import prepare, reduce
+from solvers.intraop.network.reduction import MORE_CELLS, prepare, reduce
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 many = settings(max_examples=draws(150, 30))
@@ -157,7 +157,7 @@ def test_merging_stops_where_tables_would_explode(tiny):
         [((0, 1), halves.ravel().tolist()), *(((1, 2 + i), list(range(2000))) for i in range(30))],
     )
     model = build(instance, nothing(instance))
-    assert len(reduce(model).cell) <= 2 * len(model.cell) + CHUNK < 30 * 10**6
+    assert len(reduce(model).cell) <= 2 * len(model.cell) + MORE_CELLS < 30 * 10**6
 
 
 def test_tables_of_three_follow_merged_variables(tiny):
