@@ -27,6 +27,7 @@ PROGRAMS = {
     "cheapest_with": ("placement/cheapest_*", "placement/hypergraph_flow", "common/flow"),
     "scheduling": ("scheduling/*", "scheduling/simulation/*"),
     "heads_tails": ("common/*", "scheduling/bounds/*"),
+    "refute": ("common/*", "scheduling/bounds/*"),
 }
 
 

@@ -32,6 +32,8 @@ struct head_bounds {
     int32_t window; /* rows at most */
     double *start;
     size_t k;
+    int32_t *device;       /* nodes * devices elements: those that each vertex may use, once it is raised */
+    int32_t *device_count; /* nodes elements: their number */
     double *inverse_bandwidth; /* devices * devices elements: transfer time per size, to and from */
     double *fastest_out;       /* devices elements: least transfer time per size to any other device */
     double *inverse_speed;     /* devices elements: time per operation */
@@ -62,6 +64,10 @@ struct head_bounds {
     double *time;     /* the starts of v by the devices of the next fixed vertex, for each depth */
 };
 
+static struct device_set devices_left(const struct head_bounds *work, int32_t u) {
+    return (struct device_set){work->device + (size_t)u * work->k, work->device_count[u]};
+}
+
 /* True if a vertex that is not on the same single device as `to` may be on `from`. */
 static bool may_differ(const struct head_bounds *work, size_t from, size_t to) {
     return from != to || !isinf(work->system->bandwidth[from * work->k + to]);
@@ -73,9 +79,11 @@ static double from_elsewhere(const struct head_bounds *work, int32_t u, size_t d
                              double *shortest) {
     const double *start = work->start + (size_t)u * work->k;
     const double complexity = work->system->complexity[u];
+    const struct device_set set = devices_left(work, u);
     double first = INFINITY, least = INFINITY;
-    for (size_t from = 0; from < work->k; from++) {
-        if (isinf(start[from]) || !may_differ(work, from, d))
+    for (int32_t i = 0; i < set.count; i++) {
+        const size_t from = (size_t)set.list[i];
+        if (!may_differ(work, from, d))
             continue;
         const double time = complexity * work->inverse_speed[from] + lag[from];
         least = lesser(least, time);
@@ -85,10 +93,12 @@ static double from_elsewhere(const struct head_bounds *work, int32_t u, size_t d
     return first;
 }
 
-static void transfers(const struct head_bounds *work, double size, size_t to, double *lag) {
+/* The times of a tensor of u to a device, from each that u may use. */
+static void transfers(const struct head_bounds *work, int32_t u, double size, size_t to, double *lag) {
     const double *inverse_bandwidth = work->inverse_bandwidth + to * work->k;
-    for (size_t from = 0; from < work->k; from++)
-        lag[from] = size > 0 ? size * inverse_bandwidth[from] : 0;
+    const struct device_set set = devices_left(work, u);
+    for (int32_t i = 0; i < set.count; i++)
+        lag[set.list[i]] = size > 0 ? size * inverse_bandwidth[set.list[i]] : 0;
 }
 
 static bool same_unit(const struct head_bounds *work, int32_t u, int32_t v) {
@@ -105,7 +115,7 @@ static double bound_by_inputs(const struct head_bounds *work, int32_t v, size_t 
             work->start[(size_t)u * work->k + d] + work->system->complexity[u] * work->inverse_speed[d];
         if (time > base && !same_unit(work, u, v)) {
             double shortest;
-            transfers(work, units->in_size[e], d, work->lag);
+            transfers(work, u, units->in_size[e], d, work->lag);
             time = lesser(time, from_elsewhere(work, u, d, work->lag, &shortest));
         }
         base = greater(base, time);
@@ -139,7 +149,9 @@ static void extend_lag(const struct head_bounds *work, int32_t u, const struct a
     const double *start = work->start + (size_t)arc->reader * work->k;
     const double complexity = work->system->complexity[arc->reader];
     const bool same = same_unit(work, u, arc->reader);
-    for (size_t from = 0; from < work->k; from++) {
+    const struct device_set set = devices_left(work, u);
+    for (int32_t i = 0; i < set.count; i++) {
+        const size_t from = (size_t)set.list[i];
         double time = isinf(start[from])
                           ? INFINITY
                           : complexity * work->inverse_speed[from] + row->lag_apart[d * work->k + from];
@@ -155,14 +167,16 @@ static void extend_lag(const struct head_bounds *work, int32_t u, const struct a
 /* Fill a row for u and a device d of v; true if u must be on d for v to start as early as its inputs allow. */
 static bool fill_row(const struct head_bounds *work, struct row *row, int32_t u, int32_t v, size_t d) {
     double *lag_apart = row->lag_apart + d * work->k;
-    memset(lag_apart, 0, work->k * sizeof *lag_apart);
+    const struct device_set set = devices_left(work, u);
+    for (int32_t i = 0; i < set.count; i++)
+        lag_apart[set.list[i]] = 0;
     double rest = 0;
     for (int32_t i = work->first[u]; i >= 0; i = work->arcs[i].next) {
         const struct arc *arc = work->arcs + i;
         if (arc->reader == v) {
-            transfers(work, arc->size, d, work->lag);
-            for (size_t from = 0; from < work->k; from++)
-                lag_apart[from] = greater(lag_apart[from], work->lag[from]);
+            transfers(work, u, arc->size, d, work->lag);
+            for (int32_t j = 0; j < set.count; j++)
+                lag_apart[set.list[j]] = greater(lag_apart[set.list[j]], work->lag[set.list[j]]);
         } else {
             const struct row *reader = work->rows + work->row_of[arc->reader];
             const double out =
@@ -172,9 +186,9 @@ static bool fill_row(const struct head_bounds *work, struct row *row, int32_t u,
         }
     }
     const int64_t given = given_device(work, u);
-    for (size_t from = 0; from < work->k; from++)
-        if (same_unit(work, u, v) || (given >= 0 && from != (size_t)given))
-            lag_apart[from] = INFINITY;
+    for (int32_t i = 0; i < set.count; i++)
+        if (same_unit(work, u, v) || (given >= 0 && set.list[i] != given))
+            lag_apart[set.list[i]] = INFINITY;
     row->start_apart[d] = from_elsewhere(work, u, d, lag_apart, row->span_apart + d);
     row->lag_together[d] = rest;
     const bool allowed = !isinf(work->start[(size_t)u * work->k + d]) && (given < 0 || (size_t)given == d);
@@ -278,9 +292,11 @@ static void find_best(const struct head_bounds *work, int32_t i, size_t d) {
     const double *start = work->start + (size_t)work->seen[i] * work->k, *lag = row->lag_apart + d * work->k;
     const double complexity = work->system->complexity[work->seen[i]];
     double first = INFINITY, second = start[d] + row->span_together[d];
+    const struct device_set set = devices_left(work, work->seen[i]);
     work->best[i] = -1;
-    for (size_t from = 0; from < work->k; from++) {
-        if (isinf(start[from]) || !may_differ(work, from, d))
+    for (int32_t j = 0; j < set.count; j++) {
+        const size_t from = (size_t)set.list[j];
+        if (!may_differ(work, from, d))
             continue;
         const double begin = start[from] + complexity * work->inverse_speed[from] + lag[from];
         if (begin < first) {
@@ -414,11 +430,20 @@ static bool allowed(const struct shard_units *units, int32_t v, int32_t d) {
     return false;
 }
 
+void head_bounds_keep(struct head_bounds *work, int32_t v) {
+    int32_t *device = work->device + (size_t)v * work->k;
+    work->device_count[v] = 0;
+    for (size_t d = 0; d < work->k; d++)
+        if (!isinf(work->start[(size_t)v * work->k + d]))
+            device[work->device_count[v]++] = (int32_t)d;
+}
+
 void head_bounds_raise(struct head_bounds *work, int32_t v) {
     double *start = work->start + (size_t)v * work->k;
-    for (size_t d = 0; d < work->k; d++)
-        work->input_bound[d] =
-            allowed(work->units, v, (int32_t)d) ? greater(start[d], bound_by_inputs(work, v, d)) : INFINITY;
+    for (size_t d = 0; d < work->k; d++) {
+        const bool may = !isinf(start[d]) && allowed(work->units, v, (int32_t)d);
+        work->input_bound[d] = may ? greater(start[d], bound_by_inputs(work, v, d)) : INFINITY;
+    }
     collect_rows(work, v);
     for (size_t d = 0; d < work->k; d++) {
         if (isinf(work->input_bound[d])) {
@@ -428,6 +453,7 @@ void head_bounds_raise(struct head_bounds *work, int32_t v) {
             start[d] = search(work, v, 0, d, start_on(work, d, work->input_bound[d]));
         }
     }
+    head_bounds_keep(work, v);
     while (work->seen_count)
         work->row_of[work->seen[--work->seen_count]] = NOT_SEEN;
 }
@@ -469,7 +495,8 @@ struct head_bounds *head_bounds_new(struct arena *arena, const struct shard_syst
     work->k = (size_t)k;
     ARENA_ARRAYS(arena, k * k, work->inverse_bandwidth);
     ARENA_ARRAYS(arena, k, work->fastest_out, work->inverse_speed, work->input_bound, work->lag);
-    ARENA_ARRAYS(arena, n, work->position, work->row_of, work->first, work->waiting);
+    ARENA_ARRAYS(arena, n, work->position, work->row_of, work->first, work->waiting, work->device_count);
+    ARENA_ARRAYS(arena, n * k, work->device);
     ARENA_ARRAYS(arena, w, work->seen, work->by_apart, work->by_start, work->rows);
     ARENA_ARRAYS(arena, w, work->apart, work->second, work->tail, work->best);
     ARENA_ARRAYS(arena, MOST_FIXED * w * (4 + k), work->saved);

@@ -32,5 +32,7 @@ struct head_bounds *head_bounds_new(struct arena *arena, const struct shard_syst
 /* Set the order of head_bounds_raise, in, count elements: topological, vertices that start early first. */
 void head_bounds_set_order(struct head_bounds *heads, const int32_t *order, int32_t count);
 
-/* Raise the bounds of a vertex on all devices; those of all vertices before it in the graph must be final. */
+/* Raise the bounds of a vertex on all devices; those of all vertices before it in the graph must be final: raised,
+ * or kept as they are known. A device of infinite bound is not looked at again. */
 void head_bounds_raise(struct head_bounds *heads, int32_t v);
+void head_bounds_keep(struct head_bounds *heads, int32_t v);

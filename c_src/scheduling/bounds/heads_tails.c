@@ -96,3 +96,73 @@ int shard_heads_tails(const struct shard_system *system, const struct shard_unit
     arena_free(&arena);
     return status;
 }
+
+struct heads_tails {
+    struct direction directions[2];
+    struct head_bounds *heads[2];
+    double *bandwidth;
+    double *old;       /* devices elements: the bounds of a vertex before it was raised */
+    int32_t *distance; /* nodes elements: edges on the shortest path from a changed vertex */
+    int32_t farthest;  /* distance at which a vertex may still follow from a changed one */
+};
+
+struct heads_tails *heads_tails_new(struct arena *arena, const struct shard_system *system,
+                                    const struct shard_units *units, const int32_t *order,
+                                    const int32_t *back, int32_t window, double *start, double *behind) {
+    struct heads_tails *ends;
+    ARENA_ARRAYS(arena, 1, ends);
+    if (arena->failed)
+        return NULL;
+    ARENA_ARRAYS(arena, (int64_t)system->devices * system->devices, ends->bandwidth);
+    ARENA_ARRAYS(arena, system->devices, ends->old);
+    ARENA_ARRAYS(arena, system->nodes, ends->distance);
+    if (arena->failed)
+        return NULL;
+    ends->directions[0] =
+        (struct direction){.system = *system, .units = *units, .order = order, .start = start};
+    ends->directions[1] = (struct direction){.order = back, .start = behind};
+    reverse(ends->directions, ends->directions + 1, ends->bandwidth);
+    ends->farthest = window > 1 ? window : 1;
+    for (int i = 0; i < 2 && !arena->failed; i++) {
+        const struct direction *direction = ends->directions + i;
+        ends->heads[i] = head_bounds_new(arena, &direction->system, &direction->units, window,
+                                         most_inputs(direction), 0, direction->start);
+        if (!arena->failed)
+            head_bounds_set_order(ends->heads[i], direction->order, system->nodes);
+    }
+    return arena->failed ? NULL : ends;
+}
+
+/* Edges on the shortest path to a vertex from a changed one before it; far more if there is none near. */
+static int32_t nearest_change(const struct heads_tails *ends, const struct direction *direction, int32_t v) {
+    int32_t nearest = ends->farthest;
+    for (int64_t e = direction->units.in_start[v]; e < direction->units.in_start[v + 1]; e++)
+        if (ends->distance[direction->units.in_tail[e]] < nearest)
+            nearest = ends->distance[direction->units.in_tail[e]];
+    return nearest + 1;
+}
+
+/* Raise the bounds of a vertex; true if any has grown. */
+static bool raise_vertex(const struct heads_tails *ends, int i, int32_t v) {
+    const size_t k = (size_t)ends->directions[i].system.devices;
+    const double *start = ends->directions[i].start + (size_t)v * k;
+    memcpy(ends->old, start, k * sizeof *start);
+    head_bounds_raise(ends->heads[i], v);
+    return memcmp(ends->old, start, k * sizeof *start) != 0;
+}
+
+void heads_tails_raise(struct heads_tails *ends, bool *head_changed, bool *tail_changed) {
+    for (int i = 0; i < 2; i++) {
+        const struct direction *direction = ends->directions + i;
+        bool *changed = i ? tail_changed : head_changed;
+        for (int32_t j = 0; j < direction->system.nodes; j++) {
+            const int32_t v = direction->order[j], near = nearest_change(ends, direction, v);
+            if (!changed[v] && near > ends->farthest)
+                head_bounds_keep(ends->heads[i], v);
+            else
+                changed[v] |= raise_vertex(ends, i, v);
+            ends->distance[v] = changed[v] ? 0 : near;
+            changed[v] = false;
+        }
+    }
+}

@@ -23,3 +23,20 @@
 int shard_heads_tails(const struct shard_system *system, const struct shard_units *units,
                       const int32_t *order, const int32_t *back, int32_t window, int32_t reach,
                       int32_t branches, double *start, double *behind);
+/* cffi: end */
+
+/* Heads and tails of one system that are raised again after changes. */
+struct heads_tails;
+
+/* Allocate from an arena; NULL, and the arena fails, if there is no memory. As shard_heads_tails, with neither reach
+ * nor branches; `start` and `behind` must stay alive. */
+struct heads_tails *heads_tails_new(struct arena *arena, const struct shard_system *system,
+                                    const struct shard_units *units, const int32_t *order,
+                                    const int32_t *back, int32_t window, double *start, double *behind);
+
+/* Raise the heads and tails that follow from changed ones: what all would be raised to.
+ *
+ *   head_changed  in/out, nodes elements: true for the vertices whose heads may differ from those after the last
+ *                 call, or at first for all; then false for all
+ *   tail_changed  in/out, likewise */
+void heads_tails_raise(struct heads_tails *ends, bool *head_changed, bool *tail_changed);

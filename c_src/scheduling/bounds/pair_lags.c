@@ -100,6 +100,7 @@ static void solve_on(struct subproblem *sub, size_t device) {
     for (int32_t i = 0; i < sub->count; i++)
         for (size_t d = 0; d < k; d++)
             sub->start[(size_t)i * k + d] = d != device && sub->unit[i] == sub->unit[0] ? INFINITY : 0;
+    head_bounds_keep(sub->heads, 0);
     for (int32_t i = 1; i < sub->count; i++)
         head_bounds_raise(sub->heads, i);
 }

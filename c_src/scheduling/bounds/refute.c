@@ -36,14 +36,13 @@ struct sequence {
 struct search {
     const struct shard_system *system;
     const struct shard_units *units;
-    const int32_t *order, *back;
-    int32_t window;
     size_t n, k;
     double longest;
     int64_t nodes;  /* that it may still take */
-    double *start;  /* for each depth nodes * devices elements */
+    double *start;  /* nodes * devices elements: heads at this node, then those at the nodes above */
     double *behind; /* likewise */
-    int status;
+    struct heads_tails *ends;
+    bool *changed[2]; /* nodes elements: heads and tails that have changed since they were raised */
     size_t device[SHARD_MOST_REFUTED];
     double time[SHARD_MOST_REFUTED];
 };
@@ -58,51 +57,52 @@ static double time_on(const struct search *search, size_t v, size_t device) {
 }
 
 /* Rule a device out for all vertices of a unit. */
-static void exclude(const struct search *search, double *start, double *behind, int32_t unit, size_t device) {
-    for (size_t v = 0; v < search->n; v++)
-        if (search->units->unit[v] == unit)
-            start[v * search->k + device] = behind[v * search->k + device] = INFINITY;
+static void exclude(const struct search *search, int32_t unit, size_t device) {
+    for (size_t v = 0; v < search->n; v++) {
+        if (search->units->unit[v] != unit)
+            continue;
+        search->start[v * search->k + device] = search->behind[v * search->k + device] = INFINITY;
+        search->changed[0][v] = search->changed[1][v] = true;
+    }
 }
 
 /* Rule out the devices on which a vertex makes a schedule too long; true if any was not yet. */
-static bool exclude_late(const struct search *search, double *start, double *behind) {
+static bool exclude_late(const struct search *search) {
+    const double *start = search->start, *behind = search->behind;
     bool any = false;
     for (size_t v = 0; v < search->n; v++)
         for (size_t d = 0; d < search->k; d++) {
             const double head = start[v * search->k + d], tail = behind[v * search->k + d];
             if ((isinf(head) && isinf(tail)) || head + time_on(search, v, d) + tail <= search->longest)
                 continue;
-            exclude(search, start, behind, search->units->unit[v], d);
+            exclude(search, search->units->unit[v], d);
             any = true;
         }
     return any;
 }
 
 /* Rule out for each unit the devices that one of its vertices may not use. */
-static void exclude_unknown(const struct search *search, double *start, double *behind) {
+static void exclude_unknown(const struct search *search) {
     for (size_t v = 0; v < search->n; v++)
         for (size_t d = 0; d < search->k; d++)
-            if (isinf(start[v * search->k + d]))
-                exclude(search, start, behind, search->units->unit[v], d);
+            if (isinf(search->start[v * search->k + d]))
+                exclude(search, search->units->unit[v], d);
 }
 
-static int32_t count_devices(const struct search *search, const double *start, size_t v) {
+static int32_t count_devices(const struct search *search, size_t v) {
     int32_t count = 0;
     for (size_t d = 0; d < search->k; d++)
-        count += !isinf(start[v * search->k + d]);
+        count += !isinf(search->start[v * search->k + d]);
     return count;
 }
 
 /* Raise heads and tails until no device is ruled out any more; true if a vertex has none left. */
-static bool propagate(struct search *search, double *start, double *behind) {
-    do {
-        search->status = shard_heads_tails(search->system, search->units, search->order, search->back,
-                                           search->window, 0, 0, start, behind);
-        if (search->status != SHARD_OK)
-            return false;
-    } while (exclude_late(search, start, behind));
+static bool propagate(struct search *search) {
+    do
+        heads_tails_raise(search->ends, search->changed[0], search->changed[1]);
+    while (exclude_late(search));
     for (size_t v = 0; v < search->n; v++)
-        if (!count_devices(search, start, v))
+        if (!count_devices(search, v))
             return true;
     return false;
 }
@@ -254,8 +254,8 @@ static bool refute_orders(struct search *search, struct sequence *sequence, int3
 }
 
 /* The order that the graph gives; a vertex that may use several devices has the best of each, and no device. */
-static void begin_sequence(struct search *search, const double *start, const double *behind,
-                           struct sequence *sequence) {
+static void begin_sequence(struct search *search, struct sequence *sequence) {
+    const double *start = search->start, *behind = search->behind;
     memset(sequence, 0, sizeof *sequence);
     for (size_t v = 0; v < search->n; v++) {
         double time = INFINITY, head = INFINITY, tail = INFINITY;
@@ -277,12 +277,13 @@ static void begin_sequence(struct search *search, const double *start, const dou
 }
 
 /* The vertex, of those with several devices, that has fewest, and the latest of these; n if there is none. */
-static size_t fewest_devices(const struct search *search, const double *start, const double *behind) {
+static size_t fewest_devices(const struct search *search) {
+    const double *start = search->start, *behind = search->behind;
     int32_t least = INT32_MAX;
     double latest = 0;
     size_t found = search->n;
     for (size_t v = 0; v < search->n; v++) {
-        const int32_t count = count_devices(search, start, v);
+        const int32_t count = count_devices(search, v);
         if (count < 2 || count > least)
             continue;
         double sum = 0;
@@ -298,69 +299,81 @@ static size_t fewest_devices(const struct search *search, const double *start, c
     return found;
 }
 
-/* True if each choice of devices is too long; heads and tails of a depth are known. */
+/* Copy the heads and tails of this node to those of a depth, or back. */
+static void copy_ends(const struct search *search, size_t depth, bool back) {
+    const size_t cells = search->n * search->k, at = (depth + 1) * cells;
+    double *ends[] = {search->start, search->behind};
+    for (int i = 0; i < 2; i++)
+        memcpy(ends[i] + (back ? 0 : at), ends[i] + (back ? at : 0), cells * sizeof *ends[i]);
+}
+
+/* Give a unit a device, and raise heads and tails; true if a vertex has no device left. */
+static bool give_device(struct search *search, int32_t unit, size_t device) {
+    for (size_t other = 0; other < search->k; other++)
+        if (other != device)
+            exclude(search, unit, other);
+    return propagate(search);
+}
+
+/* True if each choice of devices is too long; heads and tails are those of a node. */
 static bool refute_devices(struct search *search, size_t depth) {
-    const size_t cells = search->n * search->k;
-    const double *start = search->start + depth * cells, *behind = search->behind + depth * cells;
-    const size_t v = fewest_devices(search, start, behind);
+    const size_t v = fewest_devices(search);
     struct sequence sequence;
     struct pair pair;
-    begin_sequence(search, start, behind, &sequence);
+    begin_sequence(search, &sequence);
     if (v == search->n)
         return refute_orders(search, &sequence, 0);
     if (order_all(search, &sequence, &pair))
         return true;
-    double *below = search->start + (depth + 1) * cells, *after = search->behind + (depth + 1) * cells;
+    copy_ends(search, depth, false);
     for (size_t d = 0; d < search->k; d++) {
-        if (isinf(start[v * search->k + d]))
+        copy_ends(search, depth, true);
+        if (isinf(search->start[v * search->k + d]))
             continue;
         if (search->nodes-- <= 0)
             return false;
-        memcpy(below, start, cells * sizeof *below);
-        memcpy(after, behind, cells * sizeof *after);
-        for (size_t other = 0; other < search->k; other++)
-            if (other != d)
-                exclude(search, below, after, search->units->unit[v], other);
-        const bool ended = propagate(search, below, after);
-        if (search->status != SHARD_OK || (!ended && !refute_devices(search, depth + 1)))
+        if (!give_device(search, search->units->unit[v], d) && !refute_devices(search, depth + 1))
             return false;
     }
     return true;
 }
 
+/* Allocate; the arena fails if there is no memory. All heads and tails count as changed. */
+static void begin(struct search *search, struct arena *arena, const int32_t *order, const int32_t *back,
+                  int32_t window, const double *start, const double *behind) {
+    const size_t cells = search->n * search->k;
+    ARENA_ARRAYS(arena, (search->n + 2) * cells, search->start, search->behind);
+    ARENA_ARRAYS(arena, search->n, search->changed[0], search->changed[1]);
+    if (arena->failed)
+        return;
+    memcpy(search->start, start, cells * sizeof *start);
+    memcpy(search->behind, behind, cells * sizeof *behind);
+    for (int i = 0; i < 2; i++)
+        memset(search->changed[i], true, search->n * sizeof *search->changed[i]);
+    search->ends = heads_tails_new(arena, search->system, search->units, order, back, window, search->start,
+                                   search->behind);
+}
+
 int shard_refute(const struct shard_system *system, const struct shard_units *units, const int32_t *order,
                  const int32_t *back, int32_t window, const double *start, const double *behind,
                  double longest, int64_t *nodes, int32_t *refuted) {
-    struct search search = {system,
-                            units,
-                            order,
-                            back,
-                            window,
-                            (size_t)system->nodes,
-                            (size_t)system->devices,
-                            longest * (1 + EXCESS),
-                            *nodes,
-                            NULL,
-                            NULL,
-                            SHARD_OK,
-                            {0},
-                            {0}};
-    const size_t cells = search.n * search.k;
+    struct search search = {.system = system,
+                            .units = units,
+                            .n = (size_t)system->nodes,
+                            .k = (size_t)system->devices,
+                            .longest = longest * (1 + EXCESS),
+                            .nodes = *nodes};
     struct arena arena = {0};
     *refuted = 0;
     if (search.n > SHARD_MOST_REFUTED)
         return SHARD_OK;
-    ARENA_ARRAYS(&arena, (search.n + 2) * cells, search.start, search.behind);
+    begin(&search, &arena, order, back, window, start, behind);
     if (!arena.failed) {
-        memcpy(search.start, start, cells * sizeof *start);
-        memcpy(search.behind, behind, cells * sizeof *behind);
-        exclude_unknown(&search, search.start, search.behind);
-        *refuted = propagate(&search, search.start, search.behind) ||
-                   (search.status == SHARD_OK && refute_devices(&search, 0));
-        *refuted = *refuted && search.status == SHARD_OK;
+        exclude_unknown(&search);
+        *refuted = propagate(&search) || refute_devices(&search, 0);
         *nodes = search.nodes > 0 ? search.nodes : 0;
     }
-    const int status = arena.failed ? arena_status(&arena) : search.status;
+    const int status = arena_status(&arena);
     arena_free(&arena);
     return status;
 }

@@ -51,7 +51,7 @@ CLOSE = 4
 SPREAD = 0.03
 
 #: Devices, merged ones among them, at most.
-DEVICES = 12
+DEVICES = 20
 
 #: Seconds between two bounds.
 PAUSE = 1.0
@@ -125,7 +125,7 @@ def raised_by_segments(instance: Instance, known: HeadsTails, run: Run, seconds:
 
 def _on_few(instance: Instance, known: HeadsTails) -> HeadsTails:
     """Known heads and tails, copied, on at most `DEVICES` devices."""
-    most = min(DEVICES, known.instance.devices)
+    most = min(DEVICES, instance.devices)
     if most == known.instance.devices:
         return replace(known, start=known.start.copy(), behind=known.behind.copy())
     few = merged(instance, most)
