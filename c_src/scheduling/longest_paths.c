@@ -62,7 +62,7 @@ static double path_of(const struct paths *paths, const struct direction *directi
 }
 
 void paths_mark(struct direction *direction, int32_t v) {
-    if (v < 0)
+    if (v < 0 || direction->rank[v] < direction->low || direction->rank[v] >= direction->high)
         return;
     const int32_t word = direction->rank[v] >> 6;
     const uint64_t bit = UINT64_C(1) << (direction->rank[v] & 63);
@@ -194,22 +194,12 @@ bool paths_make_room(struct paths *paths, int32_t d, int32_t more) {
     return true;
 }
 
-double paths_longest(const struct paths *paths) {
-    double longest = 0;
-    for (int32_t d = 0; d < paths->system->devices; d++) {
-        const struct sequence *sequence = paths->sequences + d;
-        if (sequence->count > 0)
-            longest = fmax(longest, paths->past.path[sequence->vertex[sequence->count - 1]]);
-    }
-    return longest;
-}
-
 static int by_time(const void *a, const void *b) {
     const struct vertex_end *first = a, *second = b;
     return (first->time > second->time) - (first->time < second->time);
 }
 
-void paths_rerank(struct paths *paths) {
+static void rank_by_end(struct paths *paths) {
     const int32_t n = paths->system->nodes;
     for (int32_t v = 0; v < n; v++)
         paths->ends[v] = (struct vertex_end){paths->past.path[v], v};
@@ -260,6 +250,17 @@ static void set_times(struct paths *paths) {
         paths->time[v] = time_on(paths, v, paths->device[v]);
 }
 
+/* The longest path up to the end of the last vertex of any device. */
+static double longest_past(const struct paths *paths) {
+    double longest = 0;
+    for (int32_t d = 0; d < paths->system->devices; d++) {
+        const struct sequence *sequence = paths->sequences + d;
+        if (sequence->count > 0)
+            longest = fmax(longest, paths->past.path[sequence->vertex[sequence->count - 1]]);
+    }
+    return longest;
+}
+
 /* Compute all paths in a topological order; false if there is none. */
 static bool compute_all(struct paths *paths) {
     const int32_t n = paths->system->nodes;
@@ -283,7 +284,7 @@ static bool compute_all(struct paths *paths) {
     }
     for (int32_t i = count - 1; i >= 0; i--)
         paths->future.path[queue[i]] = path_of(paths, future, queue[i]);
-    paths->makespan = paths_longest(paths);
+    paths->makespan = longest_past(paths);
     return count == n;
 }
 
@@ -301,6 +302,63 @@ bool paths_begin(struct paths *paths, const int32_t *device, const int32_t *orde
     set_times(paths);
     if (!compute_all(paths))
         return false;
-    paths_rerank(paths);
+    paths_open(paths, 0, paths->system->nodes);
     return true;
+}
+
+/* Count the vertices of a sequence that are before the window and behind it. */
+static void bound_window(const struct paths *paths, struct sequence *sequence) {
+    const int32_t *rank = paths->past.rank;
+    int32_t before = 0, behind = 0;
+    while (before < sequence->count && rank[sequence->vertex[before]] < paths->past.low)
+        before++;
+    while (behind < sequence->count - before &&
+           rank[sequence->vertex[sequence->count - 1 - behind]] >= paths->past.high)
+        behind++;
+    sequence->before = before;
+    sequence->behind = behind;
+}
+
+/* The longest path that leads from a vertex before the window to one behind it, or ends before, or begins behind. */
+static double longest_around(const struct paths *paths) {
+    const struct direction *past = &paths->past, *future = &paths->future;
+    double longest = 0;
+    for (int32_t d = 0; d < paths->system->devices; d++) {
+        const struct sequence *sequence = paths->sequences + d;
+        const int32_t *vertex = sequence->vertex;
+        const double to = sequence->before ? past->path[vertex[sequence->before - 1]] : 0;
+        const double from = sequence->behind ? future->path[vertex[sequence->count - sequence->behind]] : 0;
+        longest = fmax(longest, to + from);
+    }
+    for (int32_t i = 0; i < past->low; i++)
+        for (int64_t e = future->start[past->at[i]]; e < future->start[past->at[i] + 1]; e++)
+            if (past->rank[future->end[e]] >= past->high)
+                longest =
+                    fmax(longest, past->path[past->at[i]] + future->lag[e] + future->path[future->end[e]]);
+    return longest;
+}
+
+void paths_open(struct paths *paths, int32_t first, int32_t count) {
+    const int32_t n = paths->system->nodes;
+    compute_all(paths);
+    rank_by_end(paths);
+    paths->past.low = first;
+    paths->past.high = first + count;
+    paths->future.low = n - first - count;
+    paths->future.high = n - first;
+    for (int32_t d = 0; d < paths->system->devices; d++)
+        bound_window(paths, paths->sequences + d);
+    paths->around = longest_around(paths);
+}
+
+double paths_longest(const struct paths *paths) {
+    const struct direction *past = &paths->past;
+    if (past->high - past->low == paths->system->nodes)
+        return longest_past(paths);
+    double longest = paths->around;
+    for (int32_t i = past->low; i < past->high; i++) {
+        const int32_t v = past->at[i];
+        longest = fmax(longest, past->path[v] + paths->future.path[v] - paths->time[v]);
+    }
+    return longest;
 }

@@ -24,8 +24,9 @@ struct direction {
     int32_t *at;      /* nodes elements: the vertex of each rank */
     uint64_t *marked; /* words elements: a bit per rank */
     int32_t words;
-    int32_t first; /* all earlier words are 0 */
-    int32_t count; /* bits */
+    int32_t low, high; /* ranks from low to high - 1 are in the window */
+    int32_t first;     /* all earlier words are 0 */
+    int32_t count;     /* bits */
     /* Changes in this round. */
     int32_t *changed;    /* nodes elements */
     double *old_path;    /* nodes elements: old paths of `changed` */
@@ -37,6 +38,7 @@ struct direction {
 struct sequence {
     int32_t *vertex; /* room elements of the arena, count in use */
     int32_t count, room;
+    int32_t before, behind; /* leading and trailing vertices that are not in the window */
 };
 
 struct vertex_end {
@@ -54,6 +56,7 @@ struct paths {
     struct sequence *sequences; /* devices elements */
     int64_t round;
     double makespan;
+    double around;           /* the longest path that does not lead through the window */
     struct vertex_end *ends; /* nodes elements: scratch of paths_rerank */
 };
 
@@ -68,10 +71,17 @@ void paths_allocate(struct paths *paths, struct arena *arena, const struct shard
  *   order   in, nodes elements: the vertices of device 0 as they run, then of device 1, ... */
 bool paths_begin(struct paths *paths, const int32_t *device, const int32_t *order);
 
-/* Rank all vertices by their ends; due every few hundred moves, as ranks become outdated. */
-void paths_rerank(struct paths *paths);
+/* Compute all paths anew, rank all vertices, and open a window: from now on changes stay within the vertices of
+ * `count` ranks from the past's rank `first` on. Only these may leave devices, and join them between others of
+ * theirs. Pasts of later vertices and futures of earlier ones are outdated until the next window. */
+void paths_open(struct paths *paths, int32_t first, int32_t count);
 
-/* The longest path up to the end of the last vertex of any device. */
+/* True if a vertex is in the window. */
+static inline bool in_window(const struct paths *paths, int32_t v) {
+    return paths->past.rank[v] >= paths->past.low && paths->past.rank[v] < paths->past.high;
+}
+
+/* The makespan, as soon as all changes have been propagated. */
 double paths_longest(const struct paths *paths);
 
 /* Insert a vertex that is on no device into the sequence of device d, which has room, or remove it. A removed
@@ -82,7 +92,7 @@ void paths_remove(struct paths *paths, int32_t v, int32_t index);
 /* Make room for `more` vertices on device d; false, and the arena fails, if there is no memory. */
 bool paths_make_room(struct paths *paths, int32_t d, int32_t more);
 
-/* Mark a vertex to visit; -1 is ignored. */
+/* Mark a vertex to visit; -1, and one that is not in the window, is ignored. */
 void paths_mark(struct direction *direction, int32_t v);
 
 /* Mark the vertices whose path in this direction may lead through v. */

@@ -21,6 +21,15 @@ static const double ALONG_SHARE = 0.7;
  * beyond keep their old lengths, which are too long, not too short. */
 static const double WINDOW = 0.5;
 
+/* Vertices of a window: with fewer, propagation is quicker, but more units move only in windows of all vertices. */
+enum { WINDOW_NODES = 300 };
+
+/* The share of windows that are of all vertices. */
+static const double WHOLE_SHARE = 0.1;
+
+/* Moves tried in a window at most, per move after which ranks are outdated. */
+enum { TRIED_EACH = 8 };
+
 /* The most that the makespan may grow, as a factor: the least time stays above rounding errors. */
 static const double MOST_GROWTH = 100;
 
@@ -57,11 +66,11 @@ struct search {
 
 /* ---------------------------------------------------------------- places in a sequence */
 
-/* The number of leading vertices of a sequence whose paths, which are monotone, exceed `time` if `longer`,
- * else do not exceed it. */
+/* The number of leading vertices of a sequence before the window or whose paths, which are monotone, exceed
+ * `time` if `longer`, else do not exceed it. */
 static inline int32_t count_leading(const struct sequence *sequence, const double *path, double time,
                                     bool longer) {
-    int32_t low = 0, high = sequence->count;
+    int32_t low = sequence->before, high = sequence->count - sequence->behind;
     while (low < high) {
         const int32_t middle = low + (high - low) / 2;
         if ((path[sequence->vertex[middle]] > time) == longer)
@@ -112,12 +121,17 @@ static double best_place(const struct search *s, int32_t d, const struct mover *
 
 /* ---------------------------------------------------------------- the vertices that move */
 
-static void add_unit(struct search *s, int32_t v) {
+/* Add the unit of a vertex; false if not all of it is in the window. */
+static bool add_unit(struct search *s, int32_t v) {
     const int32_t unit = s->units->unit[v];
+    for (int64_t i = s->member_start[unit]; i < s->member_start[unit + 1]; i++)
+        if (!in_window(&s->paths, s->member[i]))
+            return false;
     for (int64_t i = s->member_start[unit]; i < s->member_start[unit + 1]; i++) {
         s->mover_of[s->member[i]] = s->mover_count;
         s->movers[s->mover_count++].vertex = s->member[i];
     }
+    return true;
 }
 
 /* The next vertex on the longest path from v, or -1. */
@@ -143,26 +157,28 @@ static int32_t draw_critical(struct search *s) {
     const double path = paths->makespan * (1 - 1e-9) - slack; /* 1e-9: for rounding */
     int32_t v = 0;
     for (int tries = 0; tries < 200; tries++) {
-        v = random_below(&s->random, s->system->nodes);
+        v = paths->past.at[paths->past.low + random_below(&s->random, paths->past.high - paths->past.low)];
         if (paths->past.path[v] + paths->future.path[v] - paths->time[v] >= path)
             break;
     }
     return v;
 }
 
-/* Choose units along a path, as long as they may use the same devices; sort their vertices by their ends. */
+/* Choose units along a path, as long as they may use the same devices; sort their vertices by their ends. There
+ * are none if the first one is not all in the window. */
 static void choose_movers(struct search *s) {
     const double *past = s->paths.past.path;
     int32_t v = draw_critical(s);
     const int32_t choice = s->units->choice[s->units->unit[v]];
     s->mover_count = 0;
-    add_unit(s, v);
+    if (!add_unit(s, v))
+        return;
     while (s->mover_count < MOST_MOVERS && random_share(&s->random) < ALONG_SHARE) {
         v = next_on_path(s, v);
         if (v < 0 || s->units->choice[s->units->unit[v]] != choice)
             break;
-        if (s->mover_of[v] < 0)
-            add_unit(s, v);
+        if (s->mover_of[v] < 0 && !add_unit(s, v))
+            break;
     }
     for (int32_t i = 1; i < s->mover_count; i++) {
         const int32_t w = s->movers[i].vertex;
@@ -353,13 +369,12 @@ static bool settle(struct search *s, double most) {
         paths_mark(&paths->future, mover->before);
         paths_mark_around(paths, mover->vertex);
     }
-    bool good = paths_follow(paths, &paths->past, INFINITY, settled, most);
-    const double makespan = good ? paths_longest(paths) : INFINITY;
-    good = makespan <= most;
+    const bool good = paths_follow(paths, &paths->past, INFINITY, settled, most);
     paths_follow(paths, &paths->future, good ? INFINITY : -1, INFINITY, INFINITY);
-    if (good)
+    const double makespan = good ? paths_longest(paths) : INFINITY;
+    if (makespan <= most)
         paths->makespan = makespan;
-    return good;
+    return makespan <= most;
 }
 
 /* Put the movers back where they were; those that have joined a device leave it first. */
@@ -367,7 +382,7 @@ static void put_back(struct search *s) {
     struct paths *paths = &s->paths;
     for (int32_t i = 0; i < s->mover_count; i++) {
         const int32_t v = s->movers[i].vertex, d = paths->device[v];
-        int32_t index = 0;
+        int32_t index = d < 0 ? 0 : paths->sequences[d].before;
         while (d >= 0 && paths->sequences[d].vertex[index] != v)
             index++;
         if (d >= 0)
@@ -383,6 +398,8 @@ static bool try_move(struct search *s, double temperature) {
     double limit[2];
     double path = INFINITY;
     choose_movers(s);
+    if (!s->mover_count)
+        return false;
     list_devices(s);
     take_out(s, limit);
     const int32_t d = draw_device(s, temperature, &path);
@@ -421,16 +438,32 @@ static void keep_best(struct search *s) {
     write_order(s, s->best_order);
 }
 
+/* Open a window at a random place, or at times one of all vertices, where units of far members move. */
+static void open_window(struct search *s) {
+    const int32_t n = s->system->nodes, count = WINDOW_NODES;
+    if (n <= count || random_share(&s->random) < WHOLE_SHARE) {
+        paths_open(&s->paths, 0, n);
+        return;
+    }
+    const int32_t first = random_below(&s->random, n) - count / 2;
+    paths_open(&s->paths, first < 0 ? 0 : first > n - count ? n - count : first, count);
+}
+
 static void run(struct search *s, int64_t moves, double temperature) {
-    const int32_t often = 200 + s->system->nodes / 16; /* moves after which ranks are outdated */
-    int64_t made = 0;
+    const int32_t often =
+        200 + s->system->nodes / 16; /* moves made in a window, after which ranks are outdated */
+    int64_t made = 0, tried = 0;
     keep_best(s);
+    open_window(s);
     for (int64_t i = 0; i < moves && s->paths.makespan > 0 && !s->arena.failed; i++) {
-        if (!try_move(s, temperature))
+        if (try_move(s, temperature)) {
+            keep_best(s);
+            made++;
+        }
+        if (++tried < TRIED_EACH * often && made < often)
             continue;
-        keep_best(s);
-        if (++made % often == 0)
-            paths_rerank(&s->paths);
+        made = tried = 0;
+        open_window(s);
     }
 }
 

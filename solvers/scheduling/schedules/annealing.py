@@ -25,14 +25,14 @@ from solvers.scheduling.schedules.memory import fits
 HOT = 0.5
 MOVES_EACH = 250
 
-#: Last temperature, as a share of the first.
-FALL = 0.07
+#: Last temperature, in mean times of a vertex: nothing longer is accepted any more.
+LAST = 0.03
 
 #: Least first temperature, in mean times of a vertex.
 COLDEST = 0.25
 
 #: Greatest first temperature, in mean times of a vertex: low for simulated moves, which begin near their best.
-HOTTEST: Mapping[type, float] = {PathMoves: 2.5, SimulatedMoves: 0.5}
+HOTTEST: Mapping[type, float] = {PathMoves: 0.75, SimulatedMoves: 0.5}
 
 #: Seconds of a slice of the search, between two looks at the time.
 SLICE = 0.05
@@ -171,7 +171,7 @@ def _anneal(searches: list[Searching], best: Best, seconds: float) -> None:
             done = passed / seconds
             rate = max(moves) / length * seconds / instance.nodes
             hot = min(HOTTEST[type(first)], max(COLDEST, HOT * math.sqrt(rate / MOVES_EACH)))
-            advance = partial(_advance, temperature=each * hot * FALL**done, seconds=length)
+            advance = partial(_advance, temperature=each * hot * (LAST / hot) ** done, seconds=length)
             moves = list(pool.map(advance, searches, moves))
             first = min(searches, key=lambda search: search.best)
             if math.isfinite(first.best):
