@@ -438,32 +438,40 @@ static void keep_best(struct search *s) {
     write_order(s, s->best_order);
 }
 
-/* Open a window at a random place, or at times one of all vertices, where units of far members move. */
-static void open_window(struct search *s) {
-    const int32_t n = s->system->nodes, count = WINDOW_NODES;
-    if (n <= count || random_share(&s->random) < WHOLE_SHARE) {
+/* Open a window of `count` vertices at a random place, or one of all if there are no more. */
+static void open_window(struct search *s, int32_t count) {
+    const int32_t n = s->system->nodes;
+    const int32_t first = n > count ? random_below(&s->random, n) - count / 2 : 0;
+    if (n <= count)
         paths_open(&s->paths, 0, n);
-        return;
-    }
-    const int32_t first = random_below(&s->random, n) - count / 2;
-    paths_open(&s->paths, first < 0 ? 0 : first > n - count ? n - count : first, count);
+    else
+        paths_open(&s->paths, first < 0 ? 0 : first > n - count ? n - count : first, count);
 }
 
-static void run(struct search *s, int64_t moves, double temperature) {
+/* Open the next of many windows: at times one of all vertices, where units of far members move. */
+static void open_next(struct search *s) {
+    open_window(s, random_share(&s->random) < WHOLE_SHARE ? s->system->nodes : WINDOW_NODES);
+}
+
+static void run(struct search *s, int64_t moves, double temperature, double last, int32_t window) {
     const int32_t often =
         200 + s->system->nodes / 16; /* moves made in a window, after which ranks are outdated */
+    const double fall = temperature > 0 ? pow(last / temperature, 1 / (double)moves) : 1;
     int64_t made = 0, tried = 0;
     keep_best(s);
-    open_window(s);
-    for (int64_t i = 0; i < moves && s->paths.makespan > 0 && !s->arena.failed; i++) {
+    if (window)
+        open_window(s, window);
+    else
+        open_next(s);
+    for (int64_t i = 0; i < moves && s->paths.makespan > 0 && !s->arena.failed; i++, temperature *= fall) {
         if (try_move(s, temperature)) {
             keep_best(s);
             made++;
         }
-        if (++tried < TRIED_EACH * often && made < often)
+        if (window || (++tried < TRIED_EACH * often && made < often))
             continue;
         made = tried = 0;
-        open_window(s);
+        open_next(s);
     }
 }
 
@@ -495,15 +503,15 @@ static bool begin(struct search *s, const int32_t *device, const int32_t *order)
 }
 
 int shard_path_moves(const struct shard_system *system, const struct shard_units *units, int64_t moves,
-                     double temperature, uint64_t *random, int32_t *device, int32_t *order,
-                     int32_t *best_device, int32_t *best_order, double *best_makespan) {
+                     double temperature, double last, int32_t window, uint64_t *random, int32_t *device,
+                     int32_t *order, int32_t *best_device, int32_t *best_order, double *best_makespan) {
     const size_t n = (size_t)system->nodes;
     struct search s = {.system = system, .units = units, .random = {*random}, .best = *best_makespan};
     int status = allocate(&s, device);
     if (status == SHARD_OK && n > 0 && !begin(&s, device, order))
         status = SHARD_CYCLE;
     if (status == SHARD_OK && n > 0) {
-        run(&s, moves, temperature);
+        run(&s, moves, temperature, last, window);
         status = arena_status(&s.arena);
     }
     if (status == SHARD_OK && n > 0) {

@@ -12,7 +12,11 @@
  * a device lengthens that path, the less likely it is drawn; a longer makespan is accepted with probability
  * exp(-difference / temperature). A vertex takes at least 1e-13 of the first makespan.
  *
- *   moves          in,     moves to try; temperature >= 0
+ *   moves          in,     moves to try
+ *   temperature    in,     of the first move, >= 0
+ *   last           in,     of the last move, likewise: it falls or rises geometrically; 0 if and only if the first is
+ *   window         in,     number of vertices that run one after another, at a random place, and that alone move
+ *                          and are moved between; 0: a few hundred, and others every few hundred moves
  *   random         in/out, 1 element: state of the random numbers, initially any value
  *   device, order  in/out, nodes elements: devices; the vertices of device 0 as they run, then of device 1, ...
  *   best_*         in/out, the same for the best schedule so far; best_makespan, 1 element, is infinite if there
@@ -20,5 +24,5 @@
  * All memory is the caller's. Returns SHARD_OK, SHARD_NO_MEMORY, or SHARD_CYCLE, with nothing written, if
  * vertices of the order wait for each other. */
 int shard_path_moves(const struct shard_system *system, const struct shard_units *units, int64_t moves,
-                     double temperature, uint64_t *random, int32_t *device, int32_t *order,
-                     int32_t *best_device, int32_t *best_order, double *best_makespan);
+                     double temperature, double last, int32_t window, uint64_t *random, int32_t *device,
+                     int32_t *order, int32_t *best_device, int32_t *best_order, double *best_makespan);

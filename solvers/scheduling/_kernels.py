@@ -219,6 +219,10 @@ class _Moves:
         """Go on from the best that another has found."""
         self.device[:], self._column[:] = other.best_device, other._best_column
 
+    def adopt(self, other: Self) -> None:
+        """Take over the best that another has found."""
+        self.best_device[:], self._best_column[:], self.best = other.best_device, other._best_column, other.best
+
     def _try(self, kernel: Any, *options: float, out: tuple[Any, ...] = ()) -> None:
         best = ffi.new("double *", self.best)
         now = (array_out(column) for column in (self._random, self.device, self._column))
@@ -261,7 +265,12 @@ class PathMoves(_Moves):
 
     def search(self, moves: int, temperature: float) -> None:
         """Try so many moves; longer makespans are accepted by their difference over ``temperature``."""
-        self._try(lib.shard_path_moves, moves, temperature)
+        self._try(lib.shard_path_moves, moves, temperature, temperature, 0)
+
+    def search_window(self, moves: int, temperature: float, last: float, nodes: int) -> None:
+        """Anneal so many vertices that run one after another, at a random place, from the best; keep what is better."""
+        self.follow(self)
+        self._try(lib.shard_path_moves, moves, temperature, last, nodes)
 
     def run(self) -> tuple[Ints, Execution]:
         """The best devices, and how they run."""

@@ -444,8 +444,9 @@ static void check_path_moves(struct problem *p, const int32_t *begin, double tem
     for (int twin = 0; twin < 2; twin++) {
         memcpy(device[twin], begin, sizeof device[twin]);
         list_by_device(p, &o, begin, order[twin]);
-        CHECK(shard_path_moves(&p->system, &p->units, 300, temperature, random + twin, device[twin],
-                               order[twin], best_device[twin], best_order[twin], best + twin) == SHARD_OK);
+        CHECK(shard_path_moves(&p->system, &p->units, 300, temperature, temperature, 0, random + twin,
+                               device[twin], order[twin], best_device[twin], best_order[twin],
+                               best + twin) == SHARD_OK);
     }
     CHECK(best[0] <= begun && best[0] == run_listed(p, best_device[0], best_order[0], &o));
     const double now = run_listed(p, device[0], order[0], &o);
@@ -456,9 +457,16 @@ static void check_path_moves(struct problem *p, const int32_t *begin, double tem
     CHECK(!memcmp(order[0], order[1], (size_t)p->system.nodes * sizeof(int32_t)));
     /* Without moves, the given schedule is measured. */
     const double again = best[0];
-    CHECK(shard_path_moves(&p->system, &p->units, 0, 0, random, best_device[0], best_order[0], device[0],
-                           order[0], best) == SHARD_OK);
+    CHECK(shard_path_moves(&p->system, &p->units, 0, 0, 0, 0, random, best_device[0], best_order[0],
+                           device[0], order[0], best) == SHARD_OK);
     CHECK(best[0] == again);
+    /* A window of a few vertices that cools down. */
+    const double last = temperature / 10;
+    CHECK(shard_path_moves(&p->system, &p->units, 300, temperature, last, 1 + draw(5), random, device[0],
+                           order[0], best_device[0], best_order[0], best) == SHARD_OK);
+    CHECK(best[0] <= again && best[0] == run_listed(p, best_device[0], best_order[0], &o));
+    CHECK(isfinite(run_listed(p, device[0], order[0], &o)));
+    check_allowed(p, device[0]);
 }
 
 /* Two vertices wait for each other because of the orders on their devices. */
@@ -476,7 +484,7 @@ static void check_cycle(void) {
         if (w != v)
             order[count++] = w;
     CHECK(u != v);
-    CHECK(shard_path_moves(&p.system, &p.units, 5, 0, &random, device, order, out, out, &best) ==
+    CHECK(shard_path_moves(&p.system, &p.units, 5, 0, 0, 0, &random, device, order, out, out, &best) ==
           SHARD_CYCLE);
     CHECK(isinf(best) && random == 1 && order[0] == v);
 }
@@ -516,7 +524,7 @@ static void check_no_memory(void) {
                 status = shard_simulated_moves(&p.system, &p.units, 0, 5, 1.0, 1.0, &random, device, priority,
                                                &overfull, best_device, best_priority, &best);
             if (call == 3)
-                status = shard_path_moves(&p.system, &p.units, 5, 1.0, &random, device, by_device,
+                status = shard_path_moves(&p.system, &p.units, 5, 1.0, 1.0, 0, &random, device, by_device,
                                           best_device, best_order, &best);
             if (call == 4)
                 status = shard_reserving_list(&p.system, &p.units, 0, priority, 1, 1, device, order);

@@ -23,7 +23,7 @@ EDGES = 512
 SETS = 32
 
 #: Share of the time left that segments of the critical path may take.
-SEGMENTS = 0.8
+SEGMENTS = 0.95
 
 
 @bound(track="scheduling", source="energetic reasoning: Erschler & Lopez 1990, with heads and tails of critical-path")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,7 +32,7 @@ LAST = 0.03
 COLDEST = 0.25
 
 #: Greatest first temperature, in mean times of a vertex: low for simulated moves, which begin near their best.
-HOTTEST: Mapping[type, float] = {PathMoves: 0.75, SimulatedMoves: 0.5}
+HOTTEST: Mapping[type, float] = {PathMoves: 2.5, SimulatedMoves: 0.5}
 
 #: Seconds of a slice of the search, between two looks at the time.
 SLICE = 0.05
@@ -49,6 +49,20 @@ MOST_MOVES = 10**9
 
 #: Number of times, in the second half, that all threads go on from the best of them.
 EXCHANGES = 5
+
+#: Vertices of a window that is annealed on its own, moves for each of them, and first temperature, in mean times of a
+#: vertex.
+REHEATED = 200
+REHEATED_EACH = 100
+WARM = 0.3
+
+#: Share of the time for windows, if there is time for so many moves per vertex, and the graph has so many windows.
+WINDOWS_SHARE = 0.5
+MOVES_FOR_WINDOWS = 800
+SOME_WINDOWS = 10
+
+#: Number of times that all threads go on from the best of them while windows are annealed.
+WINDOW_EXCHANGES = 5
 
 #: Share of the time for path moves, which know neither shared links nor memory, if these count.
 PATH_MOVES_SHARE = 0.25
@@ -161,16 +175,17 @@ Searching = TypeVar("Searching", SimulatedMoves, PathMoves)
 
 
 def _anneal(searches: list[Searching], best: Best, seconds: float) -> None:
-    """Let searches, one a thread, cool down while there is time."""
+    """Let searches, one a thread, cool down while there is time; then anneal windows of path moves, if any."""
     instance = best.simulator.instance
     each = float((instance.complexity / instance.speed[best.device]).mean())
     length = min(SLICE + SLICE_EACH * instance.nodes, SLICE_SHARE * seconds)
     begun, moves, met, first, late = time.monotonic(), [FIRST_MOVES] * len(searches), 0, searches[0], 0.0
+    paths, until = [search for search in searches if isinstance(search, PathMoves)], seconds
     with ThreadPoolExecutor(len(searches)) as pool:
-        while (passed := time.monotonic() - begun) < seconds - late:
-            done = passed / seconds
-            rate = max(moves) / length * seconds / instance.nodes
-            hot = min(HOTTEST[type(first)], max(COLDEST, HOT * math.sqrt(rate / MOVES_EACH)))
+        while (passed := time.monotonic() - begun) < until - late:
+            done = passed / until
+            rate = max(moves) / length / instance.nodes
+            hot = min(HOTTEST[type(first)], max(COLDEST, HOT * math.sqrt(rate * until / MOVES_EACH)))
             advance = partial(_advance, temperature=each * hot * (LAST / hot) ** done, seconds=length)
             moves = list(pool.map(advance, searches, moves))
             first = min(searches, key=lambda search: search.best)
@@ -181,6 +196,32 @@ def _anneal(searches: list[Searching], best: Best, seconds: float) -> None:
                 met += 1
                 for search in searches:
                     search.follow(first)
+            if paths and instance.nodes >= SOME_WINDOWS * REHEATED and rate * seconds >= MOVES_FOR_WINDOWS:
+                until = seconds * (1 - WINDOWS_SHARE)
+    if until < seconds:
+        few = min(max(moves), REHEATED * REHEATED_EACH)
+        _anneal_windows(paths, best, begun + seconds - late, few, each)
+
+
+def _anneal_windows(searches: Sequence[PathMoves], best: Best, end: float, moves: int, each: float) -> None:
+    """Anneal windows of the best schedules with so many moves until a time; ``each`` is the mean time of a vertex.
+
+    A whole schedule that cools down once keeps what was bad luck somewhere; a window can be tried again and again.
+    """
+    period = (end - time.monotonic()) / WINDOW_EXCHANGES
+    with ThreadPoolExecutor(len(searches)) as pool:
+        while (now := time.monotonic()) < end:
+            reheat = partial(_reheat, moves=moves, each=each, until=min(end, now + period))
+            list(pool.map(reheat, searches))
+            first = min(searches, key=lambda search: search.best)
+            best.take(*first.run())
+            for search in searches:
+                search.adopt(first)
+
+
+def _reheat(search: PathMoves, moves: int, each: float, until: float) -> None:
+    while time.monotonic() < until:
+        search.search_window(moves, WARM * each, LAST * each, REHEATED)
 
 
 def _advance(search: Searching, moves: int, temperature: float, seconds: float) -> int:
