@@ -8,6 +8,8 @@
  * about the vertices of a device waits in lists until the device chooses, and is fetched in the meantime. */
 #include "scheduling/simulation/msr_state.h"
 
+#include "common/inline.h"
+
 /* True if idle devices raise scores; if they lower them, no score is above its fixed part. */
 static bool rewards_idle(const struct msr_queue *queue) {
     return queue->weight[3] > 0;
@@ -21,6 +23,10 @@ static bool unlocks_elsewhere(const struct slot *slot) {
     return slot->unlocks > 0 && slot->link >= 0;
 }
 
+static int32_t first_slot(const struct msr_queue *queue, int32_t number) {
+    return (int32_t)queue->entry[number].first;
+}
+
 /* The part of a score that does not depend on which devices are idle. */
 static double fixed_score(const struct msr_queue *queue, const struct candidate *candidate) {
     return candidate->base + queue->weight[2] * candidate->unlocks;
@@ -29,7 +35,7 @@ static double fixed_score(const struct msr_queue *queue, const struct candidate 
 /* The number of an executable vertex's successors that idle devices could start. */
 static int32_t activated(const struct msr_queue *queue, int32_t number, const uint64_t *idle) {
     int32_t count = 0;
-    for (int32_t i = queue->candidate[number].first; i < queue->candidate[number].end; i++) {
+    for (int32_t i = first_slot(queue, number); i < queue->candidate[number].end; i++) {
         const struct slot *slot = queue->slots + i;
         if (unlocks_elsewhere(slot) && has_device(idle, queue->links[slot->link].target))
             count += slot->unlocks;
@@ -39,16 +45,17 @@ static int32_t activated(const struct msr_queue *queue, int32_t number, const ui
 
 /* Update a vertex in the heaps of the devices that it could unlock. */
 static void update_links(struct msr_queue *queue, int32_t d, struct unlocker item) {
-    const struct candidate *candidate = queue->candidate + item.ready;
-    for (int32_t i = candidate->first; i < candidate->end; i++) {
+    const int32_t first = first_slot(queue, item.ready), end = queue->candidate[item.ready].end;
+    for (int32_t i = first; i < end; i++) {
         if (!unlocks_elsewhere(queue->slots + i))
             continue;
         const struct unlock_link *link = queue->links + queue->slots[i].link;
+        item.spare -= (item.others & device_bit(link->target)) == 0;
         item.others |= device_bit(link->target);
         __builtin_prefetch(link->heap.item + link->heap.count, 1); /* a new item's place and its parent's */
         __builtin_prefetch(link->heap.item + (link->heap.count - 1) / 2);
     }
-    for (int32_t i = candidate->first; i < candidate->end; i++) {
+    for (int32_t i = first; i < end; i++) {
         if (!unlocks_elsewhere(queue->slots + i))
             continue;
         struct unlock_link *link = queue->links + queue->slots[i].link;
@@ -73,8 +80,8 @@ static void rescore(struct msr_queue *queue, int32_t d, int32_t number) {
 /* Let the slots of an executable vertex know its number, and sum them. */
 static void enter_slots(const struct msr_queue *queue, int32_t number) {
     struct candidate *candidate = queue->candidate + number;
-    const int64_t end = queue->system->out_start[candidate->node + 1];
-    int32_t successors = 0, elsewhere = 0, i = candidate->first;
+    const int64_t end = queue->system->out_start[queue->entry[number].node + 1];
+    int32_t successors = 0, elsewhere = 0, i = first_slot(queue, number);
     for (; i < end && queue->slots[i].successors > 0; i++) {
         struct slot *slot = queue->slots + i;
         slot->ready = number;
@@ -89,12 +96,10 @@ static void enter_slots(const struct msr_queue *queue, int32_t number) {
     candidate->base = queue->weight[0] * successors + queue->weight[1] * elsewhere;
 }
 
-void msr_queue_add(struct msr_queue *queue, int32_t v, uint64_t turn, int32_t number) {
-    const int32_t d = queue->device[v], first = (int32_t)queue->system->out_start[v];
-    queue->candidate[number] =
-        (struct candidate){.turn = turn, .node = v, .first = first, .next = queue->added[d]};
+void msr_queue_add(struct msr_queue *queue, int32_t d, uint64_t turn, int32_t number) {
+    queue->candidate[number] = (struct candidate){.turn = turn, .next = queue->added[d]};
     queue->added[d] = number;
-    __builtin_prefetch(queue->slots + first);
+    __builtin_prefetch(queue->slots + first_slot(queue, number));
 }
 
 void msr_queue_fetch_edges(const struct msr_queue *queue, int64_t first) {
@@ -144,18 +149,13 @@ static void see_added(struct msr_queue *queue, int32_t d) {
     queue->added[d] = -1;
 }
 
-static void remove_candidate(struct msr_queue *queue, int32_t d, int32_t number) {
-    const struct candidate *candidate = queue->candidate + number;
-    score_heap_remove(queue->heaps + d, number);
-    for (int32_t i = candidate->first; i < candidate->end; i++) {
-        queue->slots[i].ready = -1;
-        if (!rewards_idle(queue) || !unlocks_elsewhere(queue->slots + i))
-            continue;
-        struct unlock_link *link = queue->links + queue->slots[i].link;
-        unlocker_heap_remove(&link->heap, i);
-        if (link->heap.count == 0)
-            remove_device(targets_of(queue, d), link->target);
-    }
+/* Fetch what removes a vertex. */
+SHARD_INLINE void fetch_found(const struct msr_queue *queue, const struct unlocker *item) {
+    __builtin_prefetch(queue->entry + item->ready);
+    __builtin_prefetch(queue->candidate + item->ready);
+    __builtin_prefetch(queue->at + item->ready, 1);
+    __builtin_prefetch(queue->slots + item->number, 1);
+    __builtin_prefetch(queue->slot_at + item->number, 1);
 }
 
 /* A search for the best vertex of a device. */
@@ -170,23 +170,23 @@ struct search {
  * exact if there are as many successors as devices; else count them if the vertex could be better. */
 static void consider(struct search *search, const struct unlocker *item) {
     const struct msr_queue *queue = search->queue;
-    const bool single =
-        queue->system->devices <= DEVICE_WORD && __builtin_popcountll(item->others) == item->unlocks;
-    const int32_t most = item->unlocks - __builtin_popcountll(item->others & ~search->folded);
+    int32_t most = item->spare;
+    for (uint64_t rest = item->others & search->folded; rest > 0; rest &= rest - 1)
+        most++;
     struct ready found = {item->fixed + queue->weight[3] * most, item->turn, item->ready};
     if (!runs_before(found, search->best))
         return;
-    if (!single)
+    if (item->spare > 0 || queue->system->devices > DEVICE_WORD)
         found.priority = item->fixed + queue->weight[3] * activated(queue, item->ready, search->idle);
     if (!runs_before(found, search->best))
         return;
     search->best = found;
-    __builtin_prefetch(queue->slots + item->number); /* for remove_candidate */
-    __builtin_prefetch(queue->candidate + item->ready);
+    if (queue->fetches)
+        fetch_found(queue, item);
 }
 
 /* Fetch the top of a heap and its children. */
-static void fetch_top(const struct unlocker_heap *heap) {
+SHARD_INLINE void fetch_top(const struct unlocker_heap *heap) {
     __builtin_prefetch(heap->item);
     __builtin_prefetch(heap->item + 1);
     __builtin_prefetch(heap->item + 2);
@@ -234,7 +234,7 @@ static void search_fixed(struct search *search, const struct score_heap *heap, i
     search_fixed(search, heap, 2 * at + 2);
 }
 
-int32_t msr_queue_take(struct msr_queue *queue, int32_t d, const uint64_t *idle) {
+int32_t msr_queue_choose(struct msr_queue *queue, int32_t d, const uint64_t *idle) {
     const struct score_heap *heap = queue->heaps + d;
     see_sole(queue, d);
     see_added(queue, d);
@@ -247,6 +247,35 @@ int32_t msr_queue_take(struct msr_queue *queue, int32_t d, const uint64_t *idle)
     } else {
         search_fixed(&search, heap, 0);
     }
-    remove_candidate(queue, d, search.best.number);
     return search.best.number;
+}
+
+/* Remove an executable vertex from the heaps of the devices that it could unlock. */
+static void leave_links(struct msr_queue *queue, int32_t d, int32_t number) {
+    const int32_t end = queue->candidate[number].end;
+    for (int32_t i = first_slot(queue, number); i < end; i++) {
+        queue->slots[i].ready = -1;
+        if (!rewards_idle(queue) || !unlocks_elsewhere(queue->slots + i))
+            continue;
+        struct unlock_link *link = queue->links + queue->slots[i].link;
+        unlocker_heap_remove(&link->heap, i);
+        if (link->heap.count == 0)
+            remove_device(targets_of(queue, d), link->target);
+    }
+}
+
+/* Fetch what a heap reads first as it removes the item of a number. */
+SHARD_INLINE void fetch_removed(const struct score_heap *heap, int32_t number) {
+    const int64_t at = heap->place[number];
+    __builtin_prefetch(heap->item + at, 1);
+    __builtin_prefetch(heap->item + (at > 0 ? at - 1 : 0) / 2);
+    __builtin_prefetch(heap->item + 2 * at + 1);
+    __builtin_prefetch(heap->item + heap->count - 1);
+}
+
+void msr_queue_remove(struct msr_queue *queue, int32_t d, int32_t number) {
+    if (queue->fetches)
+        fetch_removed(queue->heaps + d, number);
+    leave_links(queue, d, number);
+    score_heap_remove(queue->heaps + d, number);
 }

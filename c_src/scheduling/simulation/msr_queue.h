@@ -12,12 +12,13 @@
 struct msr_queue;
 
 /* Allocate from an arena for a run in which nothing is executable yet; NULL, and the arena fails, if there is
- * no memory. It keeps device, in, nodes elements as in shard_simulate, and weight, in, alpha to delta. */
+ * no memory. It keeps device, in, nodes elements as in shard_simulate, entry, in, the entries of executable
+ * vertices by number, and weight, in, alpha to delta. fetches: most of what it reads is not in the cache. */
 struct msr_queue *msr_queue_new(struct arena *arena, const struct shard_system *system, const int32_t *device,
-                                const double *weight);
+                                const struct entry *entry, const double *weight, bool fetches);
 
-/* Add vertex v, executable from a turn on. Its number, from 0 to nodes - 1, is unique in the queue. */
-void msr_queue_add(struct msr_queue *queue, int32_t v, uint64_t turn, int32_t number);
+/* Add the vertex of an entry, executable on device d from a turn on. */
+void msr_queue_add(struct msr_queue *queue, int32_t d, uint64_t turn, int32_t number);
 
 /* Vertex v of device d has finished: its successors wait for one vertex less. */
 void msr_queue_finish(struct msr_queue *queue, int32_t v, int32_t d);
@@ -27,6 +28,9 @@ void msr_queue_finish(struct msr_queue *queue, int32_t v, int32_t d);
 void msr_queue_fetch_edges(const struct msr_queue *queue, int64_t first);
 void msr_queue_fetch_successor(const struct msr_queue *queue, int32_t successor);
 
-/* Remove the executable vertex of idle device d with the greatest score, then of the least turn, and return
- * its number; -1 if there is none. idle, in: the set of idle devices. */
-int32_t msr_queue_take(struct msr_queue *queue, int32_t d, const uint64_t *idle);
+/* Return the number of the executable vertex of idle device d with the greatest score, then of the least turn;
+ * -1 if there is none. idle, in: the set of idle devices. */
+int32_t msr_queue_choose(struct msr_queue *queue, int32_t d, const uint64_t *idle);
+
+/* Remove an executable vertex of device d. */
+void msr_queue_remove(struct msr_queue *queue, int32_t d, int32_t number);

@@ -11,7 +11,7 @@ struct unlocker {
     uint64_t others; /* the devices that it could unlock, each modulo DEVICE_WORD */
     int32_t number;  /* of the slot */
     int32_t ready;   /* number of the vertex */
-    int32_t unlocks; /* successors that it could unlock */
+    int32_t spare;   /* successors that it could unlock, besides one on each of these devices */
 };
 
 static inline bool bounds_before(struct unlocker a, struct unlocker b) {
@@ -20,13 +20,12 @@ static inline bool bounds_before(struct unlocker a, struct unlocker b) {
 HEAP_WITH_PLACES(unlocker_heap, struct unlocker, bounds_before)
 HEAP_WITH_PLACES(score_heap, struct ready, runs_before)
 
-/* An executable vertex. Counts are what its device has seen. */
+/* An executable vertex, besides its entry. Counts are what its device has seen. */
 struct candidate {
     double base; /* its score while no successor waits for it alone */
     uint64_t turn;
-    int32_t node;
-    int32_t first, end; /* its slots */
-    int32_t unlocks;    /* successors that wait for it alone */
+    int32_t end;     /* behind its last slot; its first one has the number of its first output */
+    int32_t unlocks; /* successors that wait for it alone */
     int32_t unlocks_elsewhere;
     int32_t next; /* in the list `added` of its device, or -1 */
 };
@@ -49,18 +48,19 @@ struct slot {
 
 /* A heap of the vertices of one device that could unlock another. */
 struct unlock_link {
-    int32_t target;
-    int64_t slots; /* of the vertices of the device for the other one */
     struct unlocker_heap heap;
+    int32_t target;
 };
 
 struct msr_queue {
     const struct shard_system *system;
     const int32_t *device;
     const double *weight;
+    bool fetches; /* what it reads soon is fetched ahead */
     /* by vertex */
     struct waiting *waiting;
     /* by number */
+    const struct entry *entry;
     struct candidate *candidate;
     int32_t *at; /* place in the heap of its device */
     /* by edge */

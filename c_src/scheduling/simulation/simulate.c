@@ -36,7 +36,7 @@ static void make_executable(struct run *run, int32_t v) {
     const uint64_t turn = next_turn(run, v);
     const int32_t number = enter(&s->table, describe(run, v));
     if (run->msr)
-        msr_queue_add(run->msr, v, turn, number);
+        msr_queue_add(run->msr, d, turn, number);
     else
         ready_heap_push(s->waiting + d, (struct ready){policy->priority[v], turn, number});
 }
@@ -78,10 +78,13 @@ static inline void arrives(struct run *run, int64_t e, double time) {
         vertex->latest = time;
     if (--vertex->pending > 0)
         return;
-    if (vertex->latest > run->until)
-        event_heap_push(&s->events, (struct event){vertex->latest, (int64_t)s->system.nodes + v, 0});
-    else
+    if (vertex->latest <= run->until) {
         make_executable(run, v);
+        return;
+    }
+    event_heap_push(&s->events, (struct event){vertex->latest, (int64_t)s->system.nodes + v, 0});
+    if (run->fetches)
+        fetch_vertex(run, v);
 }
 
 /* Let the next tensor of a link arrive, and those that end at the same time. */
@@ -126,6 +129,14 @@ static void send(struct run *run, int64_t e, int32_t from, double time) {
     arrives(run, e, time);
 }
 
+/* The number of the vertex that an idle device starts, unless in order; -1 if there is none. */
+static int32_t choose(const struct run *run, int32_t d) {
+    if (run->msr)
+        return msr_queue_choose(run->msr, d, run->s->idle);
+    const struct ready_heap *waiting = run->s->waiting + d;
+    return waiting->count > 0 ? waiting->item[0].number : -1;
+}
+
 /* Take the vertex that an idle device starts; false if there is none. */
 static bool take(struct run *run, int32_t d, struct entry *entry) {
     struct simulation *s = run->s;
@@ -139,14 +150,17 @@ static bool take(struct run *run, int32_t d, struct entry *entry) {
         *entry = describe(run, v);
         return true;
     }
-    int32_t number = -1;
+    const int32_t number = choose(run, d);
+    if (number < 0)
+        return false;
+    if (run->fetches)
+        fetch_start(run, s->table.entry[number].node);
     if (run->msr)
-        number = msr_queue_take(run->msr, d, s->idle);
-    else if (s->waiting[d].count > 0)
-        number = ready_heap_pop(s->waiting + d).number;
-    if (number >= 0)
-        *entry = leave(&s->table, number);
-    return number >= 0;
+        msr_queue_remove(run->msr, d, number);
+    else
+        ready_heap_pop(s->waiting + d);
+    *entry = leave(&s->table, number);
+    return true;
 }
 
 static void start_vertex(struct run *run, int32_t d, const struct entry *entry) {
@@ -197,7 +211,7 @@ static void next_round(struct run *run) {
     while (s->events.count > 0 && s->events.item[0].time <= run->until) {
         const struct event event = event_heap_pop(&s->events);
         if (run->fetches)
-            fetch_events(run);
+            fetch_next(run);
         if (event.what >= n)
             make_executable(run, (int32_t)(event.what - n));
         else if (event.what >= 0)
@@ -291,7 +305,8 @@ int simulation_run(struct simulation *simulation, const struct shard_policy *pol
     run.sequence = sequence;
     run.fetches = simulation->reach >= LONG_EDGES;
     if (policy->rule == SHARD_BY_SUCCESSORS)
-        run.msr = msr_queue_new(&arena, &simulation->system, device, policy->weight);
+        run.msr = msr_queue_new(&arena, &simulation->system, device, simulation->table.entry, policy->weight,
+                                run.fetches);
     const int status = arena_status(&arena);
     if (status == SHARD_OK) {
         begin(&run);
