@@ -2,16 +2,10 @@
 #include "scheduling/simulated_moves.h"
 
 #include "common/anneal.h"
+#include "scheduling/overfull.h"
 
 /* The share of moves that begin at an overfull device, if there is one. */
 static const double RELIEF_SHARE = 0.5;
-
-/* A change of the memory that a device holds. */
-struct event {
-    double time, change;
-    int32_t device;
-    int64_t input; /* its place in the order of `in_tail` */
-};
 
 struct search {
     struct arena arena;
@@ -21,8 +15,7 @@ struct search {
     struct random random;
     int32_t *device;
     double *priority;
-    bool reserved;
-    double penalty, makespan, overfull;
+    double penalty, makespan, time_overfull;
     double *start, *finish, *arrival;
     int32_t *sequence, *rank;
     int32_t *before;         /* nodes elements: the vertex that ran just before on the same device, or -1 */
@@ -30,13 +23,11 @@ struct search {
     int32_t *critical;       /* vertices whose delay would delay the makespan */
     int32_t *predecessor_on; /* critical vertices: the one before on the device if waited for, or -1 */
     int32_t critical_count;
-    int64_t *edge_at; /* edges elements: by place of an input in `in_tail`, its place by tail */
     int64_t *member_start;
     int32_t *member;
-    struct event *events;
-    int64_t *overfull_inputs; /* inputs that overfill devices in the accepted schedule */
-    int64_t *next_overfull;   /* the same in the last simulation */
-    int32_t overfull_count, next_overfull_count;
+    struct overfull overfull; /* in the last simulation */
+    int64_t *input;           /* inputs that overfill devices in the accepted schedule */
+    int64_t inputs;
 };
 
 /* A record to undo a move. */
@@ -45,60 +36,16 @@ struct change {
     int32_t from, a, b;
 };
 
-static int by_device_and_time(const void *a, const void *b) {
-    const struct event *first = a, *second = b;
-    if (first->device != second->device)
-        return (first->device > second->device) - (first->device < second->device);
-    return (first->time > second->time) - (first->time < second->time);
-}
-
-/* List the times at which devices with a limit begin and end to hold tensors; return the number of events. A
- * tensor is released slightly early, so that rounding does not count it beside one that arrives then. */
-static size_t list_events(struct search *s) {
-    const struct shard_units *units = s->units;
-    size_t count = 0;
-    for (int32_t v = 0; v < s->system->nodes; v++) {
-        const int32_t d = s->device[v];
-        for (int64_t i = units->in_start[v]; i < units->in_start[v + 1] && isfinite(units->memory[d]); i++) {
-            const double begin = s->reserved ? s->finish[units->in_tail[i]] : s->arrival[s->edge_at[i]];
-            const double released = s->reserved ? s->finish[v] : s->start[v];
-            const double end = released * (1 - s->system->tolerance);
-            if (units->in_size[i] <= 0 || begin >= end)
-                continue;
-            s->events[count++] = (struct event){begin, units->in_size[i], d, i};
-            s->events[count++] = (struct event){end, -units->in_size[i], d, i};
-        }
+/* The time for which devices hold too much, counted up to twice if they hold far too much. */
+static double measure(struct search *s) {
+    overfull_measure(&s->overfull, s->device, s->sequence, s->start, s->finish, s->arrival);
+    double sum = 0;
+    for (size_t i = 0; i < s->overfull.times; i++) {
+        const struct overfull_time *time = s->overfull.time + i;
+        const double memory = s->units->memory[time->device];
+        sum += time->duration * (time->held > memory ? 2 - memory / time->held : 1);
     }
-    qsort(s->events, count, sizeof *s->events, by_device_and_time);
-    return count;
-}
-
-/* The time for which devices hold too much, counted up to twice if they hold far too much; the tensors that
- * arrived then go to next_overfull. Until a sum exceeds the limit, its error is a small share of the limit,
- * as a tensor that fits no device counts as overfull: only rounding at the limit can mislead. */
-static double time_overfull(struct search *s) {
-    const size_t count = list_events(s);
-    double overfull = 0, held = 0;
-    int64_t tensors = 0;
-    size_t begun = 0; /* the first event of the same time */
-    s->next_overfull_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct event *event = s->events + i;
-        tensors += event->change > 0 ? 1 : -1;
-        held = tensors ? held + event->change : 0;
-        if (i + 1 == count || event[1].device != event->device || event[1].time <= event->time)
-            continue; /* after its last event a device holds nothing */
-        const double memory = s->units->memory[event->device];
-        while (s->events[begun].device != event->device || s->events[begun].time < event->time)
-            begun++;
-        if (!tensors || held < memory)
-            continue;
-        overfull += (event[1].time - event->time) * (held > memory ? 2 - memory / held : 1);
-        for (size_t j = begun; j <= i; j++)
-            if (s->events[j].change > 0)
-                s->next_overfull[s->next_overfull_count++] = s->events[j].input;
-    }
-    return overfull;
+    return sum;
 }
 
 /* Simulate the schedule; false if some vertices never run. */
@@ -112,14 +59,14 @@ static bool simulate(struct search *s) {
     for (int32_t v = 0; v < ran; v++)
         if (s->finish[v] > s->makespan)
             s->makespan = s->finish[v];
-    s->overfull = time_overfull(s);
+    s->time_overfull = measure(s);
     return true;
 }
 
 /* The input that a vertex waited for until its start, or -1. */
 static int32_t awaited(const struct search *s, int32_t v) {
     for (int64_t i = s->units->in_start[v]; i < s->units->in_start[v + 1]; i++)
-        if (s->arrival[s->edge_at[i]] >= s->start[v])
+        if (s->arrival[s->overfull.edge_at[i]] >= s->start[v])
             return s->units->in_tail[i];
     return -1;
 }
@@ -194,9 +141,9 @@ static bool move_unit(struct search *s, int32_t v, struct change *change) {
 
 /* Move the maker or reader of a tensor that overfills a device, or swap its priority; false if neither can. */
 static bool relieve_memory(struct search *s, struct change *change) {
-    const int64_t input = s->overfull_inputs[random_below(&s->random, s->overfull_count)];
-    const int32_t v =
-        random_share(&s->random) < 0.5 ? s->units->in_tail[input] : s->system->out_head[s->edge_at[input]];
+    const int64_t input = s->input[random_below(&s->random, (int32_t)s->inputs)];
+    const int32_t v = random_share(&s->random) < 0.5 ? s->units->in_tail[input]
+                                                     : s->system->out_head[s->overfull.edge_at[input]];
     if (random_share(&s->random) < 0.5)
         return move_unit(s, v, change);
     for (int tries = 0; tries < 8; tries++) {
@@ -212,7 +159,7 @@ static bool relieve_memory(struct search *s, struct change *change) {
 
 /* Make a move; false if none is found. */
 static bool try_move(struct search *s, struct change *change) {
-    if (s->overfull_count > 0 && random_share(&s->random) < RELIEF_SHARE)
+    if (s->inputs > 0 && random_share(&s->random) < RELIEF_SHARE)
         return relieve_memory(s, change);
     if (s->critical_count == 0) /* nothing has run to its end yet */
         return move_unit(s, random_below(&s->random, s->system->nodes), change);
@@ -236,9 +183,9 @@ static void undo(struct search *s, const struct change *change) {
 static void keep_critical(struct search *s, int32_t *best_device, double *best_priority,
                           double *best_makespan) {
     find_critical(s);
-    s->overfull_count = s->next_overfull_count;
-    memcpy(s->overfull_inputs, s->next_overfull, (size_t)s->next_overfull_count * sizeof *s->overfull_inputs);
-    if (s->overfull > 0 || !(s->makespan < *best_makespan))
+    s->inputs = s->overfull.inputs;
+    memcpy(s->input, s->overfull.input, (size_t)s->inputs * sizeof *s->input);
+    if (s->time_overfull > 0 || !(s->makespan < *best_makespan))
         return;
     *best_makespan = s->makespan;
     memcpy(best_device, s->device, (size_t)s->system->nodes * sizeof *best_device);
@@ -247,25 +194,19 @@ static void keep_critical(struct search *s, int32_t *best_device, double *best_p
 
 static void prepare(struct search *s) {
     const int32_t n = s->system->nodes;
-    int64_t *next = s->member_start; /* scratch: the next input of each vertex */
-    memcpy(next, s->units->in_start, (size_t)n * sizeof *next);
-    for (int32_t v = 0; v < n; v++) {
+    for (int32_t v = 0; v < n; v++)
         s->rank[v] = v;
-        for (int64_t e = s->system->out_start[v]; e < s->system->out_start[v + 1]; e++)
-            s->edge_at[next[s->system->out_head[e]]++] = e;
-    }
-    memset(s->member_start, 0, ((size_t)n + 2) * sizeof *s->member_start);
     list_members(n, s->units->unit, s->member_start, s->member);
 }
 
 static double cost(struct search *s) {
-    return simulate(s) ? s->makespan + s->penalty * s->overfull : INFINITY;
+    return simulate(s) ? s->makespan + s->penalty * s->time_overfull : INFINITY;
 }
 
 /* Try moves; return the overfull time of the last accepted schedule. */
 static double run(struct search *s, int64_t moves, double temperature, int32_t *best_device,
                   double *best_priority, double *best_makespan) {
-    double now = cost(s), overfull = s->overfull;
+    double now = cost(s), overfull = s->time_overfull;
     if (isfinite(now))
         keep_critical(s, best_device, best_priority, best_makespan);
     struct change change;
@@ -278,23 +219,23 @@ static double run(struct search *s, int64_t moves, double temperature, int32_t *
             continue;
         }
         now = next;
-        overfull = s->overfull;
+        overfull = s->time_overfull;
         if (isfinite(now))
             keep_critical(s, best_device, best_priority, best_makespan);
     }
     return overfull;
 }
 
-static int allocate(struct search *s) {
+static int allocate(struct search *s, bool reserved) {
     struct arena *arena = &s->arena;
     const int64_t n = s->system->nodes, m = s->system->out_start[n];
     s->simulation = simulation_new(arena, s->system);
     ARENA_ARRAYS(arena, n, s->start, s->finish, s->sequence, s->rank, s->before, s->critical,
                  s->predecessor_on, s->member);
-    ARENA_ARRAYS(arena, m, s->arrival, s->edge_at, s->overfull_inputs, s->next_overfull);
+    overfull_allocate(&s->overfull, arena, s->system, s->units, reserved);
+    ARENA_ARRAYS(arena, m, s->arrival, s->input);
     ARENA_ARRAYS(arena, s->system->devices, s->last);
-    ARENA_ARRAYS(arena, n + 2, s->member_start);
-    ARENA_ARRAYS(arena, 2 * m, s->events);
+    ARENA_ZEROS(arena, n + 2, s->member_start);
     return arena_status(arena);
 }
 
@@ -304,9 +245,8 @@ int shard_simulated_moves(const struct shard_system *system, const struct shard_
                           int32_t *best_device, double *best_priority, double *best_makespan) {
     struct search s = {.system = system, .units = units, .random = {*random}, .device = device};
     s.priority = priority;
-    s.reserved = reserved;
     s.penalty = penalty;
-    const int status = allocate(&s);
+    const int status = allocate(&s, reserved);
     if (status == SHARD_OK && system->nodes > 0) {
         prepare(&s);
         *overfull = run(&s, moves, temperature, best_device, best_priority, best_makespan);
