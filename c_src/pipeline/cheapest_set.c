@@ -34,6 +34,13 @@ struct set {
     int64_t cost, weight;
 };
 
+/* Sets found so far by a search that lists all of them. */
+struct listing {
+    uint64_t *member; /* most * words elements: bit v of row i says that node v is in set i */
+    int64_t *cost;    /* most elements */
+    int64_t most, count;
+};
+
 struct tree {
     struct arena arena;
     const struct shard_set_costs *problem;
@@ -59,8 +66,9 @@ struct tree {
     struct set light;     /* costs little and weighs too little */
     struct set heavy;     /* weighs enough */
     struct set trial;
-    int64_t bound;        /* of the current node of the tree */
-    int32_t missing_node; /* a node that the last cheap heavy set lacks to be convex, or -1 */
+    int64_t bound;           /* of the current node of the tree */
+    int32_t missing_node;    /* a node that the last cheap heavy set lacks to be convex, or -1 */
+    struct listing *listing; /* NULL to search for one set */
 };
 
 enum bits { IN, OUT, BELOW, ABOVE, FORCED, BARRED, BITS };
@@ -78,8 +86,10 @@ static void unite(uint64_t *into, const uint64_t *from, int32_t words) {
         into[i] |= from[i];
 }
 
-/* True if no further minimum cut may be computed. */
+/* True if no further minimum cut may be computed, or no further set listed. */
 static bool is_exhausted(const struct tree *tree) {
+    if (tree->listing && tree->listing->count == tree->listing->most)
+        return true;
     return tree->cuts >= tree->budget || is_stopped(tree->stop) || monotonic_seconds() >= tree->deadline;
 }
 
@@ -302,12 +312,12 @@ static void swap_sides(struct set *a, struct set *b) {
     *b = other;
 }
 
-/* Return true if the trial set is a solution; else make it the new light or heavy set. */
+/* Return true if the trial set is a solution, and the only one searched for; else make it the new light or heavy set. */
 static bool consider(struct tree *tree) {
     const bool enough = tree->trial.weight >= tree->need;
     if (enough && tree->trial.cost < tree->limit) {
         tree->missing_node = find_missing(tree, &tree->trial);
-        if (tree->missing_node < 0)
+        if (tree->missing_node < 0 && !tree->listing)
             return true;
     }
     swap_sides(&tree->trial, enough ? &tree->heavy : &tree->light);
@@ -343,10 +353,12 @@ static enum verdict bound_node(struct tree *tree) {
     if (tree->heavy.weight < tree->need)
         return CLOSED;
     if (tree->light.weight >= tree->need) {
+        const bool whole = tree->assigned == tree->problem->nodes;
         take(tree, 1, &tree->trial);
-        if (tree->trial.cost < tree->limit && find_missing(tree, &tree->trial) < 0)
+        if ((whole || !tree->listing) && tree->trial.cost < tree->limit &&
+            find_missing(tree, &tree->trial) < 0)
             return FOUND;
-        if (tree->assigned == tree->problem->nodes)
+        if (whole)
             return CLOSED;
         set_price(tree, 0.0);
     }
@@ -504,11 +516,26 @@ static int64_t open_bound(const struct tree *tree) {
     return least;
 }
 
-/* Search the tree, keep the last set found and return the proved bound. */
+/* Add the trial set to those listed. */
+static void list_trial(const struct tree *tree) {
+    struct listing *listing = tree->listing;
+    uint64_t *member = listing->member + (size_t)listing->count * (size_t)tree->words;
+    memset(member, 0, (size_t)tree->words * sizeof *member);
+    for (int32_t v = 0; v < tree->problem->nodes; v++)
+        member[v >> 6] |= (uint64_t)tree->trial.side[v] << (v & 63);
+    listing->cost[listing->count++] = tree->trial.cost;
+}
+
+/* Search the tree, keep the last set found, or list all, and return the proved bound. */
 static int64_t search(struct tree *tree, int first, int64_t *cost, int8_t *member) {
     bool more = propagate(tree);
     while (more && !is_exhausted(tree)) {
         const enum verdict verdict = bound_node(tree);
+        if (verdict == FOUND && tree->listing) {
+            list_trial(tree);
+            more = backtrack(tree);
+            continue;
+        }
         if (verdict == FOUND) {
             *cost = tree->limit = tree->trial.cost;
             for (int32_t v = 0; v < tree->problem->nodes; v++)
@@ -525,23 +552,47 @@ static int64_t search(struct tree *tree, int first, int64_t *cost, int8_t *membe
     return open < tree->limit ? open : tree->limit;
 }
 
+/* Prepare the tree for a search under some fixed nodes. */
+static int begin(struct tree *tree, const int8_t *fixed, double seconds) {
+    const int status = allocate(tree);
+    tree->level = tree->shared ? 0 : SHARD_TRUNK;
+    tree->deadline = monotonic_seconds() + seconds;
+    for (int32_t v = 0; status == SHARD_OK && v < tree->problem->nodes; v++)
+        if (fixed[v])
+            assign(tree, v, fixed[v]);
+    return status;
+}
+
 int shard_cheapest_set(const struct shard_set_costs *problem, const int64_t *weight, int64_t need,
                        const int8_t *fixed, int64_t limit, int first, double seconds, int32_t *shared,
                        int32_t *stop, int64_t *cuts, int64_t *cost, int64_t *proved, int8_t *member) {
     struct tree tree = {.problem = problem, .weight = weight, .need = need, .limit = limit};
-    const int status = allocate(&tree);
     tree.shared = shared;
-    tree.level = shared ? 0 : SHARD_TRUNK;
     tree.stop = stop;
     tree.budget = *cuts;
-    tree.deadline = monotonic_seconds() + seconds;
+    const int status = begin(&tree, fixed, seconds);
     if (status == SHARD_OK) {
         *cost = limit;
-        for (int32_t v = 0; v < problem->nodes; v++)
-            if (fixed[v])
-                assign(&tree, v, fixed[v]);
         *proved = search(&tree, first, cost, member);
         *cuts = tree.cuts;
+    }
+    arena_free(&tree.arena);
+    return status;
+}
+
+int shard_list_sets(const struct shard_set_costs *problem, const int64_t *weight, int64_t need,
+                    const int8_t *fixed, int64_t limit, double seconds, int32_t *shared, int32_t *stop,
+                    int64_t *count, int64_t *cost, uint64_t *member, int64_t *proved) {
+    struct listing listing = {.member = member, .cost = cost, .most = *count};
+    struct tree tree = {.problem = problem, .weight = weight, .need = need, .limit = limit};
+    tree.shared = shared;
+    tree.stop = stop;
+    tree.budget = INT64_MAX;
+    tree.listing = &listing;
+    const int status = begin(&tree, fixed, seconds);
+    if (status == SHARD_OK) {
+        *proved = search(&tree, 0, NULL, NULL);
+        *count = listing.count;
     }
     arena_free(&tree.arena);
     return status;

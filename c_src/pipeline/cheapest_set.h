@@ -55,3 +55,17 @@ struct shard_set_costs {
 int shard_cheapest_set(const struct shard_set_costs *problem, const int64_t *weight, int64_t need,
                        const int8_t *fixed, int64_t limit, int first, double seconds, int32_t *shared,
                        int32_t *stop, int64_t *cuts, int64_t *cost, int64_t *proved, int8_t *member);
+
+/* List all convex sets that weigh at least `need` >= 1 and cost less than `limit`.
+ *
+ *   weight, fixed, seconds, shared, stop  as above; of threads that share the work, each set is listed
+ *            by at least one
+ *   count    in/out, 1 element: most sets to list, then the number listed; if it is the same, there may be more
+ *   cost     out,    count elements: cost of each set
+ *   member   out,    count * words elements: bit v of row i says that node v is in set i
+ *   proved   out,    1 element: no such set that is not listed, by any thread, costs less than this; `limit` if the
+ *                    list is complete
+ * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
+int shard_list_sets(const struct shard_set_costs *problem, const int64_t *weight, int64_t need,
+                    const int8_t *fixed, int64_t limit, double seconds, int32_t *shared, int32_t *stop,
+                    int64_t *count, int64_t *cost, uint64_t *member, int64_t *proved);

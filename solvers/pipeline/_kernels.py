@@ -149,6 +149,20 @@ class CheapestSet:
     cuts: int
 
 
+@dataclass(frozen=True)
+class SetList:
+    """Convex sets that cost less than a limit and weigh enough, in the units of their `SetCosts`.
+
+    ``member``  shape (sets, n), bool
+    ``cost``    shape (sets,), int64
+    ``proved``  no other such set costs less than this; the limit if these are all
+    """
+
+    member: NDArray[np.bool_]
+    cost: Longs
+    proved: int
+
+
 class SetCosts:
     """Costs of convex sets of nodes, as integers that are never more than `scale` times Equation (3).
 
@@ -209,6 +223,32 @@ class SetCosts:
         given = (*self._demand(weight, need), array_in(fixed), limit, any_set, seconds, common, array_out(stop))
         check(lib.shard_cheapest_set(self._blocks, *given, spent, cost, proved, array_out(member)))
         return CheapestSet(cost[0], proved[0], member.astype(bool), spent[0])
+
+    def list_sets(
+        self,
+        weight: Longs,
+        need: int,
+        limit: int,
+        *,
+        most: int,
+        fixed: NDArray[np.int8] | None = None,
+        seconds: float = math.inf,
+        shared: Index | None = None,
+        stop: Index | None = None,
+    ) -> SetList:
+        """All convex sets of weight ``need`` or more that cost less than ``limit``, or ``most`` of them.
+
+        See `cheapest_set` for what else is given; of threads that share the work, each set is listed by at least one.
+        """
+        fixed = np.zeros(self.nodes, dtype=np.int8) if fixed is None else shaped(fixed, (self.nodes,))
+        stop = np.zeros(1, dtype=np.int32) if stop is None else shaped(stop, (1,))
+        common = ffi.NULL if shared is None else array_out(shaped(shared, (SHARED,)))
+        count, proved = ffi.new("int64_t *", most), ffi.new("int64_t *")
+        cost, rows = np.empty(most, dtype=np.int64), np.empty((most, (self.nodes + 63) // 64), dtype=np.uint64)
+        given = (*self._demand(weight, need), array_in(fixed), limit, seconds, common, array_out(stop))
+        check(lib.shard_list_sets(self._blocks, *given, count, array_out(cost), array_out(rows), proved))
+        member = np.unpackbits(rows[: count[0]].view(np.uint8), axis=1, bitorder="little", count=self.nodes)
+        return SetList(member.astype(bool), cost[: count[0]], proved[0])
 
     def anneal_set(
         self, weight: Longs, need: int, limit: int, begin: NDArray[np.bool_], *, moves: int, hot: float, seed: int

@@ -7,9 +7,10 @@ import numpy as np
 from instances.pipeline import Instance
 from solvers.pipeline.programs.anchor import anchor
 from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE, Blocks, fit
-from solvers.pipeline.programs.cover import Cover, Place
+from solvers.pipeline.programs.cover import Cover
 from solvers.pipeline.programs.incumbent import Incumbent
 from solvers.pipeline.programs.mip import Bounds, capped, search_first
+from solvers.pipeline.programs.set_pool import Place, SetPool
 from solvers.pipeline.programs.stage_tree import StageTree
 from solvers.pipeline.search.orders import Floats
 from solvers.registry import Run, bound
@@ -67,10 +68,11 @@ def reweighted(instance: Instance, run: Run) -> None:
             _halve(incumbent, proved, bounds)
         else:
             few = instance.stages <= MOST_DIVIDED
-            cover = Cover(blocks, run, _places(instance.stages), _start(instance), PATIENCE)
+            pool = SetPool(instance.nodes)
+            cover = Cover(blocks, run, _places(instance.stages), _start(instance), PATIENCE, pool)
             proved = _ascend(cover, proved, limit, bounds, FEW_FINEST if few else FINEST)
             if few:
-                tree = StageTree(incumbent, run, bounds, cover.sets)
+                tree = StageTree(incumbent, run, bounds, pool)
                 tree.grow(cover.center, proved)
 
 
@@ -103,15 +105,19 @@ def _ascend(cover: Cover, proved: int, limit: int, bounds: Bounds, finest: float
     """Prove greater and greater targets up to a limit, until steps are the share ``finest`` of the first; return it."""
     step = STEP * (limit - proved)
     finest *= step
+    failed = limit  # no target from here on has been proved
     while proved < limit and step > finest and not cover.blocks.over():
-        known = len(cover.sets)
+        known = len(cover.pool)
         target = min(limit, proved + max(1, int(step)))
         if cover.prove(target):
             proved = target
             bounds.offer(cover.blocks.bound(target))
-            step *= 1.3 if len(cover.sets) < known + 5 else 1.0
+            step *= 1.3 if len(cover.pool) < known + 5 else 1.0
         else:
+            failed = target
             step /= 2
+        if failed < limit:
+            step = min(step, (failed - proved) / 2)
     return proved
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,10 @@ from numpy.typing import NDArray
 from instances.graph import Graph
 from instances.pipeline import Instance
 from solvers.native import Longs, Words
-from solvers.pipeline._kernels import SHARED, CheapestSet, SetCosts
+from solvers.pipeline._kernels import SHARED, CheapestSet, SetCosts, SetList
 from solvers.registry import Run
+
+Found = TypeVar("Found", CheapestSet, SetList)
 
 #: All work and communication become less than 2 to this power, as integers.
 BITS = 48
@@ -36,17 +39,17 @@ RESERVE = 0.1
 #: More minimum cuts than there is time for.
 MOST_CUTS = 2**62
 
+#: Most sets listed at a time: the linear program profits little from more, and its time grows with them.
+MOST_LISTED = 3000
+
 #: Sets annealed at a time.
 ANNEALED_SETS = 16
 
 #: Moves per annealed set: a tenth of a second.
 MOVES = 100_000
 
-#: First temperature of annealing from a single node, as a share of the limit.
+#: First temperature of annealing, from a single node, as a share of the limit.
 HOT = 0.07
-
-#: First temperature of annealing from a set that was found, as a share of the limit.
-WARM = 0.03
 
 #: Where a block is: the first one holds all ancestors of its nodes, the last one all descendants, see `SetCosts`.
 FIRST, MIDDLE, LAST = 1, 0, -1
@@ -137,45 +140,49 @@ class Blocks:
         ``closure``  FIRST, MIDDLE or LAST: where the block is
         ``fixed``    shape (n,): 1 for nodes of the block, -1 for others, 0 where that is open; None if all are
         """
-        shared = np.zeros(SHARED, dtype=np.int32) if self._run.cores > 1 else None
-        how: dict[str, Any] = {"any_set": True, "fixed": fixed, "cuts": MOST_CUTS, "seconds": min(seconds, self.left())}
-        costs = self._costs[closure]
-        search = partial(costs.cheapest_set, **how, shared=shared, stop=np.zeros(1, dtype=np.int32))
-        parts = [self.pool.submit(search, weight, need, limit) for _ in range(self._run.cores)]
-        found = [part.result() for part in parts]
+        search = partial(self._costs[closure].cheapest_set, weight, need, limit, any_set=True, cuts=MOST_CUTS)
+        found = self._on_all_cores(search, fixed, seconds)
         return replace(min(found, key=lambda part: part.cost), proved=min(part.proved for part in found))
 
-    def annealed_sets(self, weight: Longs, need: int, limit: int, closure: int = MIDDLE) -> list[CheapestSet]:
-        """Blocks of weight ``need`` or more that cost less than ``limit``, by annealing; none proves nothing."""
-        nodes = self._run.rng.integers(self.nodes, size=ANNEALED_SETS)
-        begin = [(np.arange(self.nodes) == v) & (closure == MIDDLE) for v in nodes]
-        return self._anneal_sets(weight, need, limit, begin, closure, moves=MOVES, hot=HOT)
-
-    def around(
-        self, found: CheapestSet, weight: Longs, need: int, limit: int, closure: int = MIDDLE
-    ) -> list[CheapestSet]:
-        """Sets like one that was found, itself first, annealed from it."""
-        begin = [found.member] * ANNEALED_SETS
-        return [found, *self._anneal_sets(weight, need, limit, begin, closure, moves=MOVES // 10, hot=WARM)]
-
-    def _anneal_sets(
+    def list_sets(
         self,
         weight: Longs,
         need: int,
         limit: int,
-        begin: list[NDArray[np.bool_]],
-        closure: int,
-        *,
-        moves: int,
-        hot: float,
-    ) -> list[CheapestSet]:
-        def one(seed: int, member: NDArray[np.bool_]) -> CheapestSet:
-            costs = self._costs[closure]
-            return costs.anneal_set(weight, need, limit, member, moves=moves, hot=hot, seed=seed)
+        seconds: float,
+        closure: int = MIDDLE,
+        fixed: NDArray[np.int8] | None = None,
+    ) -> SetList:
+        """All blocks of weight ``need`` or more that cost less than ``limit``, or many of them; see `any_set`.
 
-        seeds = self._run.rng.integers(2**63, size=len(begin)).tolist()
-        found = {one.member.tobytes(): one for one in self.pool.map(one, seeds, begin) if one.cost < limit}
-        return [*found.values()]
+        Some may be listed more than once.
+        """
+        search = partial(self._costs[closure].list_sets, weight, need, limit, most=MOST_LISTED // self._run.cores)
+        found = self._on_all_cores(search, fixed, seconds)
+        members, costs = zip(*((part.member, part.cost) for part in found), strict=True)
+        return SetList(np.concatenate(members), np.concatenate(costs), min(part.proved for part in found))
+
+    def _on_all_cores(
+        self, search: Callable[..., Found], fixed: NDArray[np.int8] | None, seconds: float
+    ) -> list[Found]:
+        """Results of a search that all cores share."""
+        shared = np.zeros(SHARED, dtype=np.int32) if self._run.cores > 1 else None
+        search = partial(search, fixed=fixed, shared=shared, stop=np.zeros(1, dtype=np.int32))
+        parts = [self.pool.submit(search, seconds=min(seconds, self.left())) for _ in range(self._run.cores)]
+        return [part.result() for part in parts]
+
+    def annealed_sets(self, weight: Longs, need: int, limit: int, closure: int = MIDDLE) -> SetList:
+        """Blocks of weight ``need`` or more that cost less than ``limit``, by annealing; none proves nothing."""
+        costs, rng = self._costs[closure], self._run.rng
+
+        def one(v: int, seed: int) -> CheapestSet:
+            begin = (np.arange(self.nodes) == v) & (closure == MIDDLE)
+            return costs.anneal_set(weight, need, limit, begin, moves=MOVES, hot=HOT, seed=seed)
+
+        nodes, seeds = rng.integers(self.nodes, size=ANNEALED_SETS), rng.integers(2**63, size=ANNEALED_SETS)
+        found = [one for one in self.pool.map(one, nodes.tolist(), seeds.tolist()) if one.cost < limit]
+        member = np.array([one.member for one in found], dtype=bool).reshape(-1, self.nodes)
+        return SetList(member, np.array([one.cost for one in found], dtype=np.int64), 0)
 
     def bound_pairs(self, limit: int) -> None:
         """Bound what blocks cost that hold two nodes, for all pairs that time allows; searches use it from then on."""

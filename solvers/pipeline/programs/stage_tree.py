@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from solvers.native import Longs
 from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE
-from solvers.pipeline.programs.cover import Cover, Place, Set
+from solvers.pipeline.programs.cover import Cover
 from solvers.pipeline.programs.incumbent import Incumbent
 from solvers.pipeline.programs.mip import Bounds
+from solvers.pipeline.programs.set_pool import Place, SetPool
 from solvers.pipeline.search.orders import Floats
 from solvers.registry import Run
 
@@ -56,11 +57,11 @@ class StageTree:
     the one that the best cover found is farthest from on both sides.
     """
 
-    def __init__(self, incumbent: Incumbent, run: Run, bounds: Bounds, sets: list[tuple[int, Set, int]]) -> None:
+    def __init__(self, incumbent: Incumbent, run: Run, bounds: Bounds, pool: SetPool) -> None:
         self._incumbent, self._blocks, self._run, self._bounds = incumbent, incumbent.blocks, run, bounds
         self._stages = incumbent.instance.stages
         self._below = self._blocks.descendants() | np.eye(self._blocks.nodes, dtype=bool)
-        self._sets = sets
+        self._pool = pool
         self._open: list[Node] = []
         self._patience = PATIENCE * self._blocks.left()
         self._count = 0
@@ -105,7 +106,7 @@ class StageTree:
             fixed[(node.earliest == block) & (node.latest == block)] = 1
             places.append(Place(FIRST if block == 0 else LAST if block == last else MIDDLE, 1, fixed))
         patience = min(1.0, self._patience / max(self._blocks.left(), 1e-9))
-        return Cover(self._blocks, self._run, places, node.center, patience, self._sets)
+        return Cover(self._blocks, self._run, places, node.center, patience, self._pool)
 
     def _climb(self, node: Node) -> Floats:
         """Prove greater and greater targets; return the fractions of the best cover under the last that failed."""

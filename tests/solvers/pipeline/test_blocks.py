@@ -13,11 +13,11 @@ from medium import pretend
 from harness.verify import verify
 from instances.graph import Graph
 from instances.pipeline import Instance
-from solvers.pipeline._kernels import SHARED, CheapestSet, SetCosts
+from solvers.pipeline._kernels import SHARED, CheapestSet, SetCosts, SetList
 from solvers.pipeline.bounds.anchored import anchored
 from solvers.pipeline.bounds.reweighted import reweighted
 from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE, Blocks, descendants
-from solvers.pipeline.programs.cover import Place
+from solvers.pipeline.programs.set_pool import Place, SetPool
 from solvers.registry import LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
@@ -138,15 +138,73 @@ def test_a_hunt_finds_sets_that_fit(oracle: SimpleNamespace, cores: int, closure
         optimum = cheapest(oracle, instance, weight, need, np.zeros(instance.nodes), closure)
         limit = blocks.units(min(optimum, 999.0) * float(rng.choice([1 - 1e-6, 1.1])) + 1e-3)
         found = blocks.annealed_sets(weight, need, limit, closure)
-        for one in found:
-            assert one.cost < limit
-            check(oracle, instance, blocks, one, weight, need, closure)
-            assert blocks.around(one, weight, need, limit, closure)[0] is one
-        assert not found or optimum * blocks.scale < limit * (1 + SAFETY)
-        hits += bool(found)
-        missed += not found and optimum * blocks.scale < limit
+        for member, cost in zip(found.member, found.cost.tolist(), strict=True):
+            assert cost < limit
+            check(oracle, instance, blocks, CheapestSet(cost, 0, member, 0), weight, need, closure)
+        hit = len(found.cost) > 0
+        assert not hit or optimum * blocks.scale < limit * (1 + SAFETY)
+        hits += hit
+        missed += not hit and optimum * blocks.scale < limit
     assert hits >= 4
     assert missed <= 1
+
+
+@pytest.mark.parametrize("closure", [FIRST, MIDDLE, LAST])
+@pytest.mark.parametrize("cores", [1, 3])
+def test_all_sets_are_listed(oracle: SimpleNamespace, cores: int, closure: int) -> None:
+    rng = np.random.default_rng(38)
+    listed = 0
+    for _ in range(30):
+        instance = oracle.draw(rng, int(rng.integers(2, 8)), 3)
+        blocks, weight = blocks_of(instance, cores), rng.integers(0, 5, instance.nodes)
+        fixed = rng.choice([-1, 0, 0, 0, 0, 0, 0, 1], instance.nodes).astype(np.int8)
+        need, expected = int(rng.integers(1, weight.sum() // 2 + 2)), {}
+        for bits in product((False, True), repeat=instance.nodes):
+            members = np.array(bits)
+            fits = members[fixed > 0].all() and not members[fixed < 0].any() and weight[members].sum() >= need
+            if fits and convex(paths(instance.graph), members, closure):
+                expected[bits] = oracle.block_cost(instance, np.flatnonzero(members).tolist()) * blocks.scale
+        limit = 1 + int(np.quantile([*expected.values(), 0.0], rng.uniform(0.3, 1)))
+        if closure == MIDDLE:
+            blocks.bound_pairs(limit)
+        found = blocks.list_sets(weight, need, limit, 60.0, closure, fixed)
+        assert found.proved == limit
+        rows = [tuple(row) for row in found.member.tolist()]
+        assert cores > 1 or len(set(rows)) == len(rows)
+        assert all(cost == pytest.approx(expected[row], rel=SAFETY) for row, cost in zip(rows, found.cost, strict=True))
+        assert all(cost >= limit * (1 - SAFETY) for row, cost in expected.items() if row not in rows)
+        listed += len(set(rows))
+    assert listed > 50
+
+
+def test_a_full_list_is_not_taken_for_all(oracle: SimpleNamespace) -> None:
+    instance = oracle.draw(np.random.default_rng(39), 8, 3)
+    reach = [descendants(instance.graph, forwards=forwards) for forwards in (True, False)]
+    work = instance.work.astype(np.int64)
+    costs = SetCosts(instance.graph, work, np.zeros(8, dtype=np.int64), *reach)
+    one = np.ones(8, dtype=np.int64)
+    limit = 1 + int(work.sum())
+    whole = costs.list_sets(one, 1, limit, most=1000)
+    assert whole.proved == limit
+    for most in (0, 1, len(whole.cost) - 1):
+        part = costs.list_sets(one, 1, limit, most=most)
+        assert len(part.cost) == most
+        assert part.proved < limit
+    assert len(costs.list_sets(one, 1, limit, most=len(whole.cost)).cost) == len(whole.cost)
+    with pytest.raises(ValueError, match=r"a need of at least 1"):
+        costs.list_sets(one, 0, limit, most=1)
+
+
+def test_a_pool_keeps_each_set_once() -> None:
+    pool = SetPool(3)
+    sets = SetList(np.array([[1, 0, 0], [0, 1, 1], [1, 0, 0]], dtype=bool), np.array([5, 7, 5]), 0)
+    assert pool.add(sets, MIDDLE) == 2
+    assert pool.add(sets, MIDDLE) == 0
+    assert pool.add(sets, FIRST) == 2
+    assert sorted(pool.cost[pool.fitting(Place(FIRST, 1), 8)].tolist()) == [5, 7]
+    assert pool.cost[pool.fitting(Place(FIRST, 1), 7)].tolist() == [5]
+    assert pool.cost[pool.fitting(Place(MIDDLE, 1, np.array([-1, 0, 0], dtype=np.int8)), 8)].tolist() == [7]
+    assert not len(pool.fitting(Place(LAST, 1), 8))
 
 
 def test_a_search_cut_short_proves_less(oracle: SimpleNamespace) -> None:
@@ -270,12 +328,11 @@ def test_dividing_proves_nothing_above_the_optimum(oracle: SimpleNamespace, monk
         assert run.bounds[-1] <= oracle.partition_optimum(instance)
 
 
-def test_sets_fit_places_of_their_closure_that_fix_nothing_else() -> None:
-    member = np.array([True, False])
-    assert Place(MIDDLE, 1).allows(MIDDLE, member)
-    assert not Place(FIRST, 1).allows(MIDDLE, member)
+def test_sets_fit_places_that_fix_nothing_else() -> None:
+    member = np.array([[True, False]])
+    assert Place(MIDDLE, 1).allows(member).tolist() == [True]
     for fixed, fits in (([0, 0], True), ([1, -1], True), ([-1, 0], False), ([0, 1], False)):
-        assert Place(LAST, 1, np.array(fixed, dtype=np.int8)).allows(LAST, member) == fits
+        assert Place(LAST, 1, np.array(fixed, dtype=np.int8)).allows(member).tolist() == [fits]
 
 
 @pytest.mark.parametrize("method", METHODS)
