@@ -434,6 +434,28 @@ static void check_cheapest_set(void) {
     }
 }
 
+/* Two nodes without an edge, of work 1 and 2: the sets that hold the first cost 1 and 3. Every allocation fails once. */
+static void check_list_sets(void) {
+    const int64_t start[3] = {0}, work[2] = {1, 2}, size[2] = {0}, weight[2] = {1, 0};
+    const uint64_t related[2] = {0};
+    const int8_t fixed[2] = {0};
+    const struct shard_set_costs blocks = {2,    start,   NULL,    start, NULL, work,
+                                           size, related, related, NULL,  0};
+    int status = SHARD_NO_MEMORY;
+    for (int allocations = 0; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
+        int64_t count = 8, cost[8], proved = -1;
+        uint64_t member[8];
+        int32_t stop = 0;
+        WITH_MEMORY_FOR(allocations, shard_list_sets(&blocks, weight, 1, fixed, 100, INFINITY, NULL, &stop,
+                                                     &count, cost, member, &proved));
+        if (status == SHARD_OK) {
+            CHECK(count == 2 && proved == 100 && cost[0] + cost[1] == 4);
+            CHECK((member[0] | member[1]) == 3 && (member[0] & member[1]) == 1);
+        }
+    }
+    CHECK(status == SHARD_OK);
+}
+
 /* The graph for the searches for cheap sets, with integer costs. */
 struct integer_graph {
     struct shard_set_costs problem;
@@ -545,6 +567,7 @@ static void check_all(bool wrong) {
     if (wrong)
         return;
     check_cheapest_set();
+    check_list_sets();
     check_anneal_sets();
     check_random_graphs();
     check_refusals();

@@ -20,7 +20,7 @@ from solvers.native import kahn
 from solvers.pipeline._kernels import Annealing, PipelineCore
 from solvers.pipeline.bounds.reweighted import reweighted
 from solvers.pipeline.bounds.windows import windows
-from solvers.pipeline.programs.blocks import FIRST, LAST, Blocks
+from solvers.pipeline.programs.blocks import FIRST, LAST, MOST_LISTED, Blocks
 from solvers.pipeline.programs.mip import capped
 from solvers.registry import LocalRun
 
@@ -84,6 +84,30 @@ def test_no_end_of_a_pipeline_is_cheaper_than_proven(seeds: range) -> None:
             found = units.any_set(weight, need, max(1, limit), 60.0, place)
             assert least is None or Fraction(units.bound(found.proved)) <= least, (seed, instance)
             assert found.cost < max(1, limit) or found.proved == max(1, limit)
+
+
+@blocks
+def test_every_cheap_set_is_listed(seeds: range) -> None:
+    for seed in seeds:
+        rng = random.Random(f"lists {seed}")
+        instance = capped(replace(ATTACK.instance(seed), memory=None))
+        if not instance.nodes:
+            continue
+        sets, units = convex_sets(instance), Blocks(instance, LocalRun(seconds=60.0, cores=rng.choice([1, 3])))
+        weight = np.array([rng.choice([0, 1, 2, 2**40]) for _ in range(instance.nodes)])
+        need = rng.randint(1, max(1, int(weight.sum())))
+        heavy = {set_: cost for set_, cost in sets.items() if sum(weight[v] for v in set_) >= need}
+        least = rng.choice([*heavy.values(), Fraction(1)])
+        limit = max(1, min(LIMIT, int(least * Fraction(units.scale)) + rng.choice([-1, 1, 100])))
+        if rng.random() < 0.3:
+            units.bound_pairs(limit)
+        found = units.list_sets(weight, need, limit, 60.0)
+        listed = {frozenset(np.flatnonzero(row).tolist()) for row in found.member}
+        assert found.proved == limit or len(found.cost) >= MOST_LISTED // 3, (seed, instance)
+        assert all(set_ in heavy for set_ in listed), (seed, instance)
+        if found.proved == limit:
+            missing = (cost for set_, cost in heavy.items() if frozenset(set_) not in listed)
+            assert all(Fraction(units.bound(limit)) <= cost for cost in missing), (seed, instance)
 
 
 @blocks
