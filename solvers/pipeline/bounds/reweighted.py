@@ -25,9 +25,12 @@ HALVES_PATIENCE = 0.4
 #: than it gains (100 nodes, 5 s of processor time: 62.6 % of the gap closed instead of 66.2 %).
 MOST_PLACED = 8
 
-#: Largest number of blocks for which a `StageTree` divides the partitions; with 8, its leaves take the time that the
-#: ascent needs (84 to 95 nodes, 40 s of processor time: 0.1 to 0.9 % less of the gap closed).
-MOST_DIVIDED = 4
+#: Largest number of blocks for which a `StageTree` divides the partitions after the ascent.
+MOST_DIVIDED = 8
+
+#: The same if the ascent ends early for it; with 8, leaves take the time that the ascent needs (84 to 95 nodes, 40 s of
+#: processor time: 0.1 to 0.9 % less of the gap closed).
+MOST_ENDED_EARLY = 4
 
 #: Share of the gap that the next target lies above the bound, at first.
 STEP = 0.06
@@ -35,7 +38,7 @@ STEP = 0.06
 #: Share of the first step at which the steps are too small to go on.
 FINEST = 1e-3
 
-#: The same if a `StageTree` follows.
+#: The same if the ascent ends early for a `StageTree`.
 FEW_FINEST = 0.02
 
 
@@ -48,9 +51,9 @@ def reweighted(instance: Instance, run: Run) -> None:
     Section 3.2. Sets are convex; if blocks are few, those that can be the first one hold all ancestors of their
     nodes, and those that can be the last one all descendants. The best weights are the dual of covering the nodes
     with a first, a last and k - 2 other sets that cost less than a target: sets that a target still allows are
-    found by annealing and by branch and bound over minimum cuts, and a linear program moves the weights away from
-    them until there is none, which proves the target. For two blocks, the work and even shares are already exact:
-    the side that does more work costs more, and is one of the two. For three and four, partitions are divided by
+    listed by branch and bound over minimum cuts, and a linear program moves the weights away from them until there
+    is none, which proves the target. For two blocks, the work and even shares are already exact:
+    the side that does more work costs more, and is one of the two. For three to eight, partitions are divided by
     the blocks that nodes are in if all of them together allow no greater bound; see `StageTree`. All cores search.
 
     Ignores the overflow. Reports the bound of Lemma 3.3 first, and the partitions of a short search.
@@ -67,11 +70,11 @@ def reweighted(instance: Instance, run: Run) -> None:
         if instance.stages == 2:
             _halve(incumbent, proved, bounds)
         else:
-            few = instance.stages <= MOST_DIVIDED
+            finest = FEW_FINEST if instance.stages <= MOST_ENDED_EARLY else FINEST
             pool = SetPool(instance.nodes)
             cover = Cover(blocks, run, _places(instance.stages), _start(instance), PATIENCE, pool)
-            proved = _ascend(cover, proved, limit, bounds, FEW_FINEST if few else FINEST)
-            if few:
+            proved = _ascend(cover, proved, limit, bounds, finest)
+            if instance.stages <= MOST_DIVIDED:
                 tree = StageTree(incumbent, run, bounds, pool)
                 tree.grow(cover.center, proved)
 

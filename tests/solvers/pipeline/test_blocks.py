@@ -305,7 +305,7 @@ def test_two_blocks_are_solved(oracle: SimpleNamespace) -> None:
 def test_few_blocks_are_solved(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dividing partitions by the blocks that nodes are in proves the optimum, also without a bound for all of them."""
     monkeypatch.setattr("solvers.pipeline.bounds.reweighted.FEW_FINEST", np.inf)
-    monkeypatch.setattr("solvers.pipeline.bounds.reweighted.MOST_DIVIDED", 5)
+    monkeypatch.setattr("solvers.pipeline.bounds.reweighted.MOST_ENDED_EARLY", 5)
     rng = np.random.default_rng(31)
     for _ in range(15):
         instance = oracle.draw(rng, int(rng.integers(4, 9)), int(rng.integers(3, 6)))
