@@ -45,11 +45,17 @@ class BackgroundSearch:
 
     def pause(self) -> None:
         """End the thread's search, usually within half a second; raises what it raised."""
+        if (error := self.stop()) is not None:
+            raise error
+
+    def stop(self) -> BaseException | None:
+        """End the thread's search as `pause` does; return what it raised, None if nothing."""
         self._paused = True
         running, self._running = self._running, None
-        if running is not None:
-            self._search.halt()
-            running.result()
+        if running is None:
+            return None
+        self._search.halt()
+        return running.exception()
 
     def run(self, until: float, enough: Callable[[], bool], *, cores: int) -> None:
         """Search in the calling thread, until a time or until ``enough`` returns True between two generations."""

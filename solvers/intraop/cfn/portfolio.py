@@ -129,9 +129,11 @@ class Portfolio:
         """Bound the whole problem, then alternate between integer programs and searches."""
         try:
             self._alternate(self._bound(self.problem, self.state.top, FIRST_SHARE))
-        finally:
             if self.search is not None:
                 self.search.pause()
+        finally:
+            if self.search is not None:
+                self.search.stop()  # what its thread raised must not replace an interrupt
 
     def _alternate(self, dual: Dual) -> None:
         """Alternate between integer programs of what the bound of the whole problem leaves and longer searches."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from itertools import combinations
 
@@ -136,6 +137,24 @@ def test_without_time_nothing_happens(tiny):
 def test_whatever_there_is_none_of(tiny, nodes):
     traced = TracedSearch(problem_of(tiny.make(nodes)), 2)
     assert traced.best == tiny.best(tiny.make(nodes))[1]
+
+
+def test_a_halt_ends_the_generation_at_once_and_keeps_what_it_has_found(tiny, monkeypatch):
+    problem, improved = winding(tiny), []
+    search = GenerationalSearch(LargeNeighbourhood(problem), seed=0, cores=1, offer=lambda _: False)
+    search.begin(np.random.default_rng(0).integers(problem.model.sizes), np.zeros(len(search.blocks.room)))
+    improve = LargeNeighbourhood.improve
+
+    def improve_and_halt(blocks, *arguments, **options):
+        result = improve(blocks, *arguments, **options)
+        improved.append(result[0].tolist())
+        search.halt()
+        return result
+
+    monkeypatch.setattr(LargeNeighbourhood, "improve", improve_and_halt)
+    asked = iter([False, True])
+    search.run(math.inf, lambda: next(asked))
+    assert improved == [search._value.tolist()]
 
 
 def test_prices_rise_where_the_limit_is_passed_and_fall_elsewhere(tiny):
