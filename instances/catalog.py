@@ -80,7 +80,8 @@ def find(name: str) -> Entry:
     """The entry of an id; InputError for an unknown one."""
     known = {entry.id: entry for entry in entries()}
     if name not in known:
-        raise InputError(name, "", f"expected the id of an instance in the catalog{near_miss(name, known)}")
+        expected = f"expected the id of an instance in the catalog{near_miss(name, known)}"
+        raise InputError("instance", repr(name), expected)
     return known[name]
 
 

@@ -17,6 +17,7 @@ from instances.files.jsonfile import LARGEST, write_bytes
 
 #: Address of a file of one commit in a public repository.
 PUBLIC = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
+REMOTE = ("http://", "https://")  # beginnings of the address of a mirror
 SILENCE_S = 30.0  # longest wait for a connection or for the next bytes
 TOTAL_S = 600.0  # longest time for one file
 CHUNK = 1 << 16
@@ -41,11 +42,15 @@ def fetch(
     ``mirror`` (by default SHARDMARK_MIRROR) is a folder or the base of an http(s) address, laid out
     OWNER/REPOSITORY/PATH; without one, files come from the public repositories at the catalog's commits.
     ``progress`` is called with a sentence for each entry. A file is written only after its checksum was verified.
+    Raises InputError for a mirror that is neither a folder nor such an address.
     """
+    place = os.fspath(mirror or os.environ.get(MIRROR_VARIABLE, ""))
+    if place and not place.startswith(REMOTE) and not os.path.isdir(place):
+        raise InputError("mirror", repr(place), "expected a folder or an http(s) address")
     outcomes = []
     for entry in entries:
         try:
-            path, how = _fetch_one(entry, os.fspath(mirror or os.environ.get(MIRROR_VARIABLE, "")))
+            path, how = _fetch_one(entry, place)
             outcomes.append(Outcome(entry.id, path))
             progress(f"{entry.id}: {how}")
         except InputError as error:
@@ -77,7 +82,7 @@ def _read(entry: Entry, mirror: str) -> tuple[bytes, str]:
     """Unverified content of an entry's file, and its origin."""
     if not mirror:
         address = PUBLIC.format(repository=entry.repository, commit=entry.commit, path=entry.path)
-    elif mirror.startswith(("http://", "https://")):
+    elif mirror.startswith(REMOTE):
         address = f"{mirror.rstrip('/')}/{entry.place.as_posix()}"
     else:
         path = Path(mirror) / entry.place

@@ -34,7 +34,7 @@ class Claims(ExitStack):
 
     def __init__(self, purpose: str) -> None:
         super().__init__()
-        self.purpose = hashlib.sha256(purpose.encode()).hexdigest()  # a name has at most 107 bytes
+        self.purpose = hashlib.sha256(os.fsencode(purpose)).hexdigest()  # a name has at most 107 bytes
 
     def take(self, cpus: Sequence[int], count: int) -> list[int]:
         """Claim the first ``count`` of these CPUs that are free; return those claimed, in their order."""

@@ -122,7 +122,7 @@ def add_memory(group: argparse._ActionsContainer, meaning: str) -> None:
 def add_output(group: argparse._ActionsContainer, meaning: str, *, required: bool = False) -> None:
     """Add the file that a command writes; `values.STDOUT` is the standard output."""
     words = f"{meaning}; - for standard output"
-    group.add_argument("-o", "--output", type=Path, required=required, metavar="FILE", help=words)
+    group.add_argument("-o", "--output", type=values.path, required=required, metavar="FILE", help=words)
 
 
 def add_quiet(group: argparse._ActionsContainer) -> None:

@@ -36,9 +36,9 @@ STDOUT = Path("-")
 
 
 def number(text: str) -> float:
-    """A number of either sign."""
+    """A number of either sign; none with underscores or digits of other scripts, which Python would take."""
     try:
-        return float(text)
+        return float(text if text.isascii() and "_" not in text else "")
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a number, found {text!r}") from None
 
@@ -72,8 +72,8 @@ def seconds(text: str) -> float:
 def positive(text: str, limit: str = "1e300") -> float:
     """A positive number."""
     try:
-        value = float(text)
-    except ValueError:
+        value = number(text)
+    except argparse.ArgumentTypeError:
         value = -1.0
     if not 0 < value < float(limit):
         raise argparse.ArgumentTypeError(f"expected a positive number below {limit}, found {text!r}")
@@ -97,6 +97,13 @@ def folder(text: str) -> Path:
     if text == str(STDOUT):
         raise argparse.ArgumentTypeError("expected a folder, found '-'; a folder of that name is ./-")
     return path(text)
+
+
+def filled(text: str) -> str:
+    """A text that is not empty, as that of a variable which is not set."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a text, found ''")
+    return text
 
 
 def setting(text: str) -> tuple[str, str]:

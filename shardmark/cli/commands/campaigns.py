@@ -85,7 +85,9 @@ def worker_arguments(sub: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--cpus", type=values.numbers, metavar="LIST", help="numbers of these CPUs, as 0,2,4-7 (default: the first)"
     )
-    sub.add_argument("--name", metavar="NAME", help="name of this machine in results (default: its host name)")
+    sub.add_argument(
+        "--name", type=values.filled, metavar="NAME", help="name of this machine in results (default: its host name)"
+    )
     shared.add_backend(sub)
 
 

@@ -21,7 +21,10 @@ def fetch_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `fetch`."""
     sub.add_argument("suite", nargs="*", metavar="SUITE", help="a suite or an id (default: contest)")
     sub.add_argument(
-        "--mirror", metavar="DIR", help="a local copy laid out as OWNER/REPOSITORY/PATH (or SHARDMARK_MIRROR)"
+        "--mirror",
+        type=values.filled,
+        metavar="DIR",
+        help="a local copy laid out as OWNER/REPOSITORY/PATH (or SHARDMARK_MIRROR)",
     )
 
 

@@ -12,6 +12,7 @@ from instances import InputError, catalog, tracks
 from shardmark import api
 from shardmark.api import RunOptions
 from shardmark.cli import options as shared
+from shardmark.cli import values
 from shardmark.cli.options import FAULTY, Answer, Command
 from shardmark.cli.output import kept, tell, write_document
 from shardmark.cli.terminal import printable, unmarked
@@ -158,7 +159,7 @@ def check_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `check`."""
     shared.add_quiet(sub)
     shared.add_instance(sub)
-    sub.add_argument("solution", metavar="SOLUTION", help="a JSON file; - for standard input")
+    sub.add_argument("solution", type=values.path, metavar="SOLUTION", help="a JSON file; - for standard input")
     method = sub.add_argument_group("the method")
     method.add_argument(
         "-m", "--method", metavar="NAME", help="a bound, or a solver that proves bounds, run for the gap"
@@ -218,9 +219,9 @@ def suggest_method(found: CheckResult, options: argparse.Namespace) -> None:
     tell(f"shardmark: --method NAME may prove a greater lower bound: {', '.join(methods)}")
 
 
-def solution_path(text: str) -> Path:
+def solution_path(given: Path) -> Path:
     """Return the path of a solution file; "-" stands for the standard input."""
-    return Path("/dev/stdin" if text == "-" else text)
+    return Path("/dev/stdin") if given == Path("-") else given
 
 
 def of_method(run: RunResult) -> dict[str, Any]:

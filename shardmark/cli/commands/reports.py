@@ -30,8 +30,8 @@ def results_arguments(sub: argparse.ArgumentParser) -> None:
     rows.add_argument("-s", "--solver", action="append", metavar="NAME", help="only this solver or bound")
     rows.add_argument("-i", "--instance", action="append", metavar="INSTANCE", help="only this instance")
     files = sub.add_argument_group("files, instead of a table on the terminal; - for standard output")
-    files.add_argument("--parquet", type=Path, metavar="FILE")
-    files.add_argument("--csv", type=Path, metavar="FILE")
+    files.add_argument("--parquet", type=values.path, metavar="FILE")
+    files.add_argument("--csv", type=values.path, metavar="FILE")
     tables = ("runs", "solvers", "incumbents", "bounds", "published", "campaigns", "hosts")
     sub.add_argument(
         "--table", choices=tables, default="runs", help="default: runs, with scores; solvers: the rankings"

@@ -105,7 +105,7 @@ def test_a_suite_stands_for_its_instances():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"instances": ("contest-Z",)}, "contest-Z: expected the id of an instance in the catalog"),
+        ({"instances": ("contest-Z",)}, "'contest-Z': expected the id of an instance in the catalog"),
         ({"instances": ("diamond",)}, "expected instances of the contest, found 'diamond'"),
     ],
 )

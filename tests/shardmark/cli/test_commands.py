@@ -391,6 +391,15 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
         (["results", "--results", LONG], "File name too long"),
         (["new-solver", LONG, "--track", "pipeline"], "File name too long"),
         (["new-solver", "mine", "--track", "pipeline", "--directory", LONG], "File name too long"),
+        (["solve", "GRAPH", "--solver", "random-1", "--output", ""], "argument -o/--output: expected a path, found ''"),
+        (["check", "GRAPH", ""], "argument SOLUTION: expected a path, found ''"),
+        (["results", "--csv", ""], "argument --csv: expected a path, found ''"),
+        (["solve", "GRAPH", "--solver", "random-1", "--timeout", "1_0"], "expected a positive number below 1e9"),
+        (["records", "--instance", ""], "instance: '': expected the id of an instance in the catalog"),
+        (["fetch", "--mirror", ""], "argument --mirror: expected a text, found ''"),
+        (["fetch", "--mirror", "nowhere"], "mirror: 'nowhere': expected a folder or an http(s) address"),
+        (["worker", "--scheduler", "\udcff"], "expected an address like tcp://HOST:8786"),
+        (["worker", "--scheduler", "tcp://h:1", "--name", ""], "argument --name: expected a text, found ''"),
         (["run", "--suite", "quik"], "quick"),
         (["run", "--instance", "EXAMPLE", "--results", "."], "expected a folder without files that runs need"),
         (["run", "--solver", "brkga-10"], "brkga-100"),
@@ -534,7 +543,7 @@ def test_an_output_that_cannot_be_written_is_a_sentence_before_anything_is_run(p
     for command in (solve, generate, ["import", "placement", "nowhere.json"]):
         result = shardmark(*command, "--output", tmp_path / place)
         assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-        assert "expected a place that can be written (" in result.stderr
+        assert re.search(r"expected a (place that can be written|path) \(", result.stderr)
 
 
 def test_a_folder_is_no_output(graph, tmp_path):
