@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from instances.placement import Instance
 from solvers.placement.kernels.loads import LoadAnnealer
-from solvers.placement.throughput.annealing import Search, fill, require_free
+from solvers.placement.throughput.best_placements import Search, require_free
+from solvers.placement.throughput.filling import fill
 from solvers.registry import Declined, Run, solver
 
 #: Moves that are evaluated between two looks at the time.

@@ -13,7 +13,8 @@ from instances.placement import Instance
 from solvers.placement.ideals.dynamic_program import deadline
 from solvers.placement.ideals.splits import ideal_programs
 from solvers.placement.ip.incumbent import Incumbent
-from solvers.placement.throughput.annealing import Search, anneal
+from solvers.placement.throughput.annealing import anneal
+from solvers.placement.throughput.best_placements import Search
 from solvers.registry import Declined, Run
 
 #: Share of the time for the best chains of ideals.

@@ -21,7 +21,7 @@ from instances.placement import Instance, parse
 from solvers.placement.kernels.loads import LoadAnnealer, LoadCooling
 from solvers.placement.local_search import local_search
 from solvers.placement.search import search
-from solvers.placement.throughput.annealing import fill, in_turn, least_work
+from solvers.placement.throughput.filling import fill, in_turn, least_work
 from solvers.placement.throughput.moves import Space, spaces
 from solvers.registry import Declined, LocalRun
 
