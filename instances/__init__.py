@@ -32,6 +32,8 @@ __all__ = ["TRACKS", "InputError", "load", "load_hashed", "parse", "save", "trac
 
 #: Every track of the project, in the order in which pages and tables show them.
 TRACKS = ("intraop", "pipeline", "placement", "scheduling")
+#: Ends of the names of models, which are no instances.
+MODELS = (".onnx", ".mlir")
 
 
 @cache
@@ -131,6 +133,8 @@ def _load(
     from instances.files import array_cache
 
     source, mode = os.fspath(path), array_cache.mode()
+    if source.endswith(MODELS):
+        raise InputError(source, "", "expected an instance, found a model: `shardmark plan` and `import` read these")
     if mode == "on" and not keep:
         mode = "read"
     if os.path.isfile(path):  # a pipe can be read only once

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import sqlite3
 import textwrap
 import time
@@ -286,7 +287,7 @@ def _open_to_write(path: Path) -> sqlite3.Connection:
 
 def _open_to_read(path: Path) -> sqlite3.Connection:
     """Open a database without writing to its folder."""
-    address = f"file:{quote(str(path.resolve()))}"
+    address = f"file:{quote(os.fsencode(path.resolve()))}"
     connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=BUSY_S)
     try:
         connection.execute("PRAGMA user_version")

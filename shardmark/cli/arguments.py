@@ -60,7 +60,7 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one sentence what is wrong with a value; shows usage if something is missing or unknown.
+    """Says in one sentence what is wrong with a value or unknown; shows usage if something is missing.
 
     A command without any argument shows its help if it needs some. Options must be written out: in a command without
     ``--output``, argparse would take it for ``--output-limit``.
@@ -71,9 +71,13 @@ class Parser(argparse.ArgumentParser):
         self.bare = False
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse arguments; note if there are none."""
+        """Parse arguments, none of them unknown; note if there are none."""
         self.bare = args is not None and not args
-        return super().parse_known_args(args, namespace)
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            message = shortened(f"unrecognized arguments: {' '.join(unknown)}")
+            raise UsageError(message, f"{self.prog}: {message}; `{self.prog} --help` lists what there is\n")
+        return found, unknown
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError; `argparse` calls this while it handles what the value of an argument raised."""

@@ -66,7 +66,7 @@ def _runtime(path: Path) -> Any:
     try:
         import onnxruntime
     except ImportError:
-        expected = "expected onnxruntime, which runs the model: pip install 'shardmark[run]'"
+        expected = "expected onnxruntime, which runs the model: pip install onnxruntime"
         raise InputError(path, "", expected) from None
     return onnxruntime
 

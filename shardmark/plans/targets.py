@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -270,6 +271,8 @@ class Machine(Target):
 DEVICE = "h100"
 #: CPUs that a plan means by "cpu", the only ones of the catalog.
 CPU = "epyc-9654"
+#: A number of devices as a text.
+DIGITS = "[0-9]{1,10}"
 
 
 def target_of(
@@ -290,7 +293,7 @@ def target_of(
     if not isinstance(devices, int | str):
         raise InputError("plan", "devices", f"expected a number or a text such as 'h100:6,cpu:2', found {devices!r}")
     text = str(devices)
-    if text.isdecimal() and 0 < int(text) < 2**31:
+    if re.fullmatch(DIGITS, text) and 0 < int(text) < 2**31:
         return Pipeline(device(kind), int(text))
     kinds = [_counted(part) for part in text.split(",")]
     if len(kinds) > 2:
@@ -308,7 +311,7 @@ def target_of(
 def _counted(text: str) -> tuple[str, int]:
     """A kind of device and how many there are; InputError for another text."""
     name, _, count = text.rpartition(":")
-    if not name or not count.isdecimal() or not 0 < int(count) < 2**31:
+    if not name or not re.fullmatch(DIGITS, count) or not 0 < int(count) < 2**31:
         expected = "expected a number from 1, or kinds with their numbers such as h100:6,cpu:2"
         raise InputError("plan", "--devices", f"{expected}, found {text!r}")
     return CPU if name == "cpu" else name, int(count)

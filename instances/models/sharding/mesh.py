@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +27,7 @@ def mesh_sizes(text: str, source: str) -> tuple[int, ...]:
     sizes = text.split("x")
     if len(sizes) > MAX_AXES:
         raise InputError(source, "mesh", f"expected at most {MAX_AXES} axes, such as 2x4, found {len(sizes)}")
-    if not all(size.isdecimal() and 1 < int(size) < 2**16 for size in sizes):
+    if not all(re.fullmatch("[0-9]{1,5}", size) and 1 < int(size) < 2**16 for size in sizes):
         raise InputError(source, "mesh", f"expected axis sizes of at least 2, such as 2x4, found {text!r}")
     return tuple(map(int, sizes))
 

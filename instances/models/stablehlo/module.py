@@ -34,9 +34,7 @@ def parse(content: bytes, source: str) -> Any:
         from jaxlib.mlir import ir
         from jaxlib.mlir.dialects import stablehlo
     except ImportError:
-        raise InputError(
-            source, "", "expected jax, which reads StableHLO: pip install 'shardmark[stablehlo]'"
-        ) from None
+        raise InputError(source, "", "expected jax, which reads StableHLO: pip install jax") from None
     messages: list[str] = []
 
     def note(diagnostic: Any) -> bool:
