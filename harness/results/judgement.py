@@ -17,6 +17,7 @@ from harness.verify import Verdict, longest_solution, malformed, verify
 MOST_VALUES, MOST_VALUES_PER_NODE = 1 << 16, 16
 MOST_LISTS, MOST_LISTS_PER_NODE = 1000, 2
 SENTENCE = 500  # characters kept of a reason
+LATE = 0.5  # part of the time limit; a solver that begins later is told from one that is too slow
 MOST_REMARKS = 10  # remarks on messages of a run, at most
 BEGINNING = 60  # bytes quoted of a message that cannot be read
 #: Statuses of runs that ended by a fault, not by a limit or by themselves.
@@ -188,6 +189,8 @@ def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: 
         return stop, "misclaim", sent.misclaim
     if stop == "halted" and (cost is not None or (kind == "bound" and bound is not None)):
         return stop, "ok", sentence(reason)
+    if stop == "timeout" and cost is None and bound is None:
+        reason += late_start(outcome.begun_s, limits.timeout_s)
     if stop != "exit":
         return stop, stop, sentence(reason) or "gave no reason"
     if sent.fault:
@@ -197,6 +200,13 @@ def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: 
     if sent.violation:
         return stop, "infeasible", sentence(sent.violation)
     return stop, "none", "reported no solution" if kind == "solver" else "reported no lower bound"
+
+
+def late_start(begun_s: float | None, timeout_s: float) -> str:
+    """Return words to add to the reason of a run that was killed without a result, on time that its solver lacked."""
+    if begun_s is None:
+        return " before the solver began: starting and reading the instance count"
+    return f"; starting and reading the instance took {begun_s:.1f} s of it" if begun_s > LATE * timeout_s else ""
 
 
 def sentence(text: str) -> str:

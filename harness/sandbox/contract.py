@@ -103,14 +103,16 @@ class Order:
 class Outcome:
     """The end of a run and what it sent.
 
-    ``stop`` is "exit", "timeout", "cpu", "memory", "processes", "output", "crash", "import", "lost", "error" or
-    "halted" (at the client's request); ``reason`` is a sentence unless it is "exit". ``messages`` holds (seconds since
-    the start, payload) per message that arrived within the time limit. ``enforced`` maps each of `MEASURES` to "hard"
-    (the system enforces it), "polled" (the monitor does) or "none".
+    ``begun_s`` is the seconds until a worker had read the instance and called the solver, None if it never did; 0 for
+    programs, which read it themselves. ``stop`` is "exit", "timeout", "cpu", "memory", "processes", "output", "crash",
+    "import", "lost", "error" or "halted" (at the client's request); ``reason`` is a sentence unless it is "exit".
+    ``messages`` holds (seconds since the start, payload) per message that arrived within the time limit. ``enforced``
+    maps each of `MEASURES` to "hard" (the system enforces it), "polled" (the monitor does) or "none".
     """
 
     stop: str = "exit"
     reason: str = ""
+    begun_s: float | None = 0.0
     wall_s: float = 0.0
     cpu_s: float = 0.0
     peak_mib: float = 0.0

@@ -21,7 +21,7 @@ from typing import Protocol
 from harness.sandbox.contract import Cancelled, Limits, Outcome, Usage
 from harness.sandbox.external_output import OutputParser
 from harness.sandbox.link import Relay
-from harness.sandbox.protocol import FrameDecoder, kind_of
+from harness.sandbox.protocol import BEGUN, FrameDecoder, kind_of
 
 LOG_BYTES = 16 * 1024  # bytes of the log that are kept, those at its end
 KEPT_MESSAGES = 500  # messages kept from the beginning of a run, and as many solutions, bounds and others from its end
@@ -94,7 +94,7 @@ class Monitor:
         self, pipes: Pipes, limits: Limits, start: float, control: int, *, external: bool, relay: Relay | None = None
     ) -> None:
         self.start, self.limits, self.pipes, self.control, self.relay = start, limits, pipes, control, relay
-        self.outcome = Outcome()
+        self.outcome = Outcome(begun_s=0.0 if external else None)
         self.frames = FrameDecoder()
         self.log = bytearray()
         self.printed = OutputParser(limits.timeout_s, self._keep_message, self._take_log)
@@ -262,7 +262,10 @@ class Monitor:
 
     def _take_message(self, data: bytes, arrival: float) -> None:
         for payload in self.frames.feed(data):
-            self._keep_message(arrival, payload)
+            if payload != BEGUN:
+                self._keep_message(arrival, payload)
+            elif self.outcome.begun_s is None:
+                self.outcome.begun_s = arrival
 
     def _keep_message(self, arrival: float, payload: bytes) -> None:
         if arrival > self.limits.timeout_s:

@@ -8,6 +8,8 @@ the payload: a JSON list ``[kind, value]``, or ``["solution", value, cost]`` wit
 ``bound``     a lower bound, a finite number      ``error``     text: the exception that ended the solver
 ``done``      the solver has returned; a number: the peak memory of its process in bytes
 
+The first message of a worker is `BEGUN`: the instance is read, the solver is called. The monitor keeps its time only.
+
 An external program prints solutions and bounds as objects, see `harness.sandbox.external_output`.
 """
 
@@ -26,6 +28,7 @@ from instances.files.jsonfile import collector_paused, plain
 MAGIC = b"SM"
 HEADER = struct.Struct(">2sII")
 MAX_PAYLOAD = 1 << 30  # largest payload in bytes
+BEGUN = b'["begun"]'
 KINDS = ("solution", "bound", "done", "declined", "error")
 #: Beginning of a solution or bound as a worker sends it, and as an external program prints it.
 SENT = re.compile(rb'\["(solution|bound)",')

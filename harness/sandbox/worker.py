@@ -77,7 +77,7 @@ def warm_up() -> None:
 
 
 def run_order(order: Order, channel: int, deadline: float) -> None:
-    """Carry out one run; its last message is ``done``, ``declined`` or ``error``."""
+    """Carry out one run; its last message is ``done``, ``declined`` or ``error``, the first ``begun`` if it begins."""
     if channel == 0:  # BenchExec closes all files but the standard ones
         channel = os.dup(0)
         with open(os.devnull) as nothing:
@@ -85,7 +85,9 @@ def run_order(order: Order, channel: int, deadline: float) -> None:
     os.set_inheritable(channel, False)
     run = PipeRun(channel, deadline, seed=order.seed, cores=order.limits.cores, memory=order.limits.memory_mib)
     try:
-        answer = find_solver(order)(load_instance(order), run)
+        solver, instance = find_solver(order), load_instance(order)
+        run.send("begun")
+        answer = solver(instance, run)
         if answer is not None:
             run.report(answer)
     except registry.Declined as declined:

@@ -162,6 +162,21 @@ def test_the_backend_and_its_enforcement_are_kept(chain):
     assert limits == (LIMITS.cpu_limit_s, LIMITS.processes, LIMITS.output_mib)
 
 
+@pytest.mark.parametrize(
+    ("payloads", "begun_s", "added"),
+    [
+        ([], None, " before the solver began: starting and reading the instance count"),
+        ([], 8.04, "; starting and reading the instance took 8.0 s of it"),
+        ([], 4.0, ""),
+        ([text("solution", GOOD)], 8.04, ""),
+        ([text("bound", 1)], 8.04, ""),
+    ],
+)
+def test_a_time_out_without_a_result_tells_what_it_had_no_time_for(chain, payloads, begun_s, added):
+    row = judged(chain, *payloads, stop="timeout", reason="late", begun_s=begun_s)
+    assert row.reason == f"late{added}"
+
+
 def test_a_message_longer_than_any_solution_is_not_even_read(chain, monkeypatch):
     monkeypatch.setattr(judging, "decode", lambda payload: pytest.fail("read"))
     row = judged(chain, b"[" + b" " * (LONGEST + 4 * 256) + b"]", stop="timeout", reason="late")

@@ -14,7 +14,7 @@ import pytest
 
 from harness.sandbox.contract import Cancelled, Limits, Usage
 from harness.sandbox.monitor import KEPT_MESSAGES, LATE_S, LONGEST_S, Monitor, Pipes
-from harness.sandbox.protocol import encode
+from harness.sandbox.protocol import BEGUN, encode
 
 LIMITS = Limits(timeout_s=5.0, memory_mib=100.0, processes=10, output_mib=1.0)
 MIB = 1 << 20
@@ -82,6 +82,15 @@ def test_a_long_measurement_does_not_delay_the_end(watch):
     assert run.killed_all.is_set()
     assert (outcome.stop, outcome.reason) == ("timeout", "killed at the time limit of 0.1 s")
     assert outcome.wall_s < 50
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_the_first_message_tells_when_a_run_began_and_is_not_kept(watch, pipes, begins):
+    assert encode("begun").endswith(BEGUN)
+    os.write(pipes.channel, encode("begun") * begins + encode("bound", 1.0) + encode("begun") * begins)
+    outcome = watch(SimulatedRun())
+    assert [payload for _, payload in outcome.messages] == [b'["bound",1.0]']
+    assert outcome.begun_s == (outcome.messages[0][0] if begins else None)
 
 
 def test_the_next_usage_comes_before_growth_reaches_the_limit(pipes, control):

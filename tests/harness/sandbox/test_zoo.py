@@ -235,7 +235,7 @@ def well(*solvers: str, **more: Any) -> tuple[Case, ...]:
     return tuple(Case(name, "exit", "ok", cost=10.0, **more) for name in solvers)
 
 
-LATE = r"killed at the time limit of [\d.]+ s"
+LATE = r"killed at the time limit of [\d.]+ s( before the solver began: .*|; starting and reading .*)?"
 
 
 def late(*solvers: str, cost: float | None = 10.0, limits: Limits = BRIEF) -> tuple[Case, ...]:
