@@ -10,7 +10,6 @@ from solvers.placement.ip.incumbent import Incumbent
 from solvers.placement.ip.start import begin
 from solvers.placement.throughput.configurations import Limits, configuration_bounds
 from solvers.placement.throughput.forced import with_forced_nodes
-from solvers.placement.throughput.simple_bounds import load_bound
 from solvers.registry import Declined, Run, bound
 
 #: Share of the time that is kept back at the end.
@@ -30,10 +29,9 @@ def configurations(instance: Instance, run: Run) -> None:
         raise Declined("configurations is for throughput without replicas")
     until = run.deadline - RESERVE * run.remaining()
     instance = with_forced_nodes(instance)
-    low = load_bound(instance)
-    run.bound(low)
     incumbent = Incumbent(instance, run, reports=False)
     begin(incumbent, instance.contiguity)
+    low = min(incumbent.proved)
     first = np.unique(instance.unit, return_index=True)[1]
 
     def known() -> tuple[float, list[Index]]:
