@@ -119,6 +119,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         expected = f"expected a database that can be read and written ({error})"
         return failed(2, printable(f"{results / FILE_NAME}: {expected}"), "", as_json)
+    except PermissionError as error:
+        if error.filename is None:
+            raise
+        expected = f"expected a file or folder that you may use ({error.strerror})"
+        return failed(2, shortened(f"{error.filename}: {expected}"), "", as_json)
     except KeyboardInterrupt as error:
         return failed(int(128 + (error.args[0] if error.args else signal.SIGINT)), "interrupted", "", as_json)
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does

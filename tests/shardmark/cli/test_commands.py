@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import math
 import os
@@ -540,6 +541,18 @@ def test_a_link_that_leads_to_itself_is_no_path(tmp_path):
         result = shardmark(*command, cwd=tmp_path)
         assert (result.returncode, result.stderr.count("\n")) == (2, 1)
         assert "expected a path (Too many levels of symbolic links), found 'loop'" in result.stderr
+
+
+def test_a_file_in_a_folder_that_one_may_not_enter_is_a_sentence(tmp_path, monkeypatch):
+    """Before, `results`, `submit` and `plan verify` ended with a traceback; root, who runs tests too, may enter all."""
+
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    result = shardmark("results", "--results", tmp_path)
+    expected = f"shardmark: {tmp_path}/results.sqlite: expected a file or folder that you may use (Permission denied)\n"
+    assert (result.returncode, result.stderr) == (2, expected)
 
 
 @pytest.mark.parametrize("place", ["no/such/file.json", "a-file/x.json", "loop", LONG])
