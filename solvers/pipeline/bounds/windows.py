@@ -1,4 +1,4 @@
-"""A bound for large graphs: the work, and the tensors that cross in every window of work."""
+"""A bound for large graphs: the work, the tensors that cross in every window of work, and who reads them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from threading import Timer
 
 import numpy as np
+from numpy.typing import NDArray
 
 from instances.pipeline import Instance
 from instances.rounding import safely
@@ -14,8 +15,8 @@ from solvers.registry import Run, bound
 
 #: All work and sizes together become integers below 2 to this power.
 BITS = 48
-#: Steps of the bisection between the bound of `simple` and the first guess.
-STEPS = 8
+#: The bisection ends once its interval is this share of the target: 1 / 2**12.
+CLOSE = 12
 #: Share of the time after which kernels are stopped.
 SHARE = 0.8
 
@@ -28,8 +29,9 @@ def windows(instance: Instance, run: Run) -> None:
     steps of at most T; hence some stage ends in each window from jT to (j + 1)T. There, the nodes done are an ideal:
     it holds the nodes without which, and without whose descendants, there is too little work, and none whose ancestors
     are too much. The tensors that leave it weigh at least a minimum cut. Windows share the size of a tensor between
-    them, so the cuts add up. Each crossing tensor is sent once and received once at least: k T is no less than all work
-    plus twice the cuts, or T is refuted. Counts in integers that are rounded down; the overflow is left out.
+    them, so the cuts add up. Each crossing tensor is sent once and received once at least, and more often if its readers
+    do more work than one stage can (`_received_again`): k T is no less than all work plus all that, or T is refuted.
+    Counts in integers that are rounded down; the overflow is left out.
     """
     run.bound(instance.work_bound())
     moved = instance.output_size / instance.bandwidth
@@ -44,18 +46,21 @@ def windows(instance: Instance, run: Run) -> None:
     try:
         closures = closure_work(instance.graph, work, stop), closure_work(instance.graph, work, stop, reverse=True)
         stages, whole = min(instance.stages, instance.nodes), int(work.sum())
+        reading = np.zeros(instance.nodes, dtype=np.int64)
+        np.add.at(reading, instance.graph.tail, work[instance.graph.head])
 
         def least(window: int) -> int:
-            """Least average cost of a stage, from work and transfers, if no stage does more work than the window."""
+            """Least average cost of a stage if none costs more than the window; more than the window if that is refuted."""
+            again = _received_again(size, reading, window, stages)
+            if again is None:
+                return whole
             crossing = window_cuts(instance.graph, size, closures, whole, window, stop)
-            return -(-(whole + 2 * crossing) // stages)
+            return -(-(whole + 2 * crossing + again) // stages)
 
         low = max(int(work.max()), -(-whole // stages), 1)
         high = least(low)
-        for _ in range(STEPS):
+        while high - low > low >> CLOSE and not stop[0]:
             target = (low + high + 1) // 2
-            if target <= low or stop[0]:
-                break
             if least(target) > target:
                 low = target
                 run.bound(safely(low / scale, instance.nodes + instance.edges))
@@ -63,3 +68,21 @@ def windows(instance: Instance, run: Run) -> None:
                 high = target - 1
     finally:
         timer.cancel()
+
+
+def _received_again(
+    size: NDArray[np.int64], reading: NDArray[np.int64], window: int, stages: int
+) -> int | None:
+    """Size of what is received after the first time, if no stage costs more than the window; None if one must.
+
+    ``reading``, shape (nodes,), is the work of all readers of a tensor. If that is more than the window, the readers are
+    in several stages. All of these but the producer's receive the tensor, which leaves less of the window for work.
+    """
+    wide = reading > window
+    size, reading = size[wide], reading[wide]
+    if np.any(size >= window):
+        return None
+    holding = -(-(reading - size) // (window - size))
+    if np.any(holding > stages):
+        return None
+    return sum((times - 2) * each for times, each in zip(holding.tolist(), size.tolist(), strict=True))

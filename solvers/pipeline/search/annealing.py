@@ -11,11 +11,15 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.pipeline._kernels import Annealing
+from solvers.pipeline.search.layered_orders import layered_orders
 from solvers.pipeline.search.orders import Search
 from solvers.registry import Run
 
 #: Random orders that are sliced to begin with, after the first.
 SEEDS = 15
+
+#: Share of the time that is left after which no further order is sliced to begin with.
+BEGINNING = 0.3
 
 #: The chains of the first round. Neither way to anneal is best for few and for many blocks: the squared excess evens
 #: out all blocks, the plain one over a close target works on the worst. Tuned on REGAL-style graphs.
@@ -24,18 +28,26 @@ CHAINS = (
     Annealing(moves=100_000, seed=0, hot=0.02, cold=0.0005, margin=0.01, squared=False),
 )
 
-#: Moves per node that the full first temperature takes.
+#: Moves per node that the full first temperature takes: fewer moves, which could not anneal again what they melt, begin
+#: at a temperature proportional to their number.
 MELTING = 2000
 
-#: Share of the first temperature that fewer moves begin with, at least.
-COLDEST = 0.2
+#: A chain ends at this share of the temperature with which it begins, at most.
+COOLED = 0.2
+
+#: Moves per node of the first round, at least.
+FEWEST = 10
 
 
 def anneal(search: Search, run: Run, most: float = math.inf) -> None:
     """Improve on the best slicing of a search, in chains of at most ``most`` moves, until it is over."""
+    enough = (1.0 - BEGINNING) * search.remaining()
     search.decode(run.rng.random((1, search.instance.nodes)), np.inf)
+    for order in layered_orders(search.instance):
+        if not search.over():
+            search.offer_order(order)
     drawn = 0
-    while drawn < SEEDS and not search.over():
+    while drawn < SEEDS and not search.over() and search.remaining() > enough:
         rows = min(search.rows, SEEDS - drawn)
         search.decode(run.rng.random((rows, search.instance.nodes)), search.target)
         drawn += rows
@@ -43,7 +55,7 @@ def anneal(search: Search, run: Run, most: float = math.inf) -> None:
     if needed > 0.5 * run.memory:
         print(f"{needed:.0f} MiB for two chains do not fit into {run.memory:.0f} MiB: orders only", file=sys.stderr)
         return
-    moves = int(min(CHAINS[0].moves, most))
+    moves = int(min(max(CHAINS[0].moves, FEWEST * search.instance.nodes), most))
     while 0 < moves <= most and not search.over():
         began = time.monotonic()
         _round(search, run, moves)
@@ -54,10 +66,9 @@ def _round(search: Search, run: Run, moves: int) -> None:
     """Run the chains from the best slicing; offer the better result."""
     seeds = run.rng.integers(2**63, size=len(CHAINS)).tolist()
     enough = search.instance.work_bound()
-    heat = _heat(moves, search.instance.nodes)
     plans = [
-        replace(c, moves=moves, seed=seed, hot=heat * c.hot, enough=enough)
-        for c, seed in zip(CHAINS, seeds, strict=True)
+        replace(_cooler(chain, moves, search.instance.nodes), seed=seed, enough=enough)
+        for chain, seed in zip(CHAINS, seeds, strict=True)
     ]
     stop = np.zeros(1, dtype=np.int32)
     chains = [search.pool.submit(search.core.anneal, search.order, search.cut, plan, stop) for plan in plans]
@@ -66,9 +77,10 @@ def _round(search: Search, run: Run, moves: int) -> None:
     search.offer_slicing(*min((chain.result() for chain in chains), key=lambda result: result[1].cost))
 
 
-def _heat(moves: int, nodes: int) -> float:
-    """Share of a chain's first temperature to begin with: few moves cannot anneal again what they melt."""
-    return min(1.0, max(COLDEST, moves / (MELTING * max(1, nodes))))
+def _cooler(chain: Annealing, moves: int, nodes: int) -> Annealing:
+    """The chain with so many moves, from a temperature that they can cool down from."""
+    hot = chain.hot * min(1.0, moves / (MELTING * max(1, nodes)))
+    return replace(chain, moves=moves, hot=hot, cold=min(chain.cold, COOLED * hot))
 
 
 def _next(moves: int, took: float, left: float) -> int:

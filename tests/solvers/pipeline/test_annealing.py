@@ -17,6 +17,7 @@ from solvers.native import kahn
 from solvers.pipeline._kernels import Annealing, PipelineCore
 from solvers.pipeline.annealing import annealing
 from solvers.pipeline.search import annealing as module
+from solvers.pipeline.search.layered_orders import layered_orders
 from solvers.pipeline.search.genetic import evolve
 from solvers.pipeline.search.orders import Search
 from solvers.registry import LocalRun
@@ -176,7 +177,29 @@ def test_boundaries_pass_places_where_no_single_node_may_stay(oracle: SimpleName
 
 
 def test_few_moves_a_node_begin_colder() -> None:
-    assert [module._heat(moves, 100) for moves in (1, 100_000, 200_000, 10**9)] == [0.2, 0.5, 1.0, 1.0]
+    first = Annealing(moves=1, seed=0, hot=0.02, cold=0.001, margin=0.1, squared=True)
+    chains = [module._cooler(first, moves, 100) for moves in (2000, 50_000, 100_000, 200_000, 10**9)]
+    assert [chain.hot for chain in chains] == pytest.approx([0.0002, 0.005, 0.01, 0.02, 0.02])
+    assert [chain.cold for chain in chains] == pytest.approx([0.00004, 0.001, 0.001, 0.001, 0.001])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_layered_orders_are_topological(oracle: SimpleNamespace, seed: int) -> None:
+    instance = oracle.draw(np.random.default_rng(seed), 30, 3, density=0.1)
+    for order in layered_orders(instance):
+        rank = np.argsort(order)
+        assert sorted(order.tolist()) == list(range(30))
+        assert np.all(rank[instance.graph.tail] < rank[instance.graph.head])
+
+
+def test_readers_of_the_tensor_that_costs_most_come_together(oracle: SimpleNamespace) -> None:
+    """A chain whose nodes are each read by one that also reads the first: chain, readers, and then what reads them."""
+    chain = [(v, v + 1) for v in range(5)]
+    readers = [(0, v) for v in range(6, 10)] + [(v - 4, v) for v in range(6, 10)]
+    instance = oracle.make([*chain, *readers, (6, 10)], [1] * 11, [50, *[1] * 10], [0] * 11, 2)
+    *_, last = layered_orders(instance)
+    assert sorted(last[:6].tolist()) == [0, 1, 2, 3, 4, 5]
+    assert sorted(last[6:10].tolist()) == [6, 7, 8, 9]
 
 
 def test_rounds_double_until_the_last_one_fills_the_time() -> None:

@@ -218,6 +218,17 @@ def test_windows_count_the_tensors_of_a_chain(oracle: SimpleNamespace) -> None:
     assert 30 < bound_by(windows, instance).bounds[-1] <= 32
 
 
+def test_windows_count_who_receives_a_tensor_whose_readers_fill_several_stages(oracle: SimpleNamespace) -> None:
+    """Six readers of work 10 in four stages that send nothing: three stages but the producer's receive 2."""
+    star = [(0, v) for v in range(1, 7)]
+    instance = oracle.make(star, [10, *[10] * 6], [2, *[0] * 6], [0] * 7, 4)
+    assert oracle.partition_optimum(instance) == 22
+    assert bound_by(windows, instance).bounds[-1] == pytest.approx((70 + 4 * 2) / 4, rel=1e-3)
+    huge = oracle.make(star, [0, *[10] * 6], [1000, *[0] * 6], [0] * 7, 4)
+    assert oracle.partition_optimum(huge) == 60
+    assert 59 < bound_by(windows, huge).bounds[-1] <= 60
+
+
 def test_windows_bound_a_graph_without_nodes_or_work(oracle: SimpleNamespace) -> None:
     assert bound_by(windows, oracle.make([], [], [], [], 3)).bounds[-1] == 0
     assert bound_by(windows, oracle.make([(0, 1)], [0, 0], [5, 0], [0, 0], 2)).bounds[-1] == 0

@@ -1,0 +1,48 @@
+"""Orders to begin with, in layers: by distance from the sources or to the sinks, and readers of one tensor together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.graph import Graph, Index
+from instances.pipeline import Instance
+
+
+def layered_orders(instance: Instance) -> Iterator[Index]:
+    """Topological orders, each of shape (n,), int32, of one graph: their layers make few tensors cross between stages.
+
+    The last one, if some tensor is read more than once, is for the tensor that costs most if each reader receives it:
+    all before its readers, then its readers, then what is left. A layer ends where a path turns from readers to others.
+    """
+    graph = instance.graph
+    everywhere = np.ones(graph.edges, dtype=np.int64)
+    depth = _layers(graph, everywhere)
+    yield _by(depth)
+    yield _by(-_layers(graph.reversed, everywhere))
+    readers = np.bincount(graph.tail, minlength=graph.nodes)
+    again = instance.output_size * np.maximum(readers - 1, 0)
+    if np.any(again > 0):
+        reads = np.zeros(graph.nodes, dtype=bool)
+        reads[graph.successors(int(np.argmax(again)))] = True
+        turns = _layers(graph, reads[graph.tail] != reads[graph.head])
+        yield _by(turns, depth)
+
+
+def _by(*keys: NDArray[np.int64]) -> Index:
+    """Nodes in lexicographic order of the keys, the first one first."""
+    return np.lexsort(keys[::-1]).astype(np.int32)
+
+
+def _layers(graph: Graph, length: NDArray[Any]) -> NDArray[np.int64]:
+    """Length of the longest path to each node, shape (n,), for lengths of edges, shape (edges,)."""
+    rank = np.empty(graph.nodes, dtype=np.int64)
+    rank[graph.topological_order] = np.arange(graph.nodes)
+    edges = np.argsort(rank[graph.tail], kind="stable")
+    layer = [0] * graph.nodes
+    for u, v, more in zip(*(column[edges].tolist() for column in (graph.tail, graph.head, length)), strict=True):
+        layer[v] = max(layer[v], layer[u] + more)
+    return np.array(layer, dtype=np.int64)
