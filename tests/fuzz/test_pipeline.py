@@ -131,12 +131,17 @@ def test_weights_prove_no_more_than_the_optimum(seeds: range, monkeypatch: pytes
 
 @blocks
 def test_windows_prove_no_more_than_the_optimum(seeds: range) -> None:
-    """Mostly with little work, so that tensors decide."""
+    """Mostly with little work, so that tensors decide, or with readers of equal work, which fill their stages."""
     for seed in seeds:
         rng = random.Random(f"windows {seed}")
         instance = draw(rng, most_nodes=7)
         instance = replace(instance, stages=rng.choice([2, 3, 3, 4, 5, 7, 2**31 - 1]))
-        instance = replace(instance, work=instance.work * rng.choice([0.0, 0.01, 0.1, 1.0]))
+        if rng.random() < 0.5:
+            instance = replace(instance, work=instance.work * rng.choice([0.0, 0.01, 0.1, 1.0]))
+        else:
+            reads = np.bincount(instance.graph.head, minlength=instance.nodes) > 0
+            size = np.array([rng.choice([0, 0, 1, 2, 5]) for _ in range(instance.nodes)], dtype=float)
+            instance = replace(instance, work=10.0 * reads, output_size=size, bandwidth=1.0, memory=None)
         run = LocalRun(seed=seed, seconds=5.0)
         windows(instance, run)
         assert Fraction(max(run.bounds)) <= optimum(instance), (seed, instance)
