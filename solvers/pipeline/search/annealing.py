@@ -35,6 +35,9 @@ MELTING = 2000
 #: A chain ends at this share of the temperature with which it begins, at most.
 COOLED = 0.2
 
+#: What the share of that temperature is multiplied by after a round that found something better, and after any other.
+WARMER, COLDER = 4.0, 0.25
+
 #: Moves per node of the first round, at least.
 FEWEST = 10
 
@@ -56,18 +59,20 @@ def anneal(search: Search, run: Run, most: float = math.inf) -> None:
         print(f"{needed:.0f} MiB for two chains do not fit into {run.memory:.0f} MiB: orders only", file=sys.stderr)
         return
     moves = int(min(max(CHAINS[0].moves, FEWEST * search.instance.nodes), most))
+    share = 1.0
     while 0 < moves <= most and not search.over():
-        began = time.monotonic()
-        _round(search, run, moves)
+        began, known = time.monotonic(), search.cost
+        _round(search, run, moves, share)
+        share = min(1.0, WARMER * share) if search.cost < known else COLDER * share
         moves = _next(moves, time.monotonic() - began, search.remaining())
 
 
-def _round(search: Search, run: Run, moves: int) -> None:
-    """Run the chains from the best slicing; offer the better result."""
+def _round(search: Search, run: Run, moves: int, share: float) -> None:
+    """Run the chains from the best slicing, at a share of their temperature if moves are few; offer the better one."""
     seeds = run.rng.integers(2**63, size=len(CHAINS)).tolist()
     enough = search.instance.work_bound()
     plans = [
-        replace(_cooler(chain, moves, search.instance.nodes), seed=seed, enough=enough)
+        replace(_cooler(chain, moves, search.instance.nodes, share), seed=seed, enough=enough)
         for chain, seed in zip(CHAINS, seeds, strict=True)
     ]
     stop = np.zeros(1, dtype=np.int32)
@@ -77,9 +82,10 @@ def _round(search: Search, run: Run, moves: int) -> None:
     search.offer_slicing(*min((chain.result() for chain in chains), key=lambda result: result[1].cost))
 
 
-def _cooler(chain: Annealing, moves: int, nodes: int) -> Annealing:
-    """The chain with so many moves, from a temperature that they can cool down from."""
-    hot = chain.hot * min(1.0, moves / (MELTING * max(1, nodes)))
+def _cooler(chain: Annealing, moves: int, nodes: int, share: float) -> Annealing:
+    """The chain with so many moves, from a temperature that they can cool down from: a share of it if they are few."""
+    full = MELTING * max(1, nodes)
+    hot = chain.hot if moves >= full else chain.hot * share * moves / full
     return replace(chain, moves=moves, hot=hot, cold=min(chain.cold, COOLED * hot))
 
 

@@ -178,7 +178,7 @@ def test_boundaries_pass_places_where_no_single_node_may_stay(oracle: SimpleName
 
 def test_few_moves_a_node_begin_colder() -> None:
     first = Annealing(moves=1, seed=0, hot=0.02, cold=0.001, margin=0.1, squared=True)
-    chains = [module._cooler(first, moves, 100) for moves in (2000, 50_000, 100_000, 200_000, 10**9)]
+    chains = [module._cooler(first, moves, 100, 1.0) for moves in (2000, 50_000, 100_000, 200_000, 10**9)]
     assert [chain.hot for chain in chains] == pytest.approx([0.0002, 0.005, 0.01, 0.02, 0.02])
     assert [chain.cold for chain in chains] == pytest.approx([0.00004, 0.001, 0.001, 0.001, 0.001])
 
