@@ -91,12 +91,12 @@ lint: $(VENV)/extra-lint ## format, rules and types of all code
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/clang-format --dry-run --Werror $(C_CORE) $(wildcard tests/c_src/*.[ch] examples/c/*.c)
+	@$(BIN)/clang-format --dry-run --Werror $(C_CORE) $(wildcard tests/c_src/*.[ch] tests/c_src/*/*.[ch] examples/c/*.c)
 
 format: $(VENV)/extra-lint ## fix what `make lint` finds, as far as possible
 	@$(BIN)/ruff check --fix --quiet .
 	@$(BIN)/ruff format --quiet .
-	@$(BIN)/clang-format -i $(C_CORE) $(wildcard tests/c_src/*.[ch] examples/c/*.c)
+	@$(BIN)/clang-format -i $(C_CORE) $(wildcard tests/c_src/*.[ch] tests/c_src/*/*.[ch] examples/c/*.c)
 
 # Times and gaps of the last COMMITS commits, drawn as a page of the site that opens from disk.
 asv: $(VENV)/extra-asv ## times and gaps of the last commits (COMMITS=3)

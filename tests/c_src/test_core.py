@@ -26,8 +26,8 @@ PROGRAMS = {
     "load_searches": ("placement/load/*",),
     "cheapest_with": ("placement/cheapest_*", "placement/hypergraph_flow", "common/flow"),
     "scheduling": ("scheduling/*", "scheduling/simulation/*"),
-    "heads_tails": ("common/*", "scheduling/bounds/*"),
-    "refute": ("common/*", "scheduling/bounds/*"),
+    "bounds/heads_tails": ("common/*", "scheduling/bounds/*"),
+    "bounds/refute": ("common/*", "scheduling/bounds/*"),
 }
 
 
@@ -67,7 +67,9 @@ def program(request: pytest.FixtureRequest, build: ModuleType, flags: tuple[str,
     """A test program linked with the kernels that it tests."""
     strict = (*build.FLAGS, "-Wpedantic", "-Wconversion", *flags)
     parts = [HERE / f"{request.param}.c", *objects(folder, kernels(request.param), *strict)]
-    return compiled(folder / request.param, parts, *strict, "-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc")
+    return compiled(
+        folder / request.param.replace("/", "-"), parts, *strict, "-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc"
+    )
 
 
 def test_kernels_agree_with_their_definitions(program: Path) -> None:

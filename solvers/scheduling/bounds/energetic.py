@@ -23,20 +23,24 @@ EDGES = 512
 SETS = 32
 
 #: Share of the time left that segments of the critical path may take.
-SEGMENTS = 0.95
+SEGMENTS = 0.8
 
 
 @bound(track="scheduling", source="energetic reasoning: Erschler & Lopez 1990, with heads and tails of critical-path")
 def energetic(instance: Instance, run: Run) -> None:
     """Let the work that falls between heads and tails run on all devices at once, that of a group on one.
 
-    The rest of the time raises heads and tails along segments of the critical path; see `raised_by_segments`.
+    Segments of the critical path raise heads and tails after the second pass, and again after the third if there is
+    time; see `raised_by_segments`.
     """
     run.bound(instance.simple_bound())
     found = 0.0
-    for ends in ever_closer(instance, run):
+    for number, ends in enumerate(ever_closer(instance, run)):
         found = max(found, ends.longest(), *(in_turn(ends, group) for group in _groups(instance)))
         run.bound(proved(found, instance))
+        if number:
+            for value in raised_by_segments(instance, ends, run, run.remaining() * SEGMENTS):
+                run.bound(proved(value, instance))
     head, tail, time = ends.head, ends.tail, instance.complexity / instance.fastest()
     if instance.nodes**2 <= PACE * run.remaining() * SHARE:
         graph = instance.graph
@@ -46,8 +50,6 @@ def energetic(instance: Instance, run: Run) -> None:
     for vertices, speed in _shares(instance):
         found = max(found, squeezed(head[vertices], tail[vertices], instance.complexity[vertices], speed))
     run.bound(proved(found, instance))
-    for value in raised_by_segments(instance, ends, run, run.remaining() * SEGMENTS):
-        run.bound(proved(value, instance))
 
 
 def after_work(instance: Instance, graph: Graph, head: Floats, time: Floats) -> Floats:

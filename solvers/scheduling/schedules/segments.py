@@ -30,7 +30,7 @@ MOST = 70
 LARGEST = 20_000
 
 #: Shortfall of a vertex from the longest path, as a share, up to which a segment may end there.
-NEARLY = 3e-3
+NEARLY = 1e-2
 
 #: The same of vertices that should not run beside the end of a segment, but before or behind it.
 BESIDE = 0.02

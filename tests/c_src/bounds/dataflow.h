@@ -1,7 +1,7 @@
 /* Shared by the test programs on bounds: small problems, drawn or made by hand, and when vertices are ready. */
 #pragma once
 
-#include "check.h"
+#include "../check.h"
 #include "scheduling/simulation/simulate.h"
 #include "scheduling/units.h"
 
