@@ -29,8 +29,9 @@ def windows(instance: Instance, run: Run) -> None:
     steps of at most T; hence some stage ends in each window from jT to (j + 1)T. There, the nodes done are an ideal:
     it holds the nodes without which, and without whose descendants, there is too little work, and none whose ancestors
     are too much. The tensors that leave it weigh at least a minimum cut. Windows share the size of a tensor between
-    them, so the cuts add up. Each crossing tensor is sent once and received once at least, and more often if its readers
-    do more work than one stage can (`_received_again`): k T is no less than all work plus all that, or T is refuted.
+    them, so the cuts add up. Each crossing tensor is sent once and received once at least, and more often if its
+    readers do more work than one stage can (`_received_again`): k T is no less than all work and all that, or T is
+    refuted.
     Counts in integers that are rounded down; the overflow is left out.
     """
     run.bound(instance.work_bound())
@@ -50,7 +51,7 @@ def windows(instance: Instance, run: Run) -> None:
         np.add.at(reading, instance.graph.tail, work[instance.graph.head])
 
         def least(window: int) -> int:
-            """Least average cost of a stage if none costs more than the window; more than the window if that is refuted."""
+            """Least average cost of a stage if none costs more than the window, which is refuted if that is more."""
             again = _received_again(size, reading, window, stages)
             if again is None:
                 return whole
@@ -70,13 +71,11 @@ def windows(instance: Instance, run: Run) -> None:
         timer.cancel()
 
 
-def _received_again(
-    size: NDArray[np.int64], reading: NDArray[np.int64], window: int, stages: int
-) -> int | None:
+def _received_again(size: NDArray[np.int64], reading: NDArray[np.int64], window: int, stages: int) -> int | None:
     """Size of what is received after the first time, if no stage costs more than the window; None if one must.
 
-    ``reading``, shape (nodes,), is the work of all readers of a tensor. If that is more than the window, the readers are
-    in several stages. All of these but the producer's receive the tensor, which leaves less of the window for work.
+    ``reading``, shape (nodes,), is the work of all readers of a tensor. If that is more than the window, the
+    readers are in several stages. All but the producer's receive the tensor, which leaves less of the window for work.
     """
     wide = reading > window
     size, reading = size[wide], reading[wide]

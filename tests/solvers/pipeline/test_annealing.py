@@ -17,8 +17,8 @@ from solvers.native import kahn
 from solvers.pipeline._kernels import Annealing, PipelineCore
 from solvers.pipeline.annealing import annealing
 from solvers.pipeline.search import annealing as module
-from solvers.pipeline.search.layered_orders import layered_orders
 from solvers.pipeline.search.genetic import evolve
+from solvers.pipeline.search.layered_orders import layered_orders
 from solvers.pipeline.search.orders import Search
 from solvers.registry import LocalRun
 
