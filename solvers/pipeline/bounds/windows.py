@@ -31,8 +31,7 @@ def windows(instance: Instance, run: Run) -> None:
     are too much. The tensors that leave it weigh at least a minimum cut. Windows share the size of a tensor between
     them, so the cuts add up. Each crossing tensor is sent once and received once at least, and more often if its
     readers do more work than one stage can (`_received_again`): k T is no less than all work and all that, or T is
-    refuted.
-    Counts in integers that are rounded down; the overflow is left out.
+    refuted. Counts in integers that are rounded down; the overflow is left out.
     """
     run.bound(instance.work_bound())
     moved = instance.output_size / instance.bandwidth
