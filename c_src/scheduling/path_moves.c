@@ -95,11 +95,18 @@ static double best_place(const struct search *s, int32_t d, const struct mover *
                          double end, int32_t *index) {
     const struct paths *paths = &s->paths;
     const struct sequence *sequence = paths->sequences + d;
-    const double time = time_on(paths, mover->vertex, d), least = mover->head + time + mover->tail;
+    /* A place in the window is behind all vertices before it, and before all behind it. */
+    const int32_t behind = sequence->count - sequence->behind;
+    double head = mover->head, tail = mover->tail;
+    if (sequence->before)
+        head = fmax(head, paths->past.path[sequence->vertex[sequence->before - 1]]);
+    if (sequence->behind)
+        tail = fmax(tail, paths->future.path[sequence->vertex[behind]]);
+    const double time = time_on(paths, mover->vertex, d), least = head + time + tail;
     if (least >= limit)
         return least;
-    const int32_t first = first_after(paths, sequence, mover->head);
-    const int32_t last = count_leading(sequence, paths->future.path, mover->tail, true);
+    const int32_t first = first_after(paths, sequence, head);
+    const int32_t last = count_leading(sequence, paths->future.path, tail, true);
     if (last <= first) {
         const int32_t at = first_after(paths, sequence, end);
         *index = at < last ? last : at > first ? first : at;
@@ -107,13 +114,13 @@ static double best_place(const struct search *s, int32_t d, const struct mover *
     }
     double best = INFINITY;
     for (int32_t i = first; i <= last; i++) {
-        const double start = i > first ? paths->past.path[sequence->vertex[i - 1]] : mover->head;
-        if (start + time + mover->tail >= best)
-            break;
-        const double tail = i < last ? paths->future.path[sequence->vertex[i]] : mover->tail;
+        const double start = i > first ? paths->past.path[sequence->vertex[i - 1]] : head;
         if (start + time + tail >= best)
+            break;
+        const double rest = i < last ? paths->future.path[sequence->vertex[i]] : tail;
+        if (start + time + rest >= best)
             continue;
-        best = start + time + tail;
+        best = start + time + rest;
         *index = i;
     }
     return best;
@@ -149,7 +156,7 @@ static int32_t next_on_path(const struct search *s, int32_t v) {
     return next;
 }
 
-/* Draw a vertex on a path that is nearly longest; any vertex if 200 draws find none. */
+/* Draw a vertex on a path that is nearly longest; any vertex of the window if 200 draws find none. */
 static int32_t draw_critical(struct search *s) {
     const struct paths *paths = &s->paths;
     const double slack =

@@ -15,8 +15,8 @@
  *   moves          in,     moves to try
  *   temperature    in,     of the first move, >= 0
  *   last           in,     of the last move, likewise: it falls or rises geometrically; 0 if and only if the first is
- *   window         in,     number of vertices that run one after another, at a random place, and that alone move
- *                          and are moved between; 0: a few hundred, and others every few hundred moves
+ *   window         in,     number of vertices whose ends follow one another, at a random place: only these move;
+ *                          0: 300, and others after 200 + nodes / 16 moves made, or 8 times as many tried
  *   random         in/out, 1 element: state of the random numbers, initially any value
  *   device, order  in/out, nodes elements: devices; the vertices of device 0 as they run, then of device 1, ...
  *   best_*         in/out, the same for the best schedule so far; best_makespan, 1 element, is infinite if there
