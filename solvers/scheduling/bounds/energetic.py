@@ -34,22 +34,30 @@ def energetic(instance: Instance, run: Run) -> None:
     time; see `raised_by_segments`.
     """
     run.bound(instance.simple_bound())
-    found = 0.0
+    found, last = 0.0, None
     for number, ends in enumerate(ever_closer(instance, run)):
+        if ends is last:  # no time for the third pass
+            break
+        last = ends
         found = max(found, ends.longest(), *(in_turn(ends, group) for group in _groups(instance)))
         run.bound(proved(found, instance))
         if number:
+            run.bound(proved(_work_between(instance, ends, run), instance))
             for value in raised_by_segments(instance, ends, run, run.remaining() * SEGMENTS):
                 run.bound(proved(value, instance))
+
+
+def _work_between(instance: Instance, ends: HeadsTails, run: Run) -> float:
+    """The least makespan that has room for the work between heads and tails, for all devices and for groups of them."""
     head, tail, time = ends.head, ends.tail, instance.complexity / instance.fastest()
     if instance.nodes**2 <= PACE * run.remaining() * SHARE:
         graph = instance.graph
         head = after_work(instance, graph, head, time)
         tail = after_work(instance, graph.reversed, tail, time)
-    found = max(found, float((head + time + tail).max(initial=0.0)))
+    found = float((head + time + tail).max(initial=0.0))
     for vertices, speed in _shares(instance):
         found = max(found, squeezed(head[vertices], tail[vertices], instance.complexity[vertices], speed))
-    run.bound(proved(found, instance))
+    return found
 
 
 def after_work(instance: Instance, graph: Graph, head: Floats, time: Floats) -> Floats:

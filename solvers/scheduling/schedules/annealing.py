@@ -25,7 +25,7 @@ from solvers.scheduling.schedules.memory import fits
 HOT = 0.5
 MOVES_EACH = 250
 
-#: Last temperature, in mean times of a vertex: nothing longer is accepted any more.
+#: Last temperature, in mean times of a vertex: hardly anything longer is accepted any more.
 LAST = 0.03
 
 #: Least first temperature, in mean times of a vertex.
