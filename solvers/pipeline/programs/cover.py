@@ -80,7 +80,7 @@ class Cover:
     def fractions(self, target: int) -> Floats:
         """Return how far each node is in the blocks of each place in the best cover found, shape (places, n)."""
         master = Master(self.pool, self.places, target)
-        master.solve(self.center, FARTHEST, self.run.remaining())
+        master.solve(self.center, FARTHEST, self.blocks.left())
         return master.held()
 
     def _search(self, weight: Longs, needs: list[int], target: int, patience: float) -> tuple[int, bool]:

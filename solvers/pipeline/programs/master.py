@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ FLOOR = 0.02
 
 #: Rows added at a time: the heaviest sets of all, and the heaviest that hold each node.
 HEAVIEST, HOLDING = 60, 2
+
+#: Sets weighed at a time: as numbers, their members take eight times the memory.
+SLICE = 1024
 
 #: Excess of a set's weight over the heaviest from which on its row is added; all weights together are k.
 VIOLATION = 1e-6
@@ -53,8 +57,9 @@ class Master:
         least, most = center * (1 - reach), center * (1 + reach) + FLOOR * reach * self._mean
         for weight, lower, upper in zip(self._weights, least.clip(0).tolist(), most.tolist(), strict=True):
             weight.SetBounds(lower, upper)
-        self._solver.SetTimeLimit(max(1, int(1000 * seconds)))
-        while True:
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            self._solver.SetTimeLimit(max(1, int(1000 * left)))
             self._solved = self._solver.Solve() == self._solver.OPTIMAL
             if not self._solved:
                 return None
@@ -62,6 +67,8 @@ class Master:
             heaviest = [most.solution_value() for most in self._heaviest]
             if not self._add_rows(weights, heaviest):
                 return weights
+        self._solved = False
+        return None
 
     def held(self) -> Floats:
         """Return how far each node is in each place in the cover that the last weights are dual to, (places, n)."""
@@ -73,7 +80,9 @@ class Master:
     def _weigh(self, at: int, weights: Floats) -> Floats:
         """Weight of each set that fits a place."""
         self._look()
-        return np.asarray(self._pool.member[self._fitting[at]] @ weights)
+        fitting = self._fitting[at]
+        slices = (self._pool.member[fitting[i : i + SLICE]] @ weights for i in range(0, len(fitting), SLICE))
+        return np.concatenate([np.zeros(0), *slices])
 
     def _look(self) -> None:
         """Note the sets that are new in the pool."""
