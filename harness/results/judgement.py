@@ -205,7 +205,7 @@ def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: 
 def late_start(begun_s: float | None, timeout_s: float) -> str:
     """Return words to add to the reason of a run that was killed without a result, on time that its solver lacked."""
     if begun_s is None:
-        return " before the solver began: starting and reading the instance count"
+        return " before the solver began; the limit includes starting and reading the instance"
     return f"; starting and reading the instance took {begun_s:.1f} s of it" if begun_s > LATE * timeout_s else ""
 
 

@@ -76,7 +76,7 @@ class Parser(argparse.ArgumentParser):
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             message = shortened(f"unrecognized arguments: {' '.join(unknown)}")
-            raise UsageError(message, f"{self.prog}: {message}; `{self.prog} --help` lists what there is\n")
+            raise UsageError(message, f"{self.prog}: {message}; `{self.prog} --help` lists the options\n")
         return found, unknown
 
     def error(self, message: str) -> NoReturn:
@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PermissionError as error:
         if error.filename is None:
             raise
-        expected = f"expected a file or folder that you may use ({error.strerror})"
+        expected = f"expected a file or folder that you have permission to use ({error.strerror})"
         return failed(2, shortened(f"{error.filename}: {expected}"), "", as_json)
     except KeyboardInterrupt as error:
         return failed(int(128 + (error.args[0] if error.args else signal.SIGINT)), "interrupted", "", as_json)

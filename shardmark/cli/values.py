@@ -92,6 +92,12 @@ def path(text: str) -> Path:
     return Path(text)
 
 
+def path_text(text: str) -> str:
+    """The text of a path, refused as by `path`: "./-" differs from "-"."""
+    path(text)
+    return text
+
+
 def folder(text: str) -> Path:
     """The path of a folder, which need not exist."""
     if text == str(STDOUT):

@@ -159,7 +159,7 @@ def check_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `check`."""
     shared.add_quiet(sub)
     shared.add_instance(sub)
-    sub.add_argument("solution", type=values.path, metavar="SOLUTION", help="a JSON file; - for standard input")
+    sub.add_argument("solution", type=values.path_text, metavar="SOLUTION", help="a JSON file; - for standard input")
     method = sub.add_argument_group("the method")
     method.add_argument(
         "-m", "--method", metavar="NAME", help="a bound, or a solver that proves bounds, run for the gap"
@@ -219,9 +219,9 @@ def suggest_method(found: CheckResult, options: argparse.Namespace) -> None:
     tell(f"shardmark: --method NAME may prove a greater lower bound: {', '.join(methods)}")
 
 
-def solution_path(given: Path) -> Path:
+def solution_path(text: str) -> Path:
     """Return the path of a solution file; "-" stands for the standard input."""
-    return Path("/dev/stdin") if given == Path("-") else given
+    return Path("/dev/stdin" if text == "-" else text)
 
 
 def of_method(run: RunResult) -> dict[str, Any]:

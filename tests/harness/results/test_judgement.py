@@ -165,7 +165,7 @@ def test_the_backend_and_its_enforcement_are_kept(chain):
 @pytest.mark.parametrize(
     ("payloads", "begun_s", "added"),
     [
-        ([], None, " before the solver began: starting and reading the instance count"),
+        ([], None, " before the solver began; the limit includes starting and reading the instance"),
         ([], 8.04, "; starting and reading the instance took 8.0 s of it"),
         ([], 4.0, ""),
         ([text("solution", GOOD)], 8.04, ""),
