@@ -57,7 +57,7 @@ struct paths {
     int64_t round;
     double makespan;
     double around;           /* the longest path that does not lead through the window */
-    struct vertex_end *ends; /* nodes elements: scratch of paths_rerank */
+    struct vertex_end *ends; /* nodes elements: scratch of rank_by_end */
 };
 
 /* Allocate for schedules on a system, with room on each device for the vertices that `device`, in, nodes

@@ -49,7 +49,6 @@ static void sweep(struct overfull *o, int32_t d) {
     const double memory = o->units->memory[d];
     double held = 0;
     int64_t tensors = 0;
-    bool follows = false;
     for (; change + 1 < end; change++) { /* after the last change it holds nothing */
         tensors += change->change > 0 ? 1 : -1;
         held = tensors ? held + change->change : 0;
@@ -57,11 +56,10 @@ static void sweep(struct overfull *o, int32_t d) {
             continue;
         const bool over = tensors && held >= memory;
         if (over)
-            o->time[o->times++] = (struct overfull_time){change[1].time - change->time, held, d, follows};
+            o->time[o->times++] = (struct overfull_time){change[1].time - change->time, held, d};
         for (; begun <= change; begun++)
             if (over && begun->change > 0)
                 o->input[o->inputs++] = begun->input;
-        follows = over;
     }
 }
 

@@ -15,7 +15,6 @@ struct holding {
 struct overfull_time {
     double duration, held;
     int32_t device;
-    bool follows; /* directly on the time before it */
 };
 
 /* Workspace, and what the last measurement found. */

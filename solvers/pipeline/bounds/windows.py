@@ -74,13 +74,14 @@ def _received_again(size: NDArray[np.int64], reading: NDArray[np.int64], window:
     """Size of what is received after the first time, if no stage costs more than the window; None if one must.
 
     ``reading``, shape (nodes,), is the work of all readers of a tensor. If that is more than the window, the
-    readers are in several stages. All but the producer's receive the tensor, which leaves less of the window for work.
+    readers are in several stages. Each of these sends or receives the tensor, which leaves less of the window for work;
+    all but the producer's receive it.
     """
     wide = reading > window
     size, reading = size[wide], reading[wide]
     if np.any(size >= window):
         return None
-    holding = -(-(reading - size) // (window - size))
+    holding = -(-reading // (window - size))
     if np.any(holding > stages):
         return None
     return sum((times - 2) * each for times, each in zip(holding.tolist(), size.tolist(), strict=True))

@@ -18,7 +18,7 @@ from solvers.registry import Run
 #: Random orders that are sliced to begin with, after the first.
 SEEDS = 15
 
-#: Share of the time that is left after which no further order is sliced to begin with.
+#: Share of the time that is left after which no further random order is sliced to begin with.
 BEGINNING = 0.3
 
 #: The chains of the first round. Neither way to anneal is best for few and for many blocks: the squared excess evens
@@ -28,8 +28,8 @@ CHAINS = (
     Annealing(moves=100_000, seed=0, hot=0.02, cold=0.0005, margin=0.01, squared=False),
 )
 
-#: Moves per node that the full first temperature takes: fewer moves, which could not anneal again what they melt, begin
-#: at a temperature proportional to their number.
+#: Moves per node from which a round begins at the full temperature. With fewer, it begins proportionally colder: they
+#: could not cool down what they had melted.
 MELTING = 2000
 
 #: A chain ends at this share of the temperature with which it begins, at most.
@@ -46,9 +46,9 @@ def anneal(search: Search, run: Run, most: float = math.inf) -> None:
     """Improve on the best slicing of a search, in chains of at most ``most`` moves, until it is over."""
     enough = (1.0 - BEGINNING) * search.remaining()
     search.decode(run.rng.random((1, search.instance.nodes)), np.inf)
-    for order in layered_orders(search.instance):
-        if not search.over():
-            search.offer_order(order)
+    orders = layered_orders(search.instance)
+    while not search.over() and (order := next(orders, None)) is not None:
+        search.offer_order(order)
     drawn = 0
     while drawn < SEEDS and not search.over() and search.remaining() > enough:
         rows = min(search.rows, SEEDS - drawn)

@@ -17,6 +17,7 @@ from solvers.native import kahn
 from solvers.pipeline._kernels import Annealing, PipelineCore
 from solvers.pipeline.annealing import annealing
 from solvers.pipeline.search import annealing as module
+from solvers.pipeline.search.annealing import anneal
 from solvers.pipeline.search.genetic import evolve
 from solvers.pipeline.search.layered_orders import layered_orders
 from solvers.pipeline.search.orders import Search
@@ -200,6 +201,34 @@ def test_readers_of_the_tensor_that_costs_most_come_together(oracle: SimpleNames
     *_, last = layered_orders(instance)
     assert sorted(last[:6].tolist()) == [0, 1, 2, 3, 4, 5]
     assert sorted(last[6:10].tolist()) == [6, 7, 8, 9]
+
+
+def test_orders_in_layers_are_sliced_before_any_round(
+    oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = oracle.draw(np.random.default_rng(28), 30, 4, density=0.1)
+    offered, offer = [], Search.offer_order
+    monkeypatch.setattr(Search, "offer_order", lambda *given: offered.append(given[1].tolist()) or offer(*given))
+    run = LocalRun(seconds=60)
+    anneal(Search(instance, run), run, most=0)
+    assert all(order.tolist() in offered for order in layered_orders(instance))
+
+
+def test_rounds_begin_colder_after_one_that_gains_nothing(
+    oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second and the fifth round gain; nothing is hotter than the full temperature."""
+    shares: list[float] = []
+
+    def round_(search: Search, run: LocalRun, moves: int, share: float) -> None:
+        shares.append(share)
+        search.cost -= len(shares) in (2, 5)
+
+    monkeypatch.setattr(module, "_round", round_)
+    monkeypatch.setattr(module, "_next", lambda moves, took, left: moves if len(shares) < 6 else 0)
+    run = LocalRun(seconds=60)
+    anneal(Search(oracle.draw(np.random.default_rng(29), 30, 4, density=0.1), run), run)
+    assert shares == [1.0, 0.25, 1.0, 0.25, 0.0625, 0.25]
 
 
 def test_rounds_double_until_the_last_one_fills_the_time() -> None:
