@@ -14,8 +14,8 @@ def annealing(instance: Instance, run: Run) -> None:
 
     A node moves alone, or along with all that must follow it out of its block. A round is two chains of moves, each
     with its own temperatures and its own penalty for blocks that cost more than a target just below the best cost; the
-    better result is sliced anew, and the next round begins with it. If moves are few, a round that gains nothing makes the
-    next one colder. A round is twice as long as the one before, the
-    last one as long as time allows. With a memory limit nodes also move within the execution order of their block.
+    better result is sliced anew, and the next round begins with it. If moves are few, a round that gains nothing makes
+    the next one colder. A round is twice as long as the one before, the last one as long as time allows. With a memory
+    limit nodes also move within the execution order of their block.
     """
     anneal(Search(instance, run), run)

@@ -157,7 +157,9 @@ class Blocks:
 
         Some may be listed more than once.
         """
-        search = partial(self._costs[closure].list_sets, weight, need, limit, most=max(1, MOST_LISTED // self._run.cores))
+        search = partial(
+            self._costs[closure].list_sets, weight, need, limit, most=max(1, MOST_LISTED // self._run.cores)
+        )
         found = self._on_all_cores(search, fixed, seconds)
         members, costs = zip(*((part.member, part.cost) for part in found), strict=True)
         return SetList(np.concatenate(members), np.concatenate(costs), min(part.proved for part in found))

@@ -16,7 +16,7 @@ def layered_orders(instance: Instance) -> Iterator[Index]:
     """Topological orders, each of shape (n,), int32, of one graph: their layers make few tensors cross between stages.
 
     The last one, if some tensor is read more than once, is for the tensor that costs most if each reader receives it:
-    all before its readers, then its readers, then what is left. A layer ends wherever a path enters or leaves the readers.
+    all before its readers, then its readers, then what is left. A layer ends wherever a path enters or leaves these.
     """
     graph = instance.graph
     everywhere = np.ones(graph.edges, dtype=np.int64)

@@ -551,7 +551,8 @@ def test_a_file_in_a_folder_that_one_may_not_enter_is_a_sentence(tmp_path, monke
 
     monkeypatch.setattr(Path, "is_file", refuse)
     result = shardmark("results", "--results", tmp_path)
-    expected = f"shardmark: {tmp_path}/results.sqlite: expected a file or folder that you have permission to use (Permission denied)\n"
+    wanted = "expected a file or folder that you have permission to use (Permission denied)"
+    expected = f"shardmark: {tmp_path}/results.sqlite: {wanted}\n"
     assert (result.returncode, result.stderr) == (2, expected)
 
 

@@ -203,9 +203,7 @@ def test_readers_of_the_tensor_that_costs_most_come_together(oracle: SimpleNames
     assert sorted(last[6:10].tolist()) == [6, 7, 8, 9]
 
 
-def test_orders_in_layers_are_sliced_before_any_round(
-    oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_orders_in_layers_are_sliced_before_any_round(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = oracle.draw(np.random.default_rng(28), 30, 4, density=0.1)
     offered, offer = [], Search.offer_order
     monkeypatch.setattr(Search, "offer_order", lambda *given: offered.append(given[1].tolist()) or offer(*given))
