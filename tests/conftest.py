@@ -55,8 +55,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave to the gate the tests marked ``gate``, but for the cases that the mark keeps or that are asked for by name.
 
-    ``gate(cases=4)`` keeps four cases of each parametrised test, evenly spaced; ``gate`` keeps none.
+    ``gate(cases=4)`` keeps four cases of each parametrised test, evenly spaced; ``gate`` keeps none. Tests of the whole
+    project come first: their files take longest, and at the end one would run alone.
     """
+    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
     if GATE or any("[" in name for name in config.args):
         return
     marked: dict[tuple[str, int], list[pytest.Item]] = {}
