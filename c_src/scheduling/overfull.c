@@ -37,8 +37,8 @@ static void hold_inputs(struct overfull *o, int32_t v, int32_t d, const struct t
         const double begin = o->reserved ? times->finish[units->in_tail[i]] : times->arrival[o->edge_at[i]];
         if (units->in_size[i] <= 0 || begin >= end)
             continue;
-        insert(first, o->count + d, (struct holding){begin, units->in_size[i], d, i});
-        insert(first, o->count + d, (struct holding){end, -units->in_size[i], d, i});
+        insert(first, o->count + d, (struct holding){begin, units->in_size[i], i});
+        insert(first, o->count + d, (struct holding){end, -units->in_size[i], i});
     }
 }
 

@@ -1,4 +1,4 @@
-/* What exceeds the memory of devices in a schedule that was simulated. */
+/* Finds when the devices of a simulated schedule hold more than their memory, and which inputs begin that. */
 #pragma once
 
 #include "scheduling/simulation/simulate.h"
@@ -7,7 +7,6 @@
 /* A change of the memory that a device holds. */
 struct holding {
     double time, change;
-    int32_t device;
     int64_t input; /* its place in the order of `in_tail` */
 };
 

@@ -35,7 +35,7 @@ MELTING = 2000
 #: A chain ends at this share of the temperature with which it begins, at most.
 COOLED = 0.2
 
-#: What the share of that temperature is multiplied by after a round that found something better, and after any other.
+#: A round that finds something better multiplies the share of that temperature by the first, any other by the second.
 WARMER, COLDER = 4.0, 0.25
 
 #: Moves per node of the first round, at least.

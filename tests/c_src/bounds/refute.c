@@ -71,7 +71,7 @@ static bool refute(const struct problem *p, double longest, int64_t *nodes) {
     return refuted == 1;
 }
 
-/* What takes longer is refuted and what does not is not, as numbers are whole; too few nodes prove less. */
+/* Numbers are whole: a time just below the optimum is refuted; the optimum is not, with many nodes or few. */
 static void check_against_all(const struct problem *p) {
     struct schedule schedule = {.device = {0}};
     const double least = least_makespan(p, &schedule, 0);
