@@ -30,13 +30,6 @@ NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 GROUP = "shardmark.solvers"  # of entry points, each names a module that declares solvers
 PACKAGE = "package:"  # begins the place of what an installed package brings
 CODE_SUFFIXES = (".py", *importlib.machinery.EXTENSION_SUFFIXES)
-#: Machinery that solver files of users may import by an earlier name: track and name, and the name now.
-MOVED: Mapping[tuple[str, ...], str] = {
-    ("placement", "_blocks"): "ideals.blocks",
-    ("scheduling", "_holding"): "schedules.memory",
-    ("scheduling", "_local"): "heuristics.local",
-    ("scheduling", "_partition"): "heuristics.partition",
-}
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -166,6 +159,7 @@ def _declare(
 ) -> Callable[[Function], Function]:
     def register(function: Function) -> Function:
         named = variants or {name or function.__name__.replace("_", "-"): {}}
+        _require_instance_and_run(function)
         defaults = _defaults(function)
         for key, params in named.items():
             if not NAME.fullmatch(key):
@@ -177,6 +171,16 @@ def _declare(
         return function
 
     return register
+
+
+def _require_instance_and_run(function: Callable[..., Any]) -> None:
+    """TypeError unless a function takes an instance and a run."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind_partial(None, None)
+    except TypeError:
+        name = function.__name__
+        raise TypeError(f"expected {name}(instance, run), found {name}{signature}") from None
 
 
 def _again(other: Solver, name: str, track: str, function: Callable[..., Any]) -> bool:
@@ -239,13 +243,7 @@ def load(place: str) -> list[Solver]:
 
     A place is the path of a solver file, or ``package:MODULE``: what that module and those below it declare.
     """
-    try:
-        return load_package(place.removeprefix(PACKAGE)) if place.startswith(PACKAGE) else load_file(Path(place))
-    except ModuleNotFoundError as error:
-        room, *old = (error.name or "").split(".")
-        if room == "solvers" and (new := MOVED.get(tuple(old))):
-            error.msg = f"{error.name} is now solvers.{old[0]}.{new}"
-        raise
+    return load_package(place.removeprefix(PACKAGE)) if place.startswith(PACKAGE) else load_file(Path(place))
 
 
 def load_package(module: str) -> list[Solver]:
@@ -311,8 +309,8 @@ def common_ground(folder: Path) -> list[Path]:
 
 def kernels(track: Path) -> list[Path]:
     """Sources of the C core that a track's kernels are compiled from; the compiled core if there are no sources."""
-    rooms = [track.parents[1] / "c_src" / room for room in ("common", track.name)]
-    sources = [file for room in rooms for file in room.rglob("*.[ch]")]
+    folders = [track.parents[1] / "c_src" / folder for folder in ("common", track.name)]
+    sources = [file for folder in folders for file in folder.rglob("*.[ch]")]
     return sources or list(track.parent.glob("_core.*"))
 
 

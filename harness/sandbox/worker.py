@@ -149,11 +149,11 @@ def describe(solver: registry.Solver) -> dict[str, Any]:
 
 
 def one_line(error: BaseException) -> str:
-    """Return an exception as one line: type, text and the place it was raised at, or the place of a syntax error."""
+    """Return an exception as one line: type, text and where the user's code raised it, or has its syntax error."""
     text = " ".join(str(error).split())
     place = ""
     with contextlib.suppress(IndexError):
-        frame = traceback.extract_tb(error.__traceback__)[-1]
+        frame = [x for x in traceback.extract_tb(error.__traceback__) if x.filename != registry.__file__][-1]
         place = f" ({Path(frame.filename).name}:{frame.lineno})"
     if isinstance(error, SyntaxError) and isinstance(error.filename, str) and error.lineno:
         text, place = " ".join(str(error.msg).split()), f" ({Path(error.filename).name}:{error.lineno})"

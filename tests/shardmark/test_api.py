@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import doctest
-import importlib
 import re
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from instances import InputError, catalog
 from instances.files.jsonfile import write_json
 from instances.generate import families
 from shardmark import api, problems, runs
-from solvers.registry import MOVED, declared_by
+from solvers.registry import declared_by
 from solvers.registry import load as load_solvers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,15 +137,11 @@ def test_every_name_is_there_and_no_other():
         sm.sovle  # noqa: B018
 
 
-def test_a_module_that_has_moved_is_told_by_its_new_name(tmp_path):
-    for (track, old), new in MOVED.items():
-        importlib.import_module(f"solvers.{track}.{new}")
-        file = tmp_path / f"old{old}.py"
-        file.write_text(f"from solvers.{track}.{old} import anything\n")
-        with pytest.raises(ModuleNotFoundError, match=f"^solvers.{track}.{old} is now solvers.{track}.{new}$"):
-            load_solvers(str(file))
-    with pytest.raises(sm.InputError, match=r"blocks is now solvers.placement.ideals.blocks \(old_blocks.py:1\)"):
-        sm.solve("chain", "mine", solver_path=tmp_path / "old_blocks.py")
+def test_a_solver_that_cannot_be_called_is_told_where_it_is_declared(tmp_path):
+    file = tmp_path / "halves.py"
+    file.write_text("from shardmark import solver\n\n@solver(track='pipeline')\ndef halves(instance):\n    ...\n")
+    with pytest.raises(sm.InputError, match=r"expected halves\(instance, run\), found halves\(instance\) .*halves.py:3"):
+        sm.solve("chain", "halves", solver_path=file)
 
 
 def test_the_earlier_name_of_the_decorator_still_works(mine):

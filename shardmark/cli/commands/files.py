@@ -137,7 +137,7 @@ def run_new_solver(options: argparse.Namespace) -> Answer:
     folder = options.directory or (Path("solvers") / options.track if Path("solvers/registry.py").is_file() else Path())
     path = Path(folder) / f"{options.name.replace('-', '_')}.py"
     if os.path.exists(path):
-        raise InputError(path, "", "expected a name that is still free")
+        raise InputError(path, "", "the file exists, choose another name or delete it")
     other = next((info for info in discover() if (info.track, info.name) == (options.track, options.name)), None)
     if other:
         raise InputError(path, "", f"expected a name that is still free, found {other.name} in {other.file}")
@@ -146,9 +146,10 @@ def run_new_solver(options: argparse.Namespace) -> Answer:
     except OSError as error:
         raise InputError(folder, "--directory", f"expected a folder that can be written ({error.strerror})") from None
     write_bytes(path, template(options.name, options.track).encode())
+    listed = path.parent == Path("solvers") / options.track
     return 0, {
         "file": str(path),
-        "try": f"shardmark solve INSTANCE --solver {options.name} --solver-path {path}",
+        "try": f"shardmark solve INSTANCE --solver {options.name}" + ("" if listed else f" --solver-path {folder}"),
         "check": f"shardmark submit {path}",
     }
 

@@ -307,7 +307,7 @@ def test_a_new_solver_works_as_it_is(track, tmp_path, graph, example):
     assert found["status"] == "ok"
     again = shardmark("new-solver", "my-idea", "--track", track, cwd=tmp_path)
     assert again.returncode == 2
-    assert "expected a name that is still free" in again.stderr
+    assert "the file exists, choose another name or delete it" in again.stderr
 
 
 @pytest.mark.parametrize("name", ["greedy", "lagrange"])
