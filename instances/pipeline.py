@@ -20,6 +20,7 @@ from instances.files.columns import (
     names_column,
     plain,
     refuse_below_0,
+    require_equal_lengths,
     require_format,
     require_int,
     require_number,
@@ -126,6 +127,7 @@ def parse(document: Any, source: str, stages: int | None = None) -> Instance:
     require_keys(document, source, "", ("format", "nodes", "edges"), optional)
     require_format(document, FORMAT, source)
     nodes = require_keys(document["nodes"], source, "nodes", ("work", "output_size"), ("name", "param_size"))
+    require_equal_lengths(nodes, source, "nodes")
     work = float_column(nodes["work"], source, "nodes.work")
     n = len(work)
     memory = document.get("memory")

@@ -22,6 +22,7 @@ from instances.files.columns import (
     names_column,
     plain,
     refuse_below_0,
+    require_equal_lengths,
     require_format,
     require_list,
     require_number,
@@ -302,6 +303,8 @@ def parse(document: Any, source: str, **given: Any) -> Instance:
     require_format(document, FORMAT, source)
     nodes = require_keys(document["nodes"], source, "nodes", ("complexity",), ("name", "colocation", "devices"))
     devices = require_keys(document["devices"], source, "devices", ("speed",), ("name", "memory"))
+    require_equal_lengths(nodes, source, "nodes")
+    require_equal_lengths(devices, source, "devices")
     complexity = float_column(nodes["complexity"], source, "nodes.complexity")
     speed = float_column(devices["speed"], source, "devices.speed")
     n, k = len(complexity), len(speed)

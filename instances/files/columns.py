@@ -79,6 +79,14 @@ def require_rows(value: Any, source: str, place: str, length: int | None = None)
     return require_list(value, source, place, length)
 
 
+def require_equal_lengths(table: Mapping[str, Any], source: str, place: str) -> None:
+    """Raise InputError, which names all lengths, unless the columns of a table are equally long."""
+    lengths = {name: len(column) for name, column in table.items() if isinstance(column, list | np.ndarray)}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise InputError(source, place, f"expected columns of equal length, found {found}")
+
+
 def require_text(value: Any, source: str, place: str) -> str:
     """Return ``value`` if it is a text without lone surrogates, which JSON can spell and UTF-8 cannot."""
     if not isinstance(value, str) or any("\ud800" <= character <= "\udfff" for character in value):

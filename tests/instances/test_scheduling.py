@@ -92,7 +92,7 @@ def test_options_in_the_file_give_way_to_those_given():
         ("color", 1, "key 'color'", "expected only the keys"),
         ("nodes.complexity", [10, -1], "nodes.complexity[1]", "expected a finite number, at least 0, found -1"),
         ("nodes.complexity", [1e308, 1e308], "nodes", "expected numbers for which every time and size is finite"),
-        ("nodes.name", ["a"], "nodes.name", "expected 2 elements, found 1"),
+        ("nodes.name", ["a"], "nodes", "expected columns of equal length, found name 1, complexity 2"),
         ("nodes.colocation", [0, -2], "nodes.colocation[1]", "expected null or at least 0, found -2"),
         (
             "nodes.colocation",
@@ -129,7 +129,7 @@ def test_options_in_the_file_give_way_to_those_given():
         ("edges", [[0, 1, 1e-300]], "nodes", "expected numbers for which every time and size is 0 or at least 1e-290"),
         ("devices.speed", [10, 0], "devices.speed[1]", "expected a positive number, found 0"),
         ("devices", {"speed": []}, "devices.speed", "expected at least one device"),
-        ("devices.memory", [1], "devices.memory", "expected 2 elements, found 1"),
+        ("devices.memory", [1], "devices", "expected columns of equal length, found name 2, speed 2, memory 1"),
         ("bandwidth", [[None, 1]], "bandwidth", "expected 2 elements, found 1"),
         ("bandwidth", [[None, 1], [1]], "bandwidth[1]", "expected 2 elements, found 1"),
         ("bandwidth", [[None, 1], [1, 5]], "bandwidth[1][1]", "expected null within a device, found 5"),
