@@ -23,7 +23,7 @@ MOST_ROWS = 15  # of strategies
 
 def rows(plan: Plan) -> list[dict[str, Any]]:
     """A row per part: operators, load and its share of the greatest load, memory, and what crosses."""
-    most = max((part.load_us for part in plan.stages), default=0.0) or 1.0
+    most = max((part.load_us for part in plan.parts), default=0.0) or 1.0
     return [
         {
             plan.target.kind: part.name,
@@ -35,7 +35,7 @@ def rows(plan: Plan) -> list[dict[str, Any]]:
             "received MiB": part.received_bytes / 2**20,
             "sent MiB": part.sent_bytes / 2**20,
         }
-        for part in plan.stages
+        for part in plan.parts
     ]
 
 
@@ -44,10 +44,10 @@ def facts(plan: Plan) -> dict[str, str]:
     speedup = f"{plan.speedup:.2f}, against one device that holds the whole model"
     return {
         "model": f"{plan.source.name}, {len(plan.assignment):,} operators",
-        "devices": plan.target.devices + (f", {plan.division.idle} of them idle" if plan.division.idle else ""),
+        "devices": plan.target.devices + (f", {plan.layout.idle} of them idle" if plan.layout.idle else ""),
         "costs": f"{plan.costs.origin}; {plan.target.basis}",
-        plan.target.what: f"{plan.cost:,.6g} µs, {plan.words}",
-        "lower bound": f"{plan.bound:,.6g} µs ({plan.bound_from})",
+        plan.target.what: f"{plan.cost:,.6g} µs, {plan.gap_text}",
+        "lower bound": f"{plan.lower_bound:,.6g} µs ({plan.bound_from})",
         "speed-up": speedup,
     }
 
@@ -57,8 +57,8 @@ def text(plan: Plan) -> str:
     parts = [
         f"{part.name}: {len(part.operators):,} operators, load {part.load_us:,.6g} µs, "
         f"parameters {part.parameter_bytes / 2**20:,.1f} MiB"
-        for part in plan.stages
-        if plan.division.specs is None
+        for part in plan.parts
+        if plan.layout.specs is None
     ]
     return "\n".join([*(f"{key}: {value}" for key, value in facts(plan).items()), *parts])
 
@@ -66,9 +66,9 @@ def text(plan: Plan) -> str:
 def split(plan: Plan) -> Split:
     """The model's graph: every operator in the colour of its part, on a mesh in that of the axes that split it."""
     names = [operator.name for operator in plan.model.operators]
-    if plan.division.specs is None:
-        devices = [Device(part.name, f"load {part.load_us:,.6g} µs") for part in plan.stages]
-        of, caption = plan.division.part_of, f"One colour per {plan.target.kind}."
+    if plan.layout.specs is None:
+        devices = [Device(part.name, f"load {part.load_us:,.6g} µs") for part in plan.parts]
+        of, caption = plan.layout.part_of, f"One colour per {plan.target.kind}."
     else:
         patterns = [_axes(plan, name) for name in names]
         known = sorted(set(patterns))
@@ -79,7 +79,7 @@ def split(plan: Plan) -> Split:
 
 def _axes(plan: Plan, operator: str) -> str:
     """The axes of the mesh that split an operator, in words."""
-    loops = (plan.division.specs or {})["operators"][operator]["loops"]
+    loops = (plan.layout.specs or {})["operators"][operator]["loops"]
     axes = [axis for axis, loop in loops.items() if loop is not None]
     return f"split over {' and '.join(axes)}" if axes else "on every device"
 
@@ -89,7 +89,7 @@ def strategies(plan: Plan, most: int = MOST_ROWS) -> list[dict[str, Any]]:
 
     Work is the time that one device would take for the operators, undivided. A last row sums what has no row.
     """
-    specs = plan.division.specs or {"mesh": {"axes": []}, "operators": {}}
+    specs = plan.layout.specs or {"mesh": {"axes": []}, "operators": {}}
     axes = specs["mesh"]["axes"]
     count, work = Counter[tuple[str, ...]](), defaultdict[tuple[str, ...], float](float)
     for operator, seconds in zip(plan.model.operators, plan.costs.seconds.tolist(), strict=True):
@@ -115,9 +115,9 @@ def report(plan: Plan) -> Report:
     return Report(
         name="plan",
         title=f"{plan.source.name} over {plan.target.devices}",
-        about=f"{plan.target.what.capitalize()} {plan.cost:,.6g} µs, {plan.words}.",
+        about=f"{plan.target.what.capitalize()} {plan.cost:,.6g} µs, {plan.gap_text}.",
         facts=facts(plan),
-        sections=[_of_parts(plan) if plan.division.specs is None else _of_strategies(plan), _of_graph(plan)],
+        sections=[_of_parts(plan) if plan.layout.specs is None else _of_strategies(plan), _of_graph(plan)],
     )
 
 
@@ -130,17 +130,17 @@ def _loads(plan: Plan) -> Loads | None:
     """The loads of the parts in the plan's order, in microseconds; None for a schedule."""
     if not verify.has_parts(plan.target.track):
         return None
-    solution, names = plan.solution, [part.name for part in plan.stages]
+    solution, names = plan.solution, [part.name for part in plan.parts]
     if plan.target.kind == "stage":
-        stage = dict(zip(solution, plan.division.part_of, strict=False))  # nodes beyond the operators are helpers
+        stage = dict(zip(solution, plan.layout.part_of, strict=False))  # nodes beyond the operators are helpers
         solution = [stage[block] for block in solution]
     words = {"title": "Loads", "axis": "µs per run of the model", "caption": plan.target.about_loads}
-    return loads_layout.drawing(plan.instance, solution, bound=plan.bound, order=names, **words)
+    return loads_layout.drawing(plan.instance, solution, bound=plan.lower_bound, order=names, **words)
 
 
 def _schedule(plan: Plan) -> Schedule:
     """The schedule of one run."""
-    drawn = schedule_layout.drawing(plan.instance, plan.solution, bound=plan.bound, title="Schedule")
+    drawn = schedule_layout.drawing(plan.instance, plan.solution, bound=plan.lower_bound, title="Schedule")
     if drawn is None:
         raise AssertionError("expected a schedule that was verified")
     return drawn
@@ -153,7 +153,7 @@ def _of_strategies(plan: Plan) -> Section:
         "sum. "
         "An axis with - splits none: its devices repeat the operator. Undivided is the time on one device."
     )
-    bound = plan.bound / plan.target.unit_us
+    bound = plan.lower_bound / plan.target.unit_us
     found = choices_layout.drawings(plan.instance, plan.solution, bound=bound)
     drawn: list[Picture] = [] if found is None else [found.memory, found.costs]
     return Section("Strategies", tables=[Table("Kinds of operators", strategies(plan), note=words)], pictures=drawn)

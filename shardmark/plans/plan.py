@@ -21,7 +21,7 @@ from instances.models.reader import is_onnx, read_model
 from instances.models.roofline import Costs, roofline
 from shardmark.plans.parts import Part
 from shardmark.plans.solving import certify, words
-from shardmark.plans.targets import DEVICE, Division, Target, target_of
+from shardmark.plans.targets import DEVICE, Layout, Target, target_of
 
 DEFAULT_TIMEOUT_S = 30.0
 
@@ -32,7 +32,7 @@ Tell = Callable[[str], None]
 class Plan:
     """A split of a model over devices, verified, and how far from the best split it can be.
 
-    ``source``, ``digest``  path of the model's file, and the SHA-256 of its content
+    ``source``, ``sha256``  path of the model's file, and the SHA-256 of its content
     ``model``        the operators that were split, after `fuse` if that was asked for
     ``groups``       for every operator of ``model``, the names of the operators of the file that it stands for
     ``target``       the devices
@@ -40,13 +40,13 @@ class Plan:
     ``instance``     of the track ``target.track``
     ``solution``     of the instance, plain JSON
     ``cost``         verified, in microseconds
-    ``bound``        proven lower bound on the cost of any split, in microseconds; ``bound_from`` is its method
-    ``division``     the solution as stages, devices or sharding strategies
+    ``lower_bound``  proven for the cost of any split, in microseconds; ``bound_from`` is its method
+    ``layout``       the solution as stages, devices or sharding strategies
     ``options``      arguments of `plan` that matter to whoever repeats it
     """
 
     source: Path
-    digest: str
+    sha256: str
     model: Model = field(repr=False)
     groups: Sequence[Sequence[str]] = field(repr=False)
     target: Target
@@ -54,47 +54,51 @@ class Plan:
     instance: Any = field(repr=False)
     solution: Any = field(repr=False)
     cost: float
-    bound: float
+    lower_bound: float
     bound_from: str
-    division: Division = field(repr=False)
+    layout: Layout = field(repr=False)
     options: Mapping[str, Any]
 
     @property
-    def stages(self) -> Sequence[Part]:
-        """The stages or devices that hold operators, in the order of the data's flow."""
-        return self.division.parts
+    def parts(self) -> Sequence[Part]:
+        """The stages or devices that hold operators, in the order of the data's flow; on a mesh, one part for all."""
+        return self.layout.parts
 
     @property
     def gap(self) -> float | None:
-        """cost / bound - 1; 0.0 if the split is proven optimal, None if the bound is 0."""
-        return claims.gap(self.cost, self.bound)
+        """cost / lower_bound - 1; 0.0 if the split is proven optimal, None if the bound is 0."""
+        return claims.gap(self.cost, self.lower_bound)
 
     @property
-    def words(self) -> str:
+    def gap_text(self) -> str:
         """The proven gap in words."""
         return words(self.gap) + (f": no split has a lower {self.target.what}" if self.gap == 0 else "")
 
     @property
-    def alone_us(self) -> float:
+    def single_device_us(self) -> float:
         """Microseconds per run on one of the devices, as if it held the whole model."""
         return float(1e6 * self.costs.seconds.sum())
 
     @property
     def speedup(self) -> float:
         """Throughput against one device that held the whole model."""
-        return self.alone_us / self.cost if self.cost else 1.0
+        return self.single_device_us / self.cost if self.cost else 1.0
 
     @property
     def assignment(self) -> dict[str, int]:
-        """For every operator of the file, the place in ``stages`` of the one that runs it."""
-        pairs = zip(self.groups, self.division.part_of, strict=True)
+        """For every operator of the file, the place in ``parts`` of the one that runs it."""
+        pairs = zip(self.groups, self.layout.part_of, strict=True)
         return {name: part for names, part in pairs for name in names}
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write ``plan.json``, ``plan.html`` and ``instance.json`` into a folder, which is made if need be."""
+    def save(self, folder: str | os.PathLike[str], *, export: str | None = None) -> Path:
+        """Write ``plan.json``, ``plan.html`` and ``instance.json`` into a folder, which is made if need be.
+
+        ``export`` adds files that run, as ``--export`` of the command line does: "stages", "annotated" or "specs".
+        Returns the path of ``plan.json``. Raises InputError if the plan has no such files.
+        """
         from shardmark.plans.saving import save
 
-        return save(self, Path(folder))
+        return save(self, Path(folder), export)
 
     @property
     def picture(self) -> str:
@@ -138,12 +142,27 @@ def require_regular(*paths: str | os.PathLike[str] | None) -> None:
             raise InputError(path, "", "expected a regular file, found a pipe or a device")
 
 
+def _require_values(model: object, dims: object, *, timeout: object, cores: object, seed: object) -> None:
+    """InputError for arguments of `plan` of the wrong kind."""
+    from shardmark.runs import positive, whole
+
+    if not isinstance(model, str | os.PathLike):
+        raise InputError("model", "", f"expected the path of a file, found {type(model).__name__}")
+    if not isinstance(dims, Mapping | None):
+        raise InputError("dims", "", f"expected sizes by name, such as {{'batch': 8}}, found {dims!r}")
+    for name, size in (dims or {}).items():
+        whole(f"dims[{name!r}]", size)
+    positive("timeout", timeout)
+    whole("cores", cores)
+    whole("seed", seed, least=0)
+
+
 def plan(
     model: str | os.PathLike[str],
     *,
     devices: int | str | None = None,
     device: str | os.PathLike[str] = DEVICE,
-    mesh: str | None = None,
+    mesh: str | Sequence[int] | None = None,
     machine: str | os.PathLike[str] | None = None,
     dims: Mapping[str, int] | None = None,
     fuse: bool = False,
@@ -151,48 +170,49 @@ def plan(
     timeout: float = DEFAULT_TIMEOUT_S,
     cores: int = 1,
     seed: int = 0,
-    tell: Tell = lambda _: None,
+    progress: Tell = lambda _: None,
 ) -> Plan:
     """Split a model over devices, bound how far from the best split that is, and verify it.
 
     ``model``    an ONNX file, or StableHLO as text or portable artifact
     ``devices``  so many equal devices, a pipeline; or accelerators and CPUs such as "h100:6,epyc-9654:2", a placement
-    ``mesh``     instead: devices in a grid such as "2x4", a sharding strategy per operator
+    ``mesh``     instead: devices in a grid such as "2x4" or (2, 4), a sharding strategy per operator
     ``machine``  instead: a JSON file of different devices and links, a schedule
     ``device``   the kind of device: a name of the catalog (``shardmark list devices``) or a TOML file
     ``dims``     values for symbolic sizes of an ONNX model, such as ``{"batch": 8}``
     ``fuse``     True joins chains of cheap operators first
     ``profile``  True measures the operators with ONNX Runtime on this machine instead of the device's roofline
     ``timeout``  seconds for solving and bounding
-    ``tell``     called with a sentence on each step
+    ``progress``  called with a sentence on each step
 
     Raises InputError for bad input, and if no split is found that the devices can hold.
     """
+    _require_values(model, dims, timeout=timeout, cores=cores, seed=seed)
     path = Path(model)
     require_regular(path, device, machine)
     target = target_of(devices, device, mesh, machine)
     if profile and not target.measurable:
-        expected = "expected equal devices or a --machine: what is measured here cannot price CPUs or a mesh as well"
-        raise InputError("plan", "--profile", expected)
-    whole = read_model(path, dims=dims or {}, tell=tell)
+        expected = "expected equal devices or a machine: what is measured here cannot price CPUs or a mesh as well"
+        raise InputError("plan", "profile", expected)
+    whole = read_model(path, dims=dims or {}, tell=progress)
     content = read_bytes(path)
     if dims and not is_onnx(content):
-        raise InputError(path, "", "expected no --dim: sizes of a StableHLO program are set when it is lowered")
+        raise InputError(path, "", "expected no dims: sizes of a StableHLO program are set when it is lowered")
     digest = sha256(content)
-    costs = _measured(path, whole, dims, tell) if profile else roofline(whole, target.device)
-    tell(f"read {len(whole.operators):,} operators; costs: {costs.origin}")
+    costs = _measured(path, whole, dims, progress) if profile else roofline(whole, target.device)
+    progress(f"read {len(whole.operators):,} operators; costs: {costs.origin}")
     split, joined = fused(whole) if fuse else (whole, [[index] for index in range(len(whole.operators))])
     if fuse:
         costs = Costs(_sums(costs, joined), costs.origin) if profile else roofline(split, target.device)
     task = target.task(split, costs)
-    found = certify(task.instance, target.steps, timeout, tell, cores=cores, seed=seed, unit_us=target.unit_us)
+    found = certify(task.instance, target.steps, timeout, progress, cores=cores, seed=seed, unit_us=target.unit_us)
     solution = task.tidy(found.solution)
     verdict = verify(task.instance, solution)
     if not verdict.feasible or verdict.cost is None:
         raise AssertionError(f"expected a split that stays feasible, found {verdict.violations}")
     return Plan(
         source=path,
-        digest=digest,
+        sha256=digest,
         model=split,
         groups=[[whole.operators[index].name for index in group] for group in joined],
         target=target,
@@ -200,8 +220,8 @@ def plan(
         instance=task.instance,
         solution=solution,
         cost=float(verdict.cost * target.unit_us),
-        bound=float(found.lower_bound * target.unit_us),
+        lower_bound=float(found.lower_bound * target.unit_us),
         bound_from=found.bound_from,
-        division=task.divide(solution),
+        layout=task.divide(solution),
         options={"dims": dict(dims or {}), "fuse": fuse, "timeout": timeout, "seed": seed},
     )

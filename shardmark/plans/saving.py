@@ -1,11 +1,12 @@
-"""The files of a plan: ``plan.json``, a page to look at, and the instance.
+"""The files of a plan: ``plan.json``, a page to look at, the instance and its solution, and files that run.
 
 ``plan.json`` has these keys. Times are in microseconds, sizes in bytes:
 
 ``format``       "shardmark/plan/1"
 ``model``        ``file``, ``sha256`` of its content, ``operators``, ``multiply_adds``, ``parameter_bytes``
 ``devices``      in words; ``costs`` says where the operators' times come from
-``track``, ``instance``, ``solution``  what was solved: the file ``instance.json`` beside it, and the answer
+``track``, ``instance``, ``solution``  what was solved: the file ``instance.json`` beside it, and the answer, which
+                 ``solution.json`` holds as well
 ``cost_us``, ``lower_bound_us``, ``bound_from``, ``gap``  verified cost, proven bound, its method, cost / bound - 1
 ``parts``        stages or devices: ``name``, ``operators`` (how many), ``compute_us``, ``load_us``,
                  ``parameter_bytes``, ``received_bytes``, ``sent_bytes``
@@ -27,15 +28,16 @@ from typing import TYPE_CHECKING, Any
 
 from instances import InputError
 from instances import save as save_instance
-from instances.files.jsonfile import read_json, require_keys, write_bytes
+from instances.files.jsonfile import read_bytes, read_json, require_keys, write_bytes, write_json
 
 if TYPE_CHECKING:
     from shardmark.plans.plan import Plan
 
 FORMAT = "shardmark/plan/1"
-PLAN, PAGE, INSTANCE = "plan.json", "plan.html", "instance.json"
-STAGES, SPECS, ANNOTATED = "stages", "specs.json", "annotated.onnx"  # what --export writes
-EARLIER = (PAGE, INSTANCE, STAGES, SPECS, ANNOTATED, "annotated.data")  # files removed with a plan
+PLAN, PAGE, INSTANCE, SOLUTION = "plan.json", "plan.html", "instance.json", "solution.json"
+EXPORTS = ("stages", "annotated", "specs")  # what can be written beside a plan
+STAGES, SPECS, ANNOTATED = "stages", "specs.json", "annotated.onnx"
+EARLIER = (PAGE, INSTANCE, SOLUTION, STAGES, SPECS, ANNOTATED, "annotated.data")  # files removed with a plan
 KEYS = (
     *("format", "model", "devices", "costs", "track", "instance", "solution", "cost_us"),
     *("lower_bound_us", "bound_from", "gap", "parts", "assignment", "specs", "options"),
@@ -49,7 +51,7 @@ def document(plan: Plan) -> dict[str, Any]:
         "format": FORMAT,
         "model": {
             "file": str(plan.source.absolute()),
-            "sha256": plan.digest,
+            "sha256": plan.sha256,
             "operators": len(plan.assignment),
             "multiply_adds": sum(operator.multiply_adds for operator in model.operators),
             "parameter_bytes": model.parameter_bytes(),
@@ -60,12 +62,12 @@ def document(plan: Plan) -> dict[str, Any]:
         "instance": INSTANCE,
         "solution": plan.solution,
         "cost_us": plan.cost,
-        "lower_bound_us": plan.bound,
+        "lower_bound_us": plan.lower_bound,
         "bound_from": plan.bound_from,
         "gap": plan.gap,
-        "parts": [{**asdict(part), "operators": len(part.operators)} for part in plan.stages],
+        "parts": [{**asdict(part), "operators": len(part.operators)} for part in plan.parts],
         "assignment": plan.assignment,
-        "specs": plan.division.specs,
+        "specs": plan.layout.specs,
         "options": dict(plan.options),
     }
 
@@ -106,18 +108,52 @@ def staged(folder: Path) -> Iterator[Path]:
                 path.rmdir()
 
 
-def save(plan: Plan, folder: Path) -> Path:
-    """Write the files of a plan to a folder; return the path of ``plan.json``."""
+def save(plan: Plan, folder: Path, export: str | None = None) -> Path:
+    """Write the files of a plan, all of them or none, and those of an export; return the path of ``plan.json``."""
+    require_export(export, plan.source, on_mesh=plan.layout.specs is not None)
     with staged(folder) as temporary:
-        write(plan, temporary)
+        _write(plan, temporary)
+        _export(plan, export, temporary)
     return folder / PLAN
 
 
-def write(plan: Plan, folder: Path) -> None:
+def require_export(export: str | None, model: str | os.PathLike[str], *, on_mesh: bool) -> None:
+    """InputError for files that plans of this model on these devices do not have; None is no export."""
+    from instances.models.reader import begins_as_onnx
+
+    if export is None:
+        return
+    exports = ("specs", "annotated") if on_mesh else ("stages", "annotated")
+    if export not in exports:
+        expected = f"expected {' or '.join(exports)} for a plan {'on' if on_mesh else 'without'} a mesh"
+        raise InputError("plan", "export", f"{expected}, found {export!r}")
+    if export != "specs" and not begins_as_onnx(model):
+        read_bytes(model)  # says so if there is no such file
+        raise InputError(model, "", f"expected an ONNX model to export {export}; of StableHLO, a mesh has specs")
+
+
+def _export(plan: Plan, export: str | None, folder: Path) -> None:
+    """Write the files that run."""
+    if export == "stages":
+        from shardmark.plans.stages import export_stages
+
+        dims = plan.options["dims"]
+        export_stages(plan.source, plan.assignment, folder / STAGES, dims=dims, digest=plan.sha256)
+    elif export == "specs":
+        write_json(folder / SPECS, plan.layout.specs)
+    elif export == "annotated":
+        from shardmark.plans.annotated import export_annotated
+
+        specs = plan.layout.specs
+        export_annotated(plan.source, plan.assignment, folder / ANNOTATED, specs=specs, digest=plan.sha256)
+
+
+def _write(plan: Plan, folder: Path) -> None:
     """Write the files of a plan to an empty folder that is there."""
     from shardmark.plans.page import page
 
     save_instance(plan.instance, folder / INSTANCE)
+    write_json(folder / SOLUTION, plan.solution)
     write_bytes(folder / PAGE, page(plan).encode())
     text = json.dumps(document(plan), indent=1, allow_nan=False)
     write_bytes(folder / PLAN, f"{text}\n".encode())

@@ -16,12 +16,13 @@ from instances.models.devices import Device, device
 from instances.models.devices import devices as devices_of_catalog
 from instances.models.model import Model
 from instances.models.roofline import Costs, roofline
+from instances.models.sharding.mesh import mesh_sizes
 from shardmark.plans.parts import Part, in_order, parts_of
 from shardmark.plans.solving import Step
 
 
 @dataclass(frozen=True)
-class Division:
+class Layout:
     """A solution as an engineer reads it.
 
     ``parts``    stages or devices that hold operators, in the order of the data's flow
@@ -44,7 +45,7 @@ class Task:
     """
 
     instance: Any
-    divide: Callable[[Any], Division]
+    divide: Callable[[Any], Layout]
     tidy: Callable[[Any], Any] = lambda solution: solution
 
 
@@ -113,7 +114,7 @@ class Pipeline(Target):
             blocks = solution["block"] if isinstance(solution, dict) else solution
             return with_helpers(instance, blocks[:count]).tolist()
 
-        def divide(solution: Any) -> Division:
+        def divide(solution: Any) -> Layout:
             found = verify.parts(instance, solution)
             if found is None:
                 raise AssertionError("expected a solution that was verified")
@@ -124,7 +125,7 @@ class Pipeline(Target):
             names = [f"stage {index}" for index in range(len(order))]
             times = (1e6 * costs.seconds).tolist()
             parts = parts_of(model, part_of, names, times, [costs_of[block] for block in order])
-            return Division(parts, part_of, idle=self.stages - len(order))
+            return Layout(parts, part_of, idle=self.stages - len(order))
 
         return Task(instance, divide, tidy)
 
@@ -156,11 +157,11 @@ class MeshOfDevices(Target):
 
         sharding = as_intraop(model, self.device, self.mesh)
 
-        def divide(solution: Any) -> Division:
+        def divide(solution: Any) -> Layout:
             part_of = [0] * len(model.operators)
             load = self.unit_us * float(verify.verify(sharding.instance, solution).cost or 0)
             parts = parts_of(model, part_of, [self.mesh], (1e6 * costs.seconds).tolist(), [load])
-            return Division(parts, part_of, partition_specs(sharding, solution))
+            return Layout(parts, part_of, partition_specs(sharding, solution))
 
         return Task(sharding.instance, divide)
 
@@ -203,7 +204,7 @@ class AcceleratorsAndCpus(Target):
         on_cpu = roofline(model, self.cpu)
         instance = as_placement(model, costs, on_cpu, self.device, self.accelerators, self.cpus)
 
-        def divide(solution: Any) -> Division:
+        def divide(solution: Any) -> Layout:
             found = verify.parts(instance, solution)
             if found is None:
                 raise AssertionError("expected a solution that was verified")
@@ -216,7 +217,7 @@ class AcceleratorsAndCpus(Target):
             part_of = [place[device] for device in of]
             names, loads = [found.names[device] for device in order], [found.loads[device] for device in order]
             parts = parts_of(model, part_of, names, times, loads)
-            return Division(parts, part_of, idle=self.accelerators + self.cpus - len(order))
+            return Layout(parts, part_of, idle=self.accelerators + self.cpus - len(order))
 
         return Task(instance, divide)
 
@@ -249,7 +250,7 @@ class Machine(Target):
 
         instance = as_scheduling(model, costs, self.path)
 
-        def divide(solution: Any) -> Division:
+        def divide(solution: Any) -> Layout:
             found = verify.times(instance, solution)
             if found is None:
                 raise AssertionError("expected a schedule that was verified")
@@ -262,7 +263,7 @@ class Machine(Target):
                 loads[part] += time
             names = [instance.device_names[device] for device in used]
             parts = parts_of(model, part_of, names, times, loads)
-            return Division(parts, part_of, idle=len(instance.device_names) - len(used))
+            return Layout(parts, part_of, idle=len(instance.device_names) - len(used))
 
         return Task(instance, divide)
 
@@ -276,7 +277,10 @@ DIGITS = "[0-9]{1,10}"
 
 
 def target_of(
-    devices: int | str | None, kind: str | os.PathLike[str], mesh: str | None, machine: str | os.PathLike[str] | None
+    devices: int | str | None,
+    kind: str | os.PathLike[str],
+    mesh: str | Sequence[int] | None,
+    machine: str | os.PathLike[str] | None,
 ) -> Target:
     """The devices that a user names; InputError for none, and for more than one way to name them.
 
@@ -284,10 +288,12 @@ def target_of(
     """
     ways = [name for name, value in (("devices", devices), ("mesh", mesh), ("machine", machine)) if value is not None]
     if len(ways) != 1:
-        found = " and ".join(f"--{way}" for way in ways) or "none"
-        raise InputError("plan", "devices", f"expected one of --devices, --mesh and --machine, found {found}")
+        found = " and ".join(ways) or "none"
+        raise InputError("plan", "", f"expected one of devices, mesh and machine, found {found}")
     if mesh is not None:
-        return MeshOfDevices(device(kind), mesh)
+        sizes = mesh if isinstance(mesh, str) else "x".join(map(str, mesh))
+        mesh_sizes(sizes, "plan")  # bad ones are refused before the model is read
+        return MeshOfDevices(device(kind), sizes)
     if machine is not None:
         return Machine(device(kind), Path(machine))
     if not isinstance(devices, int | str):
@@ -297,14 +303,14 @@ def target_of(
         return Pipeline(device(kind), int(text))
     kinds = [_counted(part) for part in text.split(",")]
     if len(kinds) > 2:
-        expected = "expected one kind of accelerators and one of CPUs; --machine FILE takes any devices"
-        raise InputError("plan", "--devices", f"{expected}, found {text!r}")
+        expected = "expected one kind of accelerators and one of CPUs; a machine file takes any devices"
+        raise InputError("plan", "devices", f"{expected}, found {text!r}")
     if os.fspath(kind) != DEVICE:
-        raise InputError("plan", "--device", f"expected no --device beside kinds of devices, found {os.fspath(kind)!r}")
+        raise InputError("plan", "device", f"expected no device beside kinds of devices, found {os.fspath(kind)!r}")
     (accelerator, accelerators), (cpu, cpus) = kinds[0], kinds[1] if len(kinds) > 1 else (CPU, 0)
     if accelerator == CPU or (cpu != CPU and cpu in devices_of_catalog()):
-        expected = "expected accelerators and then CPUs, such as h100:6,cpu:2; --machine FILE takes any devices"
-        raise InputError("plan", "--devices", f"{expected}, found {text!r}")
+        expected = "expected accelerators and then CPUs, such as h100:6,cpu:2; a machine file takes any devices"
+        raise InputError("plan", "devices", f"{expected}, found {text!r}")
     return AcceleratorsAndCpus(device(accelerator), accelerators, device(cpu), cpus)
 
 
@@ -313,5 +319,5 @@ def _counted(text: str) -> tuple[str, int]:
     name, _, count = text.rpartition(":")
     if not name or not re.fullmatch(DIGITS, count) or not 0 < int(count) < 2**31:
         expected = "expected a number from 1, or kinds with their numbers such as h100:6,cpu:2"
-        raise InputError("plan", "--devices", f"{expected}, found {text!r}")
+        raise InputError("plan", "devices", f"{expected}, found {text!r}")
     return CPU if name == "cpu" else name, int(count)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instances import InputError
-from instances.files.jsonfile import read_bytes, write_json
 from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import Answer, Command
@@ -80,6 +79,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
     it shows the slowest stages; with `--output SITE`, also on a page of the site.
     """
     from shardmark.plans.plan import require_regular
+    from shardmark.plans.saving import require_export, require_folder
 
     if str(options.model) == VERIFY:
         return _rehearse(options)
@@ -87,20 +87,14 @@ def run_plan(options: argparse.Namespace) -> Answer:
         raise InputError("plan", str(options.folders[0]), f"expected one model, or `plan {VERIFY} DIR`")
     if options.export and not options.output:
         raise InputError("plan", "--export", "expected --output too, the folder for its files")
-    if options.export in ("specs", "stages") and (options.export == "specs") != (options.mesh is not None):
-        wanted = "specs or annotated of a --mesh, stages or annotated of other plans"
-        raise InputError("plan", "--export", f"expected {wanted}, found {options.export}")
     if options.sweep and not (options.devices or "").isdecimal():
         raise InputError("plan", "--sweep", "expected --devices N too, equal devices whose number can vary")
     require_regular(options.model, options.device, options.machine)
+    require_export(options.export, options.model, on_mesh=options.mesh is not None)
     if options.output:
-        from shardmark.plans.saving import require_folder
-
         require_folder(options.output)
         if options.export == "stages":
             _require_no_others(options.output / "stages")
-    if options.export in ("stages", "annotated"):
-        _require_onnx(options)
     found = _planned(options, options.devices)
     if options.output:
         _write_or_show(found, options)
@@ -120,16 +114,6 @@ def _require_no_others(stages: Path) -> None:
         raise InputError(stages, "", f"expected no such folder, or one with an earlier {MANIFEST}")
 
 
-def _require_onnx(options: argparse.Namespace) -> None:
-    """InputError for files that only ONNX models have, before anything is solved."""
-    from instances.models.reader import begins_as_onnx
-
-    if not begins_as_onnx(options.model):
-        read_bytes(options.model)  # says so if there is no such file
-        expected = f"expected an ONNX model for --export {options.export}; of StableHLO, --mesh has --export specs"
-        raise InputError(options.model, "", expected)
-
-
 def _planned(options: argparse.Namespace, devices: str | None) -> Plan:
     """The plan for the devices of the command line, or for another number of them."""
     from shardmark.plans.plan import plan
@@ -146,7 +130,7 @@ def _planned(options: argparse.Namespace, devices: str | None) -> Plan:
         timeout=options.timeout,
         cores=options.cores,
         seed=options.seed,
-        tell=tell,
+        progress=tell,
     )
 
 
@@ -158,46 +142,18 @@ def _swept(count: int, options: argparse.Namespace, known: Plan) -> dict[str, An
     except InputError as error:  # such as more devices than operators
         tell(f"{count} devices: {error}")
         return {**dict.fromkeys(keys), "devices": count}
-    return dict(zip(keys, (count, found.cost, found.bound, found.gap, found.speedup), strict=True))
+    return dict(zip(keys, (count, found.cost, found.lower_bound, found.gap, found.speedup), strict=True))
 
 
 def _write_or_show(found: Plan, options: argparse.Namespace) -> None:
     """Write the plan; if that fails, show it, as solving took the time."""
     try:
-        _write(found, options)
+        found.save(options.output, export=options.export)
     except InputError as error:
         if options.json:
             raise NotWrittenError(str(error), _as_json(found, [])) from None
         _show(found, [])
         raise
-
-
-def _write(found: Plan, options: argparse.Namespace) -> None:
-    """Write the plan and the files that run, all of them or none."""
-    from shardmark.plans import saving
-
-    with saving.staged(options.output) as folder:
-        saving.write(found, folder)
-        _export(found, options.export, folder)
-
-
-def _export(found: Plan, export: str | None, folder: Path) -> None:
-    """Write the files that run."""
-    from shardmark.plans import saving
-
-    if export == "stages":
-        from shardmark.plans import stages
-
-        stages.export_stages(
-            found.source, found.assignment, folder / saving.STAGES, dims=found.options["dims"], digest=found.digest
-        )
-    elif export == "specs":
-        write_json(folder / saving.SPECS, found.division.specs)
-    elif export == "annotated":
-        from shardmark.plans import annotated
-
-        path, specs = folder / saving.ANNOTATED, found.division.specs
-        annotated.export_annotated(found.source, found.assignment, path, specs=specs, digest=found.digest)
 
 
 def _rehearse(options: argparse.Namespace) -> Answer:
@@ -264,14 +220,14 @@ def _as_json(found: Plan, sweep: list[dict[str, Any]]) -> dict[str, Any]:
         for key, value in document(found).items()
         if key not in ("assignment", "solution", "instance", "specs")
     }
-    return {**about, "words": found.words, "speedup": found.speedup, "sweep": sweep}
+    return {**about, "gap_text": found.gap_text, "speedup": found.speedup, "sweep": sweep}
 
 
 def _show(found: Plan, sweep: list[dict[str, Any]]) -> None:
     """Print the plan for people: the stages, then the answer, then other numbers of devices."""
     from shardmark.plans.page import facts, rows, strategies
 
-    parts = rows(found) if found.division.specs is None else strategies(found)
+    parts = rows(found) if found.layout.specs is None else strategies(found)
     text = [table(parts, dict.fromkeys(parts[0], 1)), pairs(facts(found))]
     if sweep:
         text.append(_compared(sweep, found.target.what))

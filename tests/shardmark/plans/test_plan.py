@@ -30,42 +30,44 @@ def plan():
 
 def test_the_split_is_verified_and_its_bound_holds(plan):
     assert verify(plan.instance, plan.solution).cost == plan.cost
-    assert 0 < plan.bound <= plan.cost * (1 + 1e-9)
+    assert 0 < plan.lower_bound <= plan.cost * (1 + 1e-9)
     assert plan.gap is not None
     assert plan.gap <= 0.02
-    assert plan.words.startswith(("proven optimal", "at most"))
+    assert plan.gap_text.startswith(("proven optimal", "at most"))
 
 
 def test_every_operator_of_the_file_has_its_stage(plan):
-    named = [name for part in plan.stages for name in part.operators]
+    named = [name for part in plan.parts for name in part.operators]
     assert sorted(plan.assignment) == sorted(named)
-    assert all(name in plan.stages[stage].operators for name, stage in plan.assignment.items())
+    assert all(name in plan.parts[stage].operators for name, stage in plan.assignment.items())
 
 
 def test_the_busiest_stage_is_the_bottleneck_and_its_load_is_work_and_transfers(plan):
-    assert max(part.load_us for part in plan.stages) == pytest.approx(plan.cost)
-    for part in plan.stages:
+    assert max(part.load_us for part in plan.parts) == pytest.approx(plan.cost)
+    for part in plan.parts:
         assert part.load_us >= part.compute_us
-    assert sum(part.compute_us for part in plan.stages) == pytest.approx(plan.alone_us)
-    assert plan.speedup == pytest.approx(plan.alone_us / plan.cost)
+    assert sum(part.compute_us for part in plan.parts) == pytest.approx(plan.single_device_us)
+    assert plan.speedup == pytest.approx(plan.single_device_us / plan.cost)
 
 
 def test_stages_follow_the_flow(plan):
     place = plan.assignment
     names = [operator.name for operator in plan.model.operators]
     assert all(place[names[u]] <= place[names[v]] for u, v in plan.model.edges())
-    assert plan.stages[0].received_bytes == plan.stages[-1].sent_bytes == 0
+    assert plan.parts[0].received_bytes == plan.parts[-1].sent_bytes == 0
 
 
 def test_what_is_saved_is_the_plan(plan, tmp_path):
     written = plan.save(tmp_path / "plan")
-    assert sorted(path.name for path in written.parent.iterdir()) == ["instance.json", "plan.html", "plan.json"]
+    names = sorted(path.name for path in written.parent.iterdir())
+    assert names == ["instance.json", "plan.html", "plan.json", "solution.json"]
+    assert sm.check(written.parent / "instance.json", written.parent / "solution.json").cost == plan.cost
     found = load_plan(written.parent)
     assert found["assignment"] == plan.assignment
     assert verify(load(written.parent / "instance.json"), found["solution"]).cost == found["cost_us"] == plan.cost
     page = (written.parent / "plan.html").read_text(encoding="utf-8")
     assert not re.search(r'(href|src)="[^#]|url\(', page), "the page needs no other file"
-    assert all(part.name in page for part in plan.stages)
+    assert all(part.name in page for part in plan.parts)
 
 
 def test_a_plan_replaces_an_earlier_one_and_nothing_else(plan, tmp_path):
@@ -84,7 +86,7 @@ def test_a_plan_replaces_an_earlier_one_and_nothing_else(plan, tmp_path):
 
 def test_a_notebook_shows_the_answer_and_the_graph(plan):
     shown = plan._repr_html_()
-    assert plan.words in shown
+    assert plan.gap_text in shown
     assert shown.count("<circle") >= len(plan.model.operators)
     assert "<svg" in plan.picture
 
@@ -111,23 +113,34 @@ def test_a_sweep_compares_numbers_of_devices():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "expected one of --devices, --mesh and --machine, found none"),
-        ({"devices": 2, "mesh": "2x4"}, "found --devices and --mesh"),
+        ({}, "expected one of devices, mesh and machine, found none"),
+        ({"devices": 2, "mesh": "2x4"}, "found devices and mesh"),
         ({"devices": "two"}, "expected a number from 1, or kinds with their numbers such as h100:6,cpu:2, found 'two'"),
         ({"devices": ["h100", "h100"]}, "expected a number or a text such as 'h100:6,cpu:2', found ['h100', 'h100']"),
         ({"devices": "h100:0"}, "found 'h100:0'"),
         ({"devices": "h100:1,t4:1,cpu:1"}, "expected one kind of accelerators and one of CPUs"),
         ({"devices": "h100:1,t4:1"}, "expected accelerators and then CPUs, such as h100:6,cpu:2"),
         ({"devices": "cpu:2,h100:1"}, "expected accelerators and then CPUs, such as h100:6,cpu:2"),
-        ({"devices": "h100:1,cpu:1", "device": "t4"}, "expected no --device beside kinds of devices, found 't4'"),
-        ({"mesh": "2x2", "profile": True}, "--profile: expected equal devices or a --machine"),
-        ({"devices": "h100:1,cpu:1", "profile": True}, "--profile: expected equal devices or a --machine"),
+        ({"devices": "h100:1,cpu:1", "device": "t4"}, "expected no device beside kinds of devices, found 't4'"),
+        ({"mesh": "2x2", "profile": True}, "profile: expected equal devices or a machine"),
+        ({"devices": "h100:1,cpu:1", "profile": True}, "profile: expected equal devices or a machine"),
         ({"devices": 2, "device": "h1000"}, "expected a file *.toml, or one of h100"),
         ({"devices": 10_000}, "expected 1 to 66"),
+        ({"mesh": "2x"}, "plan: mesh: expected axis sizes of at least 2, such as 2x4, found '2x'"),
+        ({"mesh": (2, "two")}, "found '2xtwo'"),
+        ({"devices": 2, "timeout": "x"}, "timeout: expected a positive number"),
+        ({"devices": 2, "timeout": 0}, "timeout: expected a positive number"),
+        ({"devices": 2, "cores": 0}, "cores: expected a whole number, at least 1, found 0"),
+        ({"devices": 2, "dims": "batch=8"}, "dims: expected sizes by name, such as {'batch': 8}, found 'batch=8'"),
+        ({"devices": 2, "dims": {"batch": 8.5}}, "dims['batch']: expected a whole number, at least 1, found 8.5"),
     ],
 )
 def test_bad_devices_are_refused_in_a_sentence(options, words):
-    assert words in refusal(sm.plan, SQUEEZENET, timeout=5, **options)
+    assert words in refusal(sm.plan, SQUEEZENET, **{"timeout": 5, **options})
+
+
+def test_a_model_that_is_no_path_is_refused():
+    assert "model: expected the path of a file, found ModelProto" in refusal(sm.plan, onnx.ModelProto(), devices=2)
 
 
 @pytest.mark.parametrize(
@@ -154,14 +167,14 @@ def test_what_only_onnx_models_have_is_refused_for_stablehlo_before_the_search(t
 }""")
     result = shardmark("plan", step, "--devices", 1, "--export", "stages", "--output", tmp_path / "plan")
     assert result.returncode == 2
-    assert "expected an ONNX model for --export stages" in result.stderr
+    assert "expected an ONNX model to export stages" in result.stderr
     assert "read" not in result.stderr
-    assert "expected no --dim" in refusal(sm.plan, step, devices=1, dims={"batch": 8})
+    assert "expected no dims" in refusal(sm.plan, step, devices=1, dims={"batch": 8})
 
 
 def test_a_plan_prints_as_its_answer_and_parts(plan):
     lines = str(plan).splitlines()
-    assert f"bottleneck: {plan.cost:,.6g} µs, {plan.words}" in lines
+    assert f"bottleneck: {plan.cost:,.6g} µs, {plan.gap_text}" in lines
     assert lines[-1].startswith("stage 2: ")
 
 
@@ -178,7 +191,7 @@ def chain(path, names):
 def test_devices_without_operators_are_counted(tmp_path):
     chain(tmp_path / "chain.onnx", ["a", "b"])
     plan = sm.plan(tmp_path / "chain.onnx", devices=2, timeout=10)
-    assert len(plan.stages) == 1
+    assert len(plan.parts) == 1
     assert "devices: 2 × h100, 1 of them idle" in str(plan)
 
 
@@ -189,8 +202,13 @@ def test_the_strategies_of_a_mesh_add_up(tmp_path):
     for most in (0, 1, 15):
         rows = strategies(plan, most)
         assert sum(row["operators"] for row in rows) == len(names)
-        assert sum(row["undivided µs"] for row in rows) == pytest.approx(plan.alone_us)
+        assert sum(row["undivided µs"] for row in rows) == pytest.approx(plan.single_device_us)
         assert len(rows) <= most + 1
+    plan.save(tmp_path / "plan", export="specs")
+    assert json.loads((tmp_path / "plan" / "specs.json").read_text())["operators"].keys() == set(names)
+    assert "expected specs or annotated for a plan on a mesh, found 'stages'" in refusal(
+        plan.save, tmp_path / "plan", export="stages"
+    )
 
 
 def test_a_folder_without_a_plan_is_not_verified(tmp_path):
@@ -219,7 +237,7 @@ def test_a_plan_that_cannot_be_written_is_shown(plan, tmp_path, monkeypatch, cap
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("shardmark.cli.commands.planning._planned", lambda *_: plan)
-    monkeypatch.setattr("shardmark.plans.saving.write", full)
+    monkeypatch.setattr("shardmark.plans.saving._write", full)
     words = ["plan", str(SQUEEZENET), "--devices", "3", "--output", str(tmp_path / "plan")]
     assert main([*words, "--json"] if as_json else words) == 2
     told = capsys.readouterr()
@@ -230,7 +248,7 @@ def test_a_plan_that_cannot_be_written_is_shown(plan, tmp_path, monkeypatch, cap
         found = json.loads(told.out)
         assert (found["cost_us"], found["error"]["status"]) == (plan.cost, 2)
     else:
-        assert plan.words in told.out
+        assert plan.gap_text in told.out
 
 
 @pytest.mark.parametrize("earlier", [False, True])
