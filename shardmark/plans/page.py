@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -29,7 +30,7 @@ def rows(plan: Plan) -> list[dict[str, Any]]:
             plan.target.kind: part.name,
             "operators": len(part.operators),
             "load µs": part.load_us,
-            "% of most": 100 * part.load_us / most,
+            "% of busiest": 100 * part.load_us / most,
             "compute µs": part.compute_us,
             "parameters MiB": part.parameter_bytes / 2**20,
             "received MiB": part.received_bytes / 2**20,
@@ -74,7 +75,7 @@ def split(plan: Plan) -> Split:
         known = sorted(set(patterns))
         devices, of = [Device(pattern) for pattern in known], [known.index(pattern) for pattern in patterns]
         caption = "The colour says which axes of the mesh split an operator."
-    return Split(names, list(plan.model.edges()), of, devices, "Operators", f"{caption} Data flow from left to right.")
+    return Split(names, list(plan.model.edges()), of, devices, "Operators", f"{caption} Data flows from left to right.")
 
 
 def _axes(plan: Plan, operator: str) -> str:
@@ -101,11 +102,11 @@ def strategies(plan: Plan, most: int = MOST_ROWS) -> list[dict[str, Any]]:
     rest = order[most:]
     columns = ["operator", *(f"{axis} splits" for axis in axes)]
     found = [
-        {**dict(zip(columns, key, strict=True)), "operators": count[key], "undivided µs": work[key]}
+        {**dict(zip(columns, key, strict=True)), "operators": count[key], "µs on one device": work[key]}
         for key in order[:most]
     ]
     if rest:
-        others = {"operators": sum(count[key] for key in rest), "undivided µs": sum(work[key] for key in rest)}
+        others = {"operators": sum(count[key] for key in rest), "µs on one device": sum(work[key] for key in rest)}
         found.append({**dict.fromkeys(columns, "..."), **others})
     return found
 
@@ -151,11 +152,11 @@ def _of_strategies(plan: Plan) -> Section:
         "Operators of one kind whose loops are split alike, those with the most work first. Loops d0, d1, ... run "
         "over dimensions of the result; in a product, b over the batch, m and n over rows and columns, k over the "
         "sum. "
-        "An axis with - splits none: its devices repeat the operator. Undivided is the time on one device."
+        "An axis with - splits none: its devices repeat the operator."
     )
     bound = plan.lower_bound / plan.target.unit_us
     found = choices_layout.drawings(plan.instance, plan.solution, bound=bound)
-    drawn: list[Picture] = [] if found is None else [found.memory, found.costs]
+    drawn: list[Picture] = [] if found is None else [found.memory, replace(found.costs, axis="cost in ns")]
     return Section("Strategies", tables=[Table("Kinds of operators", strategies(plan), note=words)], pictures=drawn)
 
 

@@ -56,7 +56,7 @@ def generate_arguments(sub: argparse.ArgumentParser) -> None:
         shared.add_seed(member)
         for key, default in family.parameters.items():
             kind = type(default) if default is not None else float
-            meaning = f"{MEANING[key].replace('%', '%%')} (default: {default})"
+            meaning = MEANING[key].replace("%", "%%") + (f" (default: {default})" if default is not None else "")
             member.add_argument(
                 f"--{key.replace('_', '-')}",
                 dest=key,

@@ -36,7 +36,7 @@ def list_arguments(sub: argparse.ArgumentParser) -> None:
 def run_list(options: argparse.Namespace) -> Answer:
     """List the instances, solvers, bounds or suites, or the kinds of devices that models are priced for.
 
-    Of devices: memory in bytes, bandwidth of memory and links in bytes/s, and FLOP/s by data type.
+    Of devices: memory in GB, bandwidth of memory and links in GB/s, TFLOP/s by data type, launch and latency in µs.
     """
     if options.what == "devices":
         return 0, _devices(options.track)
@@ -76,9 +76,9 @@ def _devices(track: str | None) -> list[dict[str, Any]]:
             "memory_gb": device.memory / 1e9,
             "bandwidth_gb_s": device.bandwidth / 1e9,
             **{f"{dtype}_tflop_s": device.rate(dtype) / 1e12 for dtype in ("float16", "float32")},
-            "launch_us": device.launch * 1e6,
+            "launch_us": round(device.launch * 1e6, 6),
             "link_gb_s": device.link_bandwidth / 1e9,
-            "link_latency_us": device.link_latency * 1e6,
+            "link_latency_us": round(device.link_latency * 1e6, 6),
             "source": device.source,
         }
         for name, device in devices().items()

@@ -202,7 +202,7 @@ def test_the_strategies_of_a_mesh_add_up(tmp_path):
     for most in (0, 1, 15):
         rows = strategies(plan, most)
         assert sum(row["operators"] for row in rows) == len(names)
-        assert sum(row["undivided µs"] for row in rows) == pytest.approx(plan.single_device_us)
+        assert sum(row["µs on one device"] for row in rows) == pytest.approx(plan.single_device_us)
         assert len(rows) <= most + 1
     plan.save(tmp_path / "plan", export="specs")
     assert json.loads((tmp_path / "plan" / "specs.json").read_text())["operators"].keys() == set(names)
