@@ -93,7 +93,8 @@ def _build(content: Any, source: str, track: str | None, options: Mapping[str, A
     given = {key: value for key, value in options.items() if value is not None}
     for key in given:
         if key not in module.OPTIONS:
-            raise InputError(source, f"option --{key}", f"expected no such option, {track} has no {key}")
+            expected = f"expected an option of {track} ({', '.join(module.OPTIONS) or 'it has none'})"
+            raise InputError(source, f"option {key}", f"{expected}, found {key}")
     return module.parse(document, source, **given)
 
 

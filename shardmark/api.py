@@ -210,5 +210,7 @@ def refuse_inside_runs() -> None:
     from instances import InputError
 
     if SUPERVISOR_VARIABLE in os.environ:
-        expected = 'expected no call inside a run or an import: put it under `if __name__ == "__main__":`'
+        expected = (
+            'expected no call of shardmark while a run imports the file: put it under `if __name__ == "__main__":`'
+        )
         raise InputError("shardmark", "", expected)

@@ -39,7 +39,10 @@ def method_of(method: Any, track: str, kind: str, paths: Any = ()) -> SolverInfo
     if len(declared) != 1 or file is None or not os.path.isfile(file):
         expected = f"expected a name, or a function that declares one {kind} of {track} in a file"
         raise InputError(kind, repr(method), expected)
-    return find_method(declared_in(file), track, declared[0], kind)
+    infos = declared_in(file)
+    if broken := [info.error for info in infos if info.error]:
+        raise InputError(file, "", f"expected a solver file that can be imported ({broken[0]})")
+    return find_method(infos, track, declared[0], kind)
 
 
 def as_paths(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
@@ -68,7 +71,7 @@ def find_method(infos: Sequence[SolverInfo], track: str, name: str, kind: str | 
         raise InputError(kind or "solver", repr(name), expected)
     info = names[name]
     if kind == "solver" and info.kind == "bound":
-        expected = f"expected a solver, this is a bound: run `shardmark bound INSTANCE --method {name}`"
+        expected = "expected a solver, this is a bound method: run it with `bound`"
         raise InputError("solver", repr(name), expected)
     if info.error:
         raise InputError(info.file, "", f"expected a solver file that can be imported ({info.error})")

@@ -47,11 +47,11 @@ class Run(ABC):
     ``deadline``  float; value of `time.monotonic` by which everything must have been reported
     """
 
-    def __init__(self, *, seed: int = 0, cores: int = 1, memory: float = 4096.0, seconds: float = 10.0) -> None:
+    def __init__(self, *, seed: int = 0, cores: int = 1, memory: float = 4096.0, timeout: float = 10.0) -> None:
         self.seed = seed
         self.cores = cores
         self.memory = memory
-        self.deadline = time.monotonic() + seconds
+        self.deadline = time.monotonic() + timeout
 
     @cached_property
     def rng(self) -> np.random.Generator:
@@ -79,10 +79,13 @@ class Run(ABC):
 
 
 class LocalRun(Run):
-    """A run without a referee, for trying a solver out: keeps what is reported in ``solutions`` and ``bounds``."""
+    """A run without a referee, for trying a solver out: keeps what is reported in ``solutions`` and ``bounds``.
 
-    def __init__(self, **limits: Any) -> None:
-        super().__init__(**limits)
+    ``memory`` is in MiB, ``timeout`` in seconds from now.
+    """
+
+    def __init__(self, *, seed: int = 0, cores: int = 1, memory: float = 4096.0, timeout: float = 10.0) -> None:
+        super().__init__(seed=seed, cores=cores, memory=memory, timeout=timeout)
         self.solutions: list[Any] = []
         self.bounds: list[float] = []
 

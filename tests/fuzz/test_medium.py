@@ -93,7 +93,7 @@ def dataflow(rng: random.Random) -> pipeline.Instance:
 
 def weighed(instance: pipeline.Instance, rng: random.Random) -> Iterator[float]:
     """Yield bounds in windows of work, and under weights of nodes, mostly beyond the cost that is known."""
-    run = LocalRun(seed=rng.getrandbits(31), seconds=SECONDS, cores=rng.choice([1, 2]))
+    run = LocalRun(seed=rng.getrandbits(31), timeout=SECONDS, cores=rng.choice([1, 2]))
     windows(instance, run)
     with pytest.MonkeyPatch.context() as monkeypatch:
         pretend(monkeypatch, rng.choice([1.0, 1.02, 1.1, 1.5]))
@@ -123,10 +123,10 @@ def operators(rng: random.Random) -> placement.Instance:
 
 def covered(instance: placement.Instance, rng: random.Random) -> Iterator[float]:
     """Yield bounds of the configuration program, up to more than any cost, and of work with shared tensors spread."""
-    forced, run = with_forced_nodes(instance), LocalRun(seed=rng.getrandbits(31), seconds=SECONDS)
+    forced, run = with_forced_nodes(instance), LocalRun(seed=rng.getrandbits(31), timeout=SECONDS)
     anchored(instance, run)
     yield from run.bounds
-    incumbent = Incumbent(forced, LocalRun(seconds=SECONDS), reports=False)
+    incumbent = Incumbent(forced, LocalRun(timeout=SECONDS), reports=False)
     begin(incumbent, forced.contiguity)
     high = min(incumbent.best * rng.choice([1.0, 1.1, 2.0]), 1e300)
     limits = Limits(time.monotonic() + SECONDS, 256, np.zeros(1, dtype=np.int32))
@@ -155,7 +155,7 @@ def tight(rng: random.Random) -> scheduling.Instance:
 def overfull(instance: scheduling.Instance, rng: random.Random) -> Iterator[float]:
     """Yield infinity if it is proved that no schedule fits, and bounds of segments, long and short."""
     yield math.inf if none_fits(instance, SECONDS) else 0.0
-    run = LocalRun(seconds=SECONDS, cores=rng.choice([1, 2]))
+    run = LocalRun(timeout=SECONDS, cores=rng.choice([1, 2]))
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr("solvers.scheduling.schedules.segments.MOST", rng.choice([3, 5, 70]))
         energetic(instance, run)

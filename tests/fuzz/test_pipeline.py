@@ -52,7 +52,7 @@ def test_no_set_is_cheaper_than_proven(seeds: range) -> None:
         instance = capped(replace(ATTACK.instance(seed), memory=None))
         if not instance.nodes:
             continue
-        sets, units = convex_sets(instance), Blocks(instance, LocalRun(seconds=60.0))
+        sets, units = convex_sets(instance), Blocks(instance, LocalRun(timeout=60.0))
         weight = np.array([rng.choice([0, 1, 2, 2**40]) for _ in range(instance.nodes)])
         need = rng.randint(1, max(1, int(weight.sum())))
         heavy = units.cheapest(weight, need, LIMIT)
@@ -72,7 +72,7 @@ def test_no_end_of_a_pipeline_is_cheaper_than_proven(seeds: range) -> None:
         instance = capped(replace(ATTACK.instance(seed), memory=None))
         if not instance.nodes:
             continue
-        sets, units = convex_sets(instance), Blocks(instance, LocalRun(seconds=60.0, cores=rng.choice([1, 3])))
+        sets, units = convex_sets(instance), Blocks(instance, LocalRun(timeout=60.0, cores=rng.choice([1, 3])))
         if rng.random() < 0.3:
             units.bound_pairs(LIMIT)
         weight = np.array([rng.choice([0, 1, 2, 2**40]) for _ in range(instance.nodes)])
@@ -93,7 +93,7 @@ def test_every_cheap_set_is_listed(seeds: range) -> None:
         instance = capped(replace(ATTACK.instance(seed), memory=None))
         if not instance.nodes:
             continue
-        sets, units = convex_sets(instance), Blocks(instance, LocalRun(seconds=60.0, cores=rng.choice([1, 3])))
+        sets, units = convex_sets(instance), Blocks(instance, LocalRun(timeout=60.0, cores=rng.choice([1, 3])))
         weight = np.array([rng.choice([0, 1, 2, 2**40]) for _ in range(instance.nodes)])
         need = rng.randint(1, max(1, int(weight.sum())))
         heavy = {set_: cost for set_, cost in sets.items() if sum(weight[v] for v in set_) >= need}
@@ -124,7 +124,7 @@ def test_weights_prove_no_more_than_the_optimum(seeds: range, monkeypatch: pytes
         instance = replace(instance, stages=rng.choice([2, 2, 3, 3, 4, 5, 8, 9, 2**31 - 1]))
         if rng.random() < 0.5:
             instance = replace(instance, memory=None)
-        run = LocalRun(seed=seed, seconds=1.0, cores=rng.choice([1, 2]))
+        run = LocalRun(seed=seed, timeout=1.0, cores=rng.choice([1, 2]))
         reweighted(instance, run)
         assert Fraction(max(run.bounds)) <= optimum(instance), (seed, instance)
 
@@ -142,7 +142,7 @@ def test_windows_prove_no_more_than_the_optimum(seeds: range) -> None:
             reads = np.bincount(instance.graph.head, minlength=instance.nodes) > 0
             size = np.array([rng.choice([0, 0, 1, 2, 5]) for _ in range(instance.nodes)], dtype=float)
             instance = replace(instance, work=10.0 * reads, output_size=size, bandwidth=1.0, memory=None)
-        run = LocalRun(seed=seed, seconds=5.0)
+        run = LocalRun(seed=seed, timeout=5.0)
         windows(instance, run)
         assert Fraction(max(run.bounds)) <= optimum(instance), (seed, instance)
 

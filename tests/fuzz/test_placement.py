@@ -100,7 +100,7 @@ def test_a_proof_beside_a_search_proves_no_more(seeds: range) -> None:
         rng = random.Random(f"beside {seed}")
         while (instance := draw(rng)).objective == "latency" or instance.allreduce is not None:
             pass
-        best, run = optimum(instance), LocalRun(seed=seed, seconds=0.3, cores=2)
+        best, run = optimum(instance), LocalRun(seed=seed, timeout=0.3, cores=2)
         if best is not None:
             search(instance, run)
             assert Fraction(max(run.bounds)) <= best, seed

@@ -32,7 +32,7 @@ def graph(number: int, stages: int, costs_from: str) -> Instance:
 
 def outcome(solve: Callable[..., Any], instance: Instance, cores: int, seconds: float, **params: int) -> Any:
     """Cost of the last solution, and the seconds taken."""
-    run = LocalRun(seed=0, cores=cores, seconds=seconds)
+    run = LocalRun(seed=0, cores=cores, timeout=seconds)
     began = time.perf_counter()
     solve(instance, run, **params)
     return verify(instance, run.solutions[-1]).cost, time.perf_counter() - began

@@ -159,7 +159,7 @@ def test_bad_input_is_told_in_one_sentence(four):
     for call, words in {
         lambda: sm.load("chian"): "expected a file or an id of the catalog, did you mean 'chain'?",
         lambda: sm.load("chain", track="intraop"): "chain: track: expected pipeline, found intraop",
-        lambda: sm.load(four, lanes=3): "expected no such option, pipeline has no lanes",
+        lambda: sm.load(four, lanes=3): "expected an option of pipeline (stages), found lanes",
         lambda: sm.solve([1, 2], "random-1"): "expected a file, an id of the catalog or an instance, found list",
         lambda: sm.solve(four, "radnom-1"): "did you mean 'random-1'?",
         lambda: sm.solve(four, "simple"): "expected a solver, this is a bound",
@@ -269,9 +269,9 @@ def test_a_program_that_declares_a_solver_may_run_it(mine):
 def test_no_run_starts_another(four, mine):
     found = sm.solve(four, "nested", solver_path=mine, timeout=20)
     assert found.status == "error"
-    assert "expected no call inside a run" in found.reason
+    assert "expected no call of shardmark while a run imports" in found.reason
     mine.write_text(SOLVER.split("if __name__")[0] + 'sm.solve("chain", halves)\n')
-    with pytest.raises(sm.InputError, match="expected no call inside a run or an import"):
+    with pytest.raises(sm.InputError, match="expected no call of shardmark while a run imports"):
         sm.solve(four, "halves", solver_path=mine)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from solvers.registry import Run
+from solvers.registry import LocalRun
 
 AMPLE_S = 250.0  # less than a test may take
 
@@ -12,4 +12,4 @@ AMPLE_S = 250.0  # less than a test may take
 @pytest.fixture(autouse=True)
 def ample_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run whose test names no limit has more time than a busy machine needs, instead of 10 s."""
-    monkeypatch.setitem(Run.__init__.__kwdefaults__, "seconds", AMPLE_S)
+    monkeypatch.setitem(LocalRun.__init__.__kwdefaults__, "timeout", AMPLE_S)

@@ -92,7 +92,7 @@ def methods(track: str) -> dict[str, Solver]:
 
 def attempt(method: Callable[..., Any], instance: Any, **limits: Any) -> tuple[LocalRun, str | None]:
     """Return the run of a method, and why it declined the instance, None if it did not."""
-    run, reason = LocalRun(**{"seconds": 60.0, **limits}), None
+    run, reason = LocalRun(**{"timeout": 60.0, **limits}), None
     try:
         method(instance, run)
     except Declined as declined:
@@ -152,7 +152,7 @@ class Attack:
 
     def _run(self, solver: Solver, instance: Any, seed: int, optimum: Exact | None) -> str:
         """Run a solver on an instance and return its failure, "" if there is none."""
-        run = LocalRun(seed=seed, seconds=self.seconds)
+        run = LocalRun(seed=seed, timeout=self.seconds)
         try:
             answer = solver.function(instance, run, **{**solver.params, **self.settings.get(solver.name, {})})
         except Declined as declined:

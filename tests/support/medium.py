@@ -89,7 +89,7 @@ class Duel:
         """Return the least cost that the rivals find, None without a solution, and whether one of them proves it."""
         cost, bounds, closed = None, [Fraction(0)], False
         for name in filter(None, [*self.rivals, self.helper]):
-            rival, run = _rivals(self.track)[name], LocalRun(seed=seed, seconds=self.seconds)
+            rival, run = _rivals(self.track)[name], LocalRun(seed=seed, timeout=self.seconds)
             solutions = run.solutions
             try:
                 answer = rival.function(instance, run, **rival.params)

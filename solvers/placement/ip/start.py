@@ -61,7 +61,7 @@ class _Share(Run):
 
     def __init__(self, incumbent: Incumbent) -> None:
         run, seconds = incumbent.run, SEARCH_SHARE * incumbent.remaining()
-        super().__init__(seed=run.seed, cores=run.cores, memory=run.memory, seconds=seconds)
+        super().__init__(seed=run.seed, cores=run.cores, memory=run.memory, timeout=seconds)
         self._incumbent = incumbent
 
     def report(self, solution: Any, cost: float | None = None) -> None:

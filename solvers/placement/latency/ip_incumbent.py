@@ -123,7 +123,7 @@ class LatencyIncumbent(Incumbent):
 
     def begin(self) -> None:
         """Take the bounds of paths, all nodes on CPUs, and the placements of short searches from there."""
-        for bound in path_bounds(self.instance, LocalRun(seconds=STARTING * self.remaining())):
+        for bound in path_bounds(self.instance, LocalRun(timeout=STARTING * self.remaining())):
             self.raise_all(bound)
         if self.instance.cpus:
             self.offer(np.full(self.instance.nodes, self.instance.accelerators))
@@ -134,8 +134,8 @@ class LatencyIncumbent(Incumbent):
             self._search(replace(self.instance, contiguity="contiguous"))
 
     def _search(self, instance: Instance) -> None:
-        limits = {"cores": self.run.cores, "memory": self.run.memory, "seconds": STARTING * self.remaining()}
-        trial = LocalRun(seed=self.run.seed, **limits)
+        run, seconds = self.run, STARTING * self.remaining()
+        trial = LocalRun(seed=run.seed, cores=run.cores, memory=run.memory, timeout=seconds)
         with suppress(Declined):
             search_latency(instance, trial, most=MOVES * instance.nodes)
         known = self.best

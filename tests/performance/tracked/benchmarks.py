@@ -228,14 +228,14 @@ class Gaps:
         from solvers.pipeline.annealing import Search, anneal  # not there in every commit measured
 
         instance = instances.load(data_file(name))
-        run = LocalRun(seed=0, seconds=100.0)
+        run = LocalRun(seed=0, timeout=100.0)
         anneal(Search(instance, run), run, most=200_000)
         return self._share(instance, run)
 
     def _gap(self, name: str, file: str, solver_name: str) -> float:
         instance = instances.load(data_file(name))
         (solver,) = [s for s in load_file(SOLVERS / "pipeline" / file) if s.name == solver_name]
-        run = LocalRun(seed=0, seconds=100.0)
+        run = LocalRun(seed=0, timeout=100.0)
         solver.function(instance, run, **solver.params)
         return self._share(instance, run)
 
@@ -298,7 +298,7 @@ class Costs:
         track, file, name, data, options = METHODS[case]
         instance = instances.load(data_file(data), track, **options)
         (method,) = [found for found in load_file(SOLVERS / track / file) if found.name == name]
-        run = LocalRun(seed=0, seconds=100.0)
+        run = LocalRun(seed=0, timeout=100.0)
         solution = method.function(instance, run, **method.params)
         last = run.solutions[-1] if run.solutions else solution
         verdict = verify(instance, json.loads(json.dumps(last, default=lambda array: array.tolist())))

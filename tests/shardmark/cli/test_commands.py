@@ -202,7 +202,7 @@ def test_what_is_proven_optimal_has_no_gap():
 
 def test_a_bound_is_no_solver_and_solvers_are_of_a_track(graph):
     result = shardmark("solve", graph, "--solver", "simple")
-    expected = "expected a solver, this is a bound: run `shardmark bound INSTANCE --method simple`"
+    expected = "expected a solver, this is a bound method: run it with `bound`"
     assert (result.returncode, result.stderr) == (2, f"shardmark: solver: 'simple': {expected}\n")
     result = shardmark("solve", graph, "--solver", "cp-sat")
     assert result.stderr.endswith("; this instance is of pipeline, cp-sat is for scheduling\n")
@@ -373,7 +373,10 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
         (["solve", "EXAMPLE", "--solver", "cfn-penalty", "--set", "slice_s"], "expected NAME=VALUE, found 'slice_s'"),
         (["run", "--set", "slice_s=3"], "expected only with --solver"),
         (["solve", "GRAPH", "--command", "true", "--set", "a=3"], "expected only with --solver"),
-        (["solve", "EXAMPLE", "--solver", "random", "--stages", "2"], "intraop has no stages"),
+        (
+            ["solve", "EXAMPLE", "--solver", "random", "--stages", "2"],
+            "expected an option of intraop (it has none), found stages",
+        ),
         (["solve", "EXAMPLE", "--solver", "brkga-100"], "expected one of"),
         (["solve", "GRAPH", "--solver", "x", "--solver-path", "nowhere"], "expected a solver file or a folder"),
         (["check", "GRAPH", "nowhere.json"], "expected a file"),

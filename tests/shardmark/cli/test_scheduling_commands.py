@@ -131,8 +131,8 @@ def test_a_defective_file_is_one_sentence(tmp_path, change, sentence):
     ("arguments", "sentence"),
     [
         (["info", "fork-join", "--links", "tangled"], "argument --links: invalid choice"),
-        (["info", "chain", "--links", "queue"], "option --links: expected no such option, pipeline has no links"),
-        (["info", "fork-join", "--stages", "3"], "option --stages: expected no such option, scheduling has no stages"),
+        (["info", "chain", "--links", "queue"], "option links: expected an option of pipeline"),
+        (["info", "fork-join", "--stages", "3"], "option stages: expected an option of scheduling"),
         (["solve", "fork-join", "--solver", "heft-pctt"], "did you mean 'heft-pct'"),
         (
             ["generate", "random-dataflow", "--links", "loose", "--output", "graph.json"],

@@ -79,7 +79,7 @@ def test_what_is_odd_is_bounded(tiny, name):
 def test_without_a_limit_the_cheapest_assignment_is_found_whatever_memory_it_uses(tiny, name):
     """The cheapest strategies use 2^64 - 2 of memory in the first time step."""
     instance = tiny.make([(0, 9, [5, 1], [0, 2**63 - 1])] * 2, [((0, 1), [0, 0, 0, 0])], limit=None)
-    trial, _ = run(name, instance, seconds=0.0 if name == "random" else 60.0)  # random never ends by itself
+    trial, _ = run(name, instance, timeout=0.0 if name == "random" else 60.0)  # random never ends by itself
     assert all(verify(instance, solution).feasible for solution in trial.solutions)
     if name in BOUNDS:
         assert trial.bounds[-1] == 2
@@ -125,7 +125,7 @@ def test_nothing_is_prepared_when_time_is_up(tiny, monkeypatch, name):
     monkeypatch.setattr(reduction, "_Support", fail)
     nodes = [(0, 1, [1, 2], [2, 1])] * 4
     instance = tiny.make(nodes, [((v, v + 1), [0, 3, 3, IMPOSSIBLE]) for v in range(3)])
-    trial, reason = run(name, instance, seconds=0.0)
+    trial, reason = run(name, instance, timeout=0.0)
     assert reason is None
     assert [tiny.value(instance, solution)[0] for solution in trial.solutions] == [0] * (name not in BOUNDS)
 
@@ -169,7 +169,7 @@ def test_numbers_beyond_64_bits_prove_nothing_wrong(tiny, name):
     memory = tiny.make([(0, 1, [0, 9], [half - 1, half - 100])] * 2, limit=2 * half - 90)
     costs = tiny.make([(0, 1, [huge, huge - 2**52], [0, 3])] * 3, [((0, 1), [huge] * 4)], limit=6)
     for instance in (memory, costs):
-        trial, _ = run(name, instance, seconds=2.0)
+        trial, _ = run(name, instance, timeout=2.0)
         best = tiny.best(instance)
         assert all(bound <= best[1] for bound in trial.bounds)
         assert all(tiny.value(instance, solution) >= best for solution in trial.solutions)

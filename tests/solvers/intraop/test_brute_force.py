@@ -38,7 +38,7 @@ def blocks():
 def check(tiny, name, instance, best):
     """Compare all claims with a brute force, and demand the best cost of methods that prove it."""
     seconds = 30.0 if name in COMPLETE or name in OTHERS else SECONDS
-    trial, reason = attempt(partial(METHODS[name].function, **METHODS[name].params), instance, seconds=seconds)
+    trial, reason = attempt(partial(METHODS[name].function, **METHODS[name].params), instance, timeout=seconds)
     values = [tiny.value(instance, solution) for solution in trial.solutions]
     assert all(later < earlier for earlier, later in pairwise(values))
     assert all(value >= best for value in values)

@@ -26,7 +26,7 @@ def until_best(tiny, instance, best):
     def found_best(found):
         return tiny.value(instance, found[0].solutions[-1]) == best
 
-    return given_time(lambda seconds: run(instance, seconds=seconds), found_best)
+    return given_time(lambda seconds: run(instance, timeout=seconds), found_best)
 
 
 def test_an_empty_instance(tiny):
@@ -88,7 +88,7 @@ def test_sums_beyond_64_bits(tiny):
 def test_memory_beyond_64_bits_proves_nothing_wrong(tiny):
     half = 2**62
     instance = tiny.make([(0, 1, [0, 9], [half - 1, half - 100])] * 2, limit=2 * half - 90)
-    trial, reason = run(instance, seconds=1.5)
+    trial, reason = run(instance, timeout=1.5)
     assert reason is None
     assert all(bound <= 9 for bound in trial.bounds)
     assert tiny.value(instance, trial.solutions[-1])[0] == 0
@@ -124,7 +124,7 @@ def test_a_run_ends_soon_after_its_time(tiny, monkeypatch, largest):
     pairs = [((v, v + skip), rng.integers(0, 999, 64).tolist()) for v in range(380) for skip in (1, 3, 11)]
     instance = tiny.make(rows, pairs, limit=600)
     began = time.monotonic()
-    trial, reason = run(instance, seconds=1.5, cores=2)
+    trial, reason = run(instance, timeout=1.5, cores=2)
     assert time.monotonic() - began < 20
     assert reason is None
     assert trial.bounds[-1] <= verify(instance, trial.solutions[-1]).cost

@@ -33,14 +33,14 @@ def brief(monkeypatch):
 
 
 def run(instance, solver=cfn_penalty, *, seconds=60.0, slice_s=12.0, **limits):
-    trial = LocalRun(seconds=seconds, **limits)
+    trial = LocalRun(timeout=seconds, **limits)
     solver(instance, trial, slice_s=slice_s)
     return trial
 
 
 def declined(instance, solver=cfn_penalty):
     """Why, and the last solution reported before."""
-    trial = LocalRun(seconds=60.0)
+    trial = LocalRun(timeout=60.0)
     with pytest.raises(Declined) as reason:
         solver(instance, trial)
     return str(reason.value), trial.solutions[-1]
@@ -55,7 +55,7 @@ def test_solutions_fit_whenever_any_does_and_are_never_better_than_the_best(tiny
     for seed in range(12):
         instance = tiny.draw(np.random.default_rng(1000 + seed), impossible=0.05)
         best = tiny.best(instance)
-        trial = LocalRun(seconds=60.0)
+        trial = LocalRun(timeout=60.0)
         try:
             solver(instance, trial)
         except Declined:

@@ -12,7 +12,7 @@ IMPOSSIBLE = 10**18
 
 
 def run(instance, *, iterations, kick=4, **limits):
-    trial = LocalRun(**{"seconds": 60.0, **limits})
+    trial = LocalRun(**{"timeout": 60.0, **limits})
     local_search(instance, trial, iterations=iterations, kick=kick)
     return trial
 

@@ -32,7 +32,7 @@ BENCHMARKS = "google/iopddl/benchmarks/asplos-2025-iopddl-{}.json.gz"
 
 def run(solver, instance, *, seconds=None, **limits):
     """A run with a limit, or else until it ends by itself, or until random has looked at the clock often enough."""
-    trial, clock = LocalRun(seconds=seconds or 600.0, **limits), nullcontext()
+    trial, clock = LocalRun(timeout=seconds or 600.0, **limits), nullcontext()
     if solver is random and seconds is None:
         trial.deadline, clock = float(SAMPLES), patch.object(sys.modules[random.__module__], "time", Looks())
     with clock, suppress(Declined):  # what was reported before counts

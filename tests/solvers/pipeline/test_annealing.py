@@ -73,7 +73,7 @@ def test_all_searches_count_the_overflow_and_none_beats_all_orders(oracle: Simpl
         optimum = optimum_with_orders(oracle, instance)
         mattered += optimum > optimum_with_orders(oracle, replace(instance, memory=None)) * (1 + 1e-9)
         for name in found:
-            run = LocalRun(seconds=60, seed=number)
+            run = LocalRun(timeout=60, seed=number)
             if name == "annealing":
                 annealing(instance, run)
             else:
@@ -90,7 +90,7 @@ def test_reaches_the_optimum_over_all_partitions(oracle: SimpleNamespace, brief:
     rng = np.random.default_rng(22)
     for seed in range(40):
         instance = oracle.draw(rng, int(rng.integers(0, 9)), int(rng.integers(1, 5)))
-        run = LocalRun(seconds=60, seed=seed)
+        run = LocalRun(timeout=60, seed=seed)
         annealing(instance, run)
         assert verify(instance, run.solutions[-1]).cost == pytest.approx(oracle.partition_optimum(instance), rel=1e-9)
 
@@ -117,7 +117,7 @@ def test_the_same_seed_gives_the_same_on_any_number_of_cores(
     instance = oracle.draw(np.random.default_rng(24), 60, 7, density=0.05, limited=limited)
 
     def solutions(seed: int, cores: int) -> list[Any]:
-        run = LocalRun(seed=seed, cores=cores, seconds=60)
+        run = LocalRun(seed=seed, cores=cores, timeout=60)
         annealing(instance, run)
         return run.solutions
 
@@ -127,7 +127,7 @@ def test_the_same_seed_gives_the_same_on_any_number_of_cores(
 def test_better_than_the_genetic_search(oracle: SimpleNamespace, brief: None) -> None:
     for seed in range(4):
         graph = oracle.draw(np.random.default_rng(seed), 80, 8, density=0.04)
-        runs = LocalRun(seconds=60), LocalRun(seconds=60)
+        runs = LocalRun(timeout=60), LocalRun(timeout=60)
         annealing(graph, runs[0])
         evolve(Search(graph, runs[1]), runs[1].rng, population=100, generations=30)
         costs = [verify(graph, run.solutions[-1]).cost for run in runs]
@@ -138,7 +138,7 @@ def test_ends_a_long_chain_in_time(oracle: SimpleNamespace, monkeypatch: pytest.
     """Chains that would take hours; the limit is the patience of whoever runs the test."""
     monkeypatch.setattr(module, "CHAINS", tuple(replace(chain, moves=10**13) for chain in module.CHAINS))
     instance = oracle.draw(np.random.default_rng(25), 60, 7, density=0.05)
-    run = LocalRun(seconds=0.5, cores=2)
+    run = LocalRun(timeout=0.5, cores=2)
     annealing(instance, run)
     assert verify(instance, run.solutions[-1]).feasible
     assert time.monotonic() < run.deadline + 60
@@ -149,7 +149,7 @@ def test_looks_at_the_clock_between_the_seeds_of_a_large_graph(
 ) -> None:
     """A batch of two rows takes two seeds at a time and finds the same."""
     instance = oracle.draw(np.random.default_rng(27), 60, 7, density=0.05)
-    whole = LocalRun(seconds=60)
+    whole = LocalRun(timeout=60)
     annealing(instance, whole)
     sizes, decode = [], Search.decode
 
@@ -159,7 +159,7 @@ def test_looks_at_the_clock_between_the_seeds_of_a_large_graph(
 
     monkeypatch.setattr(Search, "decode", counted)
     monkeypatch.setattr("solvers.pipeline.search.orders.BATCH", 120)
-    pairs = LocalRun(seconds=60)
+    pairs = LocalRun(timeout=60)
     annealing(instance, pairs)
     assert sizes == [1, *[2] * 7, 1]
     assert pairs.solutions[-1] == whole.solutions[-1]
@@ -207,7 +207,7 @@ def test_orders_in_layers_are_sliced_before_any_round(oracle: SimpleNamespace, m
     instance = oracle.draw(np.random.default_rng(28), 30, 4, density=0.1)
     offered, offer = [], Search.offer_order
     monkeypatch.setattr(Search, "offer_order", lambda *given: offered.append(given[1].tolist()) or offer(*given))
-    run = LocalRun(seconds=60)
+    run = LocalRun(timeout=60)
     anneal(Search(instance, run), run, most=0)
     assert all(order.tolist() in offered for order in layered_orders(instance))
 
@@ -224,7 +224,7 @@ def test_rounds_begin_colder_after_one_that_gains_nothing(
 
     monkeypatch.setattr(module, "_round", round_)
     monkeypatch.setattr(module, "_next", lambda moves, took, left: moves if len(shares) < 6 else 0)
-    run = LocalRun(seconds=60)
+    run = LocalRun(timeout=60)
     anneal(Search(oracle.draw(np.random.default_rng(29), 30, 4, density=0.1), run), run)
     assert shares == [1.0, 0.25, 1.0, 0.25, 0.0625, 0.25]
 
@@ -237,7 +237,7 @@ def test_rounds_double_until_the_last_one_fills_the_time() -> None:
 
 def test_what_does_not_fit_into_memory_is_told(oracle: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
     instance = oracle.draw(np.random.default_rng(26), 200, 50, density=0.01)
-    run = LocalRun(seconds=60, memory=0.1)
+    run = LocalRun(timeout=60, memory=0.1)
     annealing(instance, run)
     assert verify(instance, run.solutions[-1]).feasible
     assert "do not fit into 0 MiB: orders only" in capsys.readouterr().err
@@ -245,7 +245,7 @@ def test_what_does_not_fit_into_memory_is_told(oracle: SimpleNamespace, capsys: 
 
 def test_stops_where_nothing_better_exists(oracle: SimpleNamespace) -> None:
     free = oracle.make([], [1] * 8, [0] * 8, [0] * 8, 4)
-    run = LocalRun(seconds=600)
+    run = LocalRun(timeout=600)
     annealing(free, run)
     assert verify(free, run.solutions[-1]).cost == 2.0
 
@@ -253,7 +253,7 @@ def test_stops_where_nothing_better_exists(oracle: SimpleNamespace) -> None:
 @pytest.mark.parametrize(("nodes", "stages"), [(0, 3), (1, 1), (1, 5), (3, 1), (3, 9)])
 def test_degenerate_instances(nodes: int, stages: int, oracle: SimpleNamespace, brief: None) -> None:
     tiny = oracle.make([], [0] * nodes, [0] * nodes, [0] * nodes, stages)
-    run = LocalRun(seconds=60)
+    run = LocalRun(timeout=60)
     annealing(tiny, run)
     assert verify(tiny, run.solutions[-1]).cost == 0.0
 

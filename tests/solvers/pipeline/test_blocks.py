@@ -57,7 +57,7 @@ def cheapest(
 
 
 def blocks_of(instance: Instance, cores: int = 1) -> Blocks:
-    return Blocks(instance, LocalRun(seconds=60, cores=cores))
+    return Blocks(instance, LocalRun(timeout=60, cores=cores))
 
 
 @pytest.mark.parametrize(("cores", "closure"), [(0, MIDDLE), (1, MIDDLE), (3, MIDDLE), (1, FIRST), (2, LAST)])
@@ -309,7 +309,7 @@ def test_few_blocks_are_solved(oracle: SimpleNamespace, monkeypatch: pytest.Monk
     rng = np.random.default_rng(31)
     for _ in range(15):
         instance = oracle.draw(rng, int(rng.integers(4, 9)), int(rng.integers(3, 6)))
-        run = LocalRun(seconds=10)
+        run = LocalRun(timeout=10)
         reweighted(instance, run)
         optimum = oracle.partition_optimum(instance)
         assert optimum * (1 - 1e-6) <= run.bounds[-1] <= optimum
@@ -323,7 +323,7 @@ def test_dividing_proves_nothing_above_the_optimum(oracle: SimpleNamespace, monk
     rng = np.random.default_rng(37)
     for _ in range(12):
         instance = oracle.draw(rng, int(rng.integers(4, 8)), int(rng.integers(3, 5)))
-        run = LocalRun(seconds=0.5)
+        run = LocalRun(timeout=0.5)
         reweighted(instance, run)
         assert run.bounds[-1] <= oracle.partition_optimum(instance)
 
@@ -356,7 +356,7 @@ def test_what_does_not_fit_is_left_at_the_simple_bound(
     oracle: SimpleNamespace, method: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     instance = oracle.draw(np.random.default_rng(15), 300, 3, density=0.01)
-    run = LocalRun(seconds=10, memory=1.0)
+    run = LocalRun(timeout=10, memory=1.0)
     method(instance, run)
     assert run.bounds == [instance.work_bound()]
     assert "do not fit into 1 MiB: not solved" in capsys.readouterr().err
@@ -366,7 +366,7 @@ def test_what_does_not_fit_is_left_at_the_simple_bound(
 def test_a_bound_cut_short_is_a_bound(oracle: SimpleNamespace, method: Any) -> None:
     instance = oracle.draw(np.random.default_rng(14), 90, 6, density=0.05)
     for seconds in (0.05, 0.3, 1.0):
-        run = LocalRun(seconds=seconds)
+        run = LocalRun(timeout=seconds)
         method(instance, run)
         assert instance.work_bound() <= run.bounds[-1] <= verify(instance, run.solutions[-1]).cost
 

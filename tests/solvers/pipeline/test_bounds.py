@@ -163,10 +163,10 @@ def test_overflow_is_left_out_of_the_relaxations(oracle: SimpleNamespace) -> Non
     tight = replace(instance, memory=0.0)
     for method in (simple, bottleneck, bottleneck_guess):
         assert bound_by(method, tight).bounds[-1] == pytest.approx(bound_by(method, instance).bounds[-1], rel=SAFETY)
-    search, known = search_first(tight, LocalRun(seconds=30))
+    search, known = search_first(tight, LocalRun(timeout=30))
     free = oracle.sliced(PipelineCore(instance), known.order)
     assert known.slicing.cost == free.cost < search.cost
-    search, known = search_first(tight, LocalRun(seconds=30), overflow=True)
+    search, known = search_first(tight, LocalRun(timeout=30), overflow=True)
     assert known.slicing.cost == search.cost > free.cost
 
 
@@ -305,14 +305,14 @@ def test_a_solution_that_highs_does_not_call_feasible_is_none(oracle: SimpleName
 def test_a_bound_cut_short_is_a_bound(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a bad first slicing, so that taking the cost of what is known for a bound would show."""
     instance = oracle.draw(np.random.default_rng(14), 90, 6, density=0.05)
-    known = LocalRun(seconds=60)
+    known = LocalRun(timeout=60)
     search_first(instance, known)
     cost = verify(instance, known.solutions[-1]).cost
     monkeypatch.setattr(
         "solvers.pipeline.programs.mip.anneal", lambda search, run, **_: search.offer(run.rng.random(instance.nodes))
     )
     for method, seconds in product((bottleneck, bottleneck_guess, *EXACT), (0.1, 0.4)):
-        run = bound_by(method, instance, seconds=seconds)
+        run = bound_by(method, instance, timeout=seconds)
         first = verify(instance, run.solutions[0]).cost
         assert first > 1.1 * cost
         assert instance.work_bound() <= run.bounds[-1] < cost
@@ -367,7 +367,7 @@ def test_the_engine_improves_the_slicing_that_it_starts_from(
     monkeypatch.setattr(
         "solvers.pipeline.programs.mip.anneal", lambda search, run, **_: search.offer(np.zeros(instance.nodes))
     )
-    run = bound_by(method, instance, seconds=250.0)  # a busy machine takes many times as long
+    run = bound_by(method, instance, timeout=250.0)  # a busy machine takes many times as long
     costs = [verify(instance, solution).cost for solution in run.solutions]
     assert len(costs) > 1
     assert costs[-1] == pytest.approx(run.bounds[-1], rel=SAFETY)
@@ -385,5 +385,5 @@ def test_bounds_are_reported_only_as_they_grow(oracle: SimpleNamespace) -> None:
 
 def test_a_search_takes_its_share_of_the_time_only(oracle: SimpleNamespace) -> None:
     instance = oracle.draw(np.random.default_rng(17), 50, 5, density=0.05)
-    assert Search(instance, LocalRun(seconds=60), share=0.0).over()
-    assert not Search(instance, LocalRun(seconds=60), share=0.1).over()
+    assert Search(instance, LocalRun(timeout=60), share=0.0).over()
+    assert not Search(instance, LocalRun(timeout=60), share=0.1).over()

@@ -39,7 +39,7 @@ SOLVERS = {
 
 
 def solve(name: str, instance: Instance, **limits: Any) -> LocalRun:
-    run = LocalRun(**{"seconds": 60.0, **limits})
+    run = LocalRun(**{"timeout": 60.0, **limits})
     SOLVERS[name].function(instance, run, **SOLVERS[name].params)
     return run
 
@@ -93,14 +93,14 @@ def test_stops_by_the_deadline(name: str, instance: Instance, monkeypatch: pytes
     """On a clock that goes on by a second whenever somebody looks at it."""
     ticks = itertools.count()
     monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
-    run = solve(name, instance, seconds=40.0)
+    run = solve(name, instance, timeout=40.0)
     assert run.solutions
     assert time.monotonic() <= run.deadline
 
 
 def test_stops_when_nothing_better_exists(oracle: SimpleNamespace) -> None:
     free = oracle.make([], [1] * 8, [0] * 8, [0] * 8, 4)
-    search = Search(free, LocalRun(seconds=60))
+    search = Search(free, LocalRun(timeout=60))
     search.decode(np.random.default_rng(0).random((1, 8)), np.inf)
     assert search.cost == 2.0
     assert search.over()
@@ -112,7 +112,7 @@ def test_leaving_costs_above_the_elite_open_changes_nothing(
     """The same algorithm with every cost computed to the end comes to the same solution."""
 
     def evolved() -> list[Any]:
-        run = LocalRun(seed=5, seconds=60)
+        run = LocalRun(seed=5, timeout=60)
         evolve(Search(instance, run), run.rng, population=20, generations=30)
         return run.solutions
 
@@ -130,7 +130,7 @@ def test_the_number_of_cores_changes_nothing(name: str, instance: Instance) -> N
 def test_arrangements_get_shorter_than_at_random(oracle: SimpleNamespace) -> None:
     graph = oracle.draw(np.random.default_rng(8), 40, 4, density=0.06)
     for weighted in (False, True):
-        search = Search(graph, LocalRun(seconds=60))
+        search = Search(graph, LocalRun(timeout=60))
 
         def fitness(rows: Any, search: Search = search, weighted: bool = weighted) -> Any:
             return search.arrange(rows, weighted=weighted)
@@ -145,7 +145,7 @@ def test_one_order_is_sliced_for_an_arrangement(instance: Instance) -> None:
 
 
 def test_children_take_most_keys_from_their_elite_parent(oracle: SimpleNamespace) -> None:
-    search = Search(oracle.make([], [0] * 500, [0] * 500, [0] * 500, 4), LocalRun(seconds=60))
+    search = Search(oracle.make([], [0] * 500, [0] * 500, [0] * 500, 4), LocalRun(timeout=60))
     search.rows = 7
     keys, then = np.repeat(np.linspace(0, 1, 60)[:, None], 500, axis=1), np.empty((60, 500))
     best = np.array([40, 3])
@@ -164,7 +164,7 @@ def test_the_referee_agrees_on_the_cost_where_the_order_matters(oracle: SimpleNa
     order_mattered = 0
     for _ in range(30):
         limited = oracle.draw(rng, 15, 3, density=0.2, limited=True)
-        run = LocalRun(seconds=60)
+        run = LocalRun(timeout=60)
         search = Search(limited, run)
         search.decode(rng.random((20, limited.nodes)), np.inf)
         assert verify(limited, run.solutions[-1]).cost == pytest.approx(search.cost, rel=1e-9)
@@ -199,7 +199,7 @@ def large(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Instance:
 
 
 def test_a_large_graph_is_cut_evenly_first(large: Instance) -> None:
-    run = LocalRun(seconds=60)
+    run = LocalRun(timeout=60)
     search = Search(large, run)
     search.decode(np.random.default_rng(0).random((1, 300)), np.inf)
     work = np.bincount(run.solutions[0], weights=large.work, minlength=4)
@@ -236,7 +236,7 @@ def test_a_rehearsal_is_of_what_will_be_done(large: Instance, monkeypatch: pytes
 
 
 def test_a_stopped_core_says_what_it_knows(large: Instance) -> None:
-    search = Search(large, LocalRun(seconds=60))
+    search = Search(large, LocalRun(timeout=60))
     order, rows = large.graph.topological_order, np.random.default_rng(0).random((3, 300))
     best = search.core.slice(order)
     search.core.stop[0] = 1
@@ -277,7 +277,7 @@ def test_populations_grow_and_are_judged_only_while_there_is_time(
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     for kernel in ("slice", "decode", "arrange"):
         monkeypatch.setattr(PipelineCore, kernel, slow(getattr(PipelineCore, kernel)))
-    run = LocalRun(seconds=float(seconds))
+    run = LocalRun(timeout=float(seconds))
     run.__dict__["rng"] = Slow()
     SOLVERS[name].function(large, run, **SOLVERS[name].params)
     assert 0.9 * seconds - 5 < clock[0] <= run.deadline

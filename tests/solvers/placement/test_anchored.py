@@ -151,7 +151,7 @@ def test_it_declines_a_single_sample_and_replicas_that_overlap() -> None:
 
 
 def test_without_time_it_bounds_by_work_alone() -> None:
-    instance, run = draw_instance(random.Random(2), contiguity="free"), LocalRun(seconds=0.0)
+    instance, run = draw_instance(random.Random(2), contiguity="free"), LocalRun(timeout=0.0)
     anchored(instance, run)
     assert max(run.bounds) <= (optimum(instance) or 0)
     stopped = np.ones(1, dtype=np.int32)

@@ -221,7 +221,7 @@ def test_scotch_answers_in_time_and_with_parts(path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"(?s)gpart ended with 1: .*ZeroDivisionError"):
         scotch(instance, LocalRun())
     with pytest.raises(Declined, match="takes longer than there is time"):
-        scotch(instance, LocalRun(seconds=0.0))
+        scotch(instance, LocalRun(timeout=0.0))
 
 
 @pytest.mark.parametrize("solver", [scotch, metis])
@@ -332,7 +332,7 @@ def test_the_max_load_split_is_for_latency_and_in_time() -> None:
     with pytest.raises(Declined, match="for throughput the split is that of dp"):
         max_load_dp(replace(instance, objective="throughput"), LocalRun())
     with pytest.raises(Declined, match="the time ended before the ideals were listed"):
-        max_load_dp(instance, LocalRun(seconds=0.0))
+        max_load_dp(instance, LocalRun(timeout=0.0))
 
 
 @pytest.mark.skipif(not MIRROR, reason="needs SHARDMARK_MIRROR")

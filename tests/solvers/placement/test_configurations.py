@@ -150,7 +150,7 @@ def test_memory_too_small_for_a_price_has_none() -> None:
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_search_ends_with_its_proof(cores: int) -> None:
-    instance, run = built([3] * 7, [], (3, 0), contiguity="free"), LocalRun(cores=cores, seconds=60.0)
+    instance, run = built([3] * 7, [], (3, 0), contiguity="free"), LocalRun(cores=cores, timeout=60.0)
     began = time.monotonic()
     search(instance, run)
     assert max(run.bounds) == pytest.approx(9, rel=1e-6)
@@ -164,13 +164,13 @@ def test_it_declines_latency_and_replicas() -> None:
 
 
 def test_without_time_it_is_the_even_load() -> None:
-    instance, run = built([3] * 4, [], (3, 0), contiguity="free"), LocalRun(seconds=0.0)
+    instance, run = built([3] * 4, [], (3, 0), contiguity="free"), LocalRun(timeout=0.0)
     configurations(instance, run)
     assert max(run.bounds) == pytest.approx(4)
 
 
 @pytest.mark.skipif(not MIRROR, reason="needs SHARDMARK_MIRROR")
 def test_it_proves_the_best_known_placement_of_bert_24_optimal() -> None:
-    run = LocalRun(seconds=20.0)
+    run = LocalRun(timeout=20.0)
     configurations(load(PUBLISHED / "LayerGraphs" / "bert24_inference.json", contiguity="free"), run)
     assert max(run.bounds) == pytest.approx(17.71471875, rel=1e-6)

@@ -237,7 +237,7 @@ def test_modules_of_branches_have_as_many_ideals_as_there_are_ways_to_stop_in_th
 @pytest.mark.parametrize("nodes", [60, 23])  # ends the count; may end the list or what follows
 def test_the_time_leaves_the_split_of_a_linear_extension(nodes: int) -> None:
     def within(seconds: float) -> LocalRun:
-        run = LocalRun(memory=2.0**40 if nodes == 60 else 8192.0, seconds=seconds)
+        run = LocalRun(memory=2.0**40 if nodes == 60 else 8192.0, timeout=seconds)
         dp(bare(nodes), run)
         return run
 
@@ -287,7 +287,7 @@ def test_a_sum_added_up_anew_keeps_nothing_of_what_is_then_taken_off(overlap: st
     nodes, short, long = 688, 0.9150178466371635, 172937.8
     cost = [long, *[short] * (nodes - 2)]
     pairs = [*itertools.pairwise(range(nodes)), (0, nodes - 2), *((v, nodes - 1) for v in range(1, nodes - 2))]
-    edges, run = [(u, v, cost[u]) for u, v in pairs], LocalRun(seconds=60)
+    edges, run = [(u, v, cost[u]) for u, v in pairs], LocalRun(timeout=60)
     dp(built([0] * nodes, edges, (2, 0, nodes - 1), cpu=1, contiguity="acyclic", overlap=overlap), run)
     assert Fraction(max(run.bounds)) <= (nodes - 2) * Fraction(short)
 

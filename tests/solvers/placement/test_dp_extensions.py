@@ -216,7 +216,7 @@ def test_so_many_devices_that_time_or_memory_does_not_suffice_leave_what_fewer_c
     instance = replace(instance, size=np.zeros(2))
 
     def within(seconds: float) -> float:
-        run = LocalRun(seconds=seconds)
+        run = LocalRun(timeout=seconds)
         dpl(instance, run)
         assert time.monotonic() < run.deadline + 60
         return min((cost_of(instance, solution) for solution in run.solutions), default=math.inf)

@@ -165,7 +165,7 @@ def test_layer_graphs_of_the_paper_have_the_latency_proved(name: str, contiguity
     """Table 4 has 100.22 and, with a gap of 93 %, 1191.02."""
     path = Path(MIRROR, "msr-fiddle", "dnn-partitioning", "latency-inputs", "LayerGraphs", f"{name}.json")
     instance = load(path, objective="latency", contiguity=contiguity)
-    run = LocalRun(seconds=30)
+    run = LocalRun(timeout=30)
     latency_dp(instance, run)
     assert cost_of(instance, run.solutions[-1]) == pytest.approx(latency, rel=1e-9)
     assert max(run.bounds) == pytest.approx(latency, rel=1e-9)

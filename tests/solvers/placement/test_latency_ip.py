@@ -90,7 +90,7 @@ def small(
 
 
 def solved(instance: Instance, q: int) -> LocalRun:
-    run = LocalRun(seconds=20)
+    run = LocalRun(timeout=20)
     if q:
         ip_noncontiguous(instance, run, q=q)
     else:
@@ -230,7 +230,7 @@ def test_one_subgraph_is_no_bound_on_any_number() -> None:
 
 
 def test_time_that_ends_early_leaves_a_placement_and_a_bound() -> None:
-    run = LocalRun(seconds=0.0)
+    run = LocalRun(timeout=0.0)
     ip(replace(crossing(1.0), cpus=1), run)
     assert len(run.solutions) >= 1
     assert run.bounds

@@ -76,7 +76,7 @@ PUBLISHED = {
 @pytest.mark.parametrize("file", PUBLISHED)
 def test_comes_as_low_as_the_published_integer_program(file: str, contiguity: str) -> None:
     instance = load(FILES / file, "placement", **LATENCY, contiguity=contiguity)
-    run = LocalRun(cores=2, seconds=600.0)
+    run = LocalRun(cores=2, timeout=600.0)
     search(instance, run, most=100_000)
     assert cost_of(instance, run.solutions[-1]) < PUBLISHED[file] * (1 + 1e-4)
 
@@ -86,7 +86,7 @@ def test_comes_as_low_as_the_published_integer_program(file: str, contiguity: st
 def test_finds_the_best_of_all_placements_of_small_graphs(contiguity: str, seed: int) -> None:
     for number in range(5):
         instance = drawn(100 * seed + number, 4, contiguity)
-        best, run = optimum(instance), LocalRun(cores=2, seconds=60.0)
+        best, run = optimum(instance), LocalRun(cores=2, timeout=60.0)
         if best is None:
             with pytest.raises(Declined):
                 search(instance, run, most=4_000)
@@ -135,7 +135,7 @@ def test_every_report_is_feasible_and_better_than_the_one_before(
 ) -> None:
     monkeypatch.setattr(latency_search, "FEW", 40)  # so that parts are moved first
     instance = parse(generated(nodes=300, training=training), "generated", **LATENCY, contiguity=contiguity)
-    run = LocalRun(cores=2, seconds=60.0)
+    run = LocalRun(cores=2, timeout=60.0)
     search(instance, run, most=3_000)
     costs = [cost_of(instance, solution) for solution in run.solutions]
     assert len(costs) > 3
@@ -149,7 +149,7 @@ def test_every_report_is_feasible_and_better_than_the_one_before(
 def test_fills_all_accelerators_where_there_are_no_cpus(contiguity: str, training: int) -> None:
     document = {**generated(nodes=100, training=training, unsupported=0.0, room=1.3), "maxCPUs": 0}
     instance = parse(document, "generated", **LATENCY, contiguity=contiguity)
-    run = LocalRun(cores=2, seconds=60.0)
+    run = LocalRun(cores=2, timeout=60.0)
     search(instance, run, most=20_000)
     assert cost_of(instance, run.solutions[-1]) <= 1.5 * instance.path_bound()
 
@@ -157,7 +157,7 @@ def test_fills_all_accelerators_where_there_are_no_cpus(contiguity: str, trainin
 def test_the_same_seed_gives_the_same_placements() -> None:
     instance, found = parse(generated(nodes=60), "generated", **LATENCY), []
     for seed in (1, 1, 2):
-        run = LocalRun(cores=2, seed=seed, seconds=60.0)
+        run = LocalRun(cores=2, seed=seed, timeout=60.0)
         search(instance, run, most=2_000)
         found.append(plain(run.solutions))
     assert found[0] == found[1] != found[2]
@@ -165,7 +165,7 @@ def test_the_same_seed_gives_the_same_placements() -> None:
 
 @pytest.mark.gate
 def test_the_time_ends_the_search() -> None:
-    run = LocalRun(cores=2, seconds=1.0)
+    run = LocalRun(cores=2, timeout=1.0)
     search(parse(generated(nodes=300), "generated", **LATENCY), run)
     assert run.solutions
     assert time.monotonic() < run.deadline + 60
@@ -175,7 +175,7 @@ class CountedRun(LocalRun):
     """A run whose time ends after so many moves; ``slices`` are the moves between two looks at the time."""
 
     def __init__(self, most: int) -> None:
-        super().__init__(cores=2, seconds=1000.0)
+        super().__init__(cores=2, timeout=1000.0)
         self.slices, self.most = list[int](), most
         self.reported = list[int]()  # moves before each report
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.gate(cases=1)
 
 
 def proves(instance: Instance) -> list[float]:
-    run = LocalRun(seconds=20)
+    run = LocalRun(timeout=20)
     lp(instance, run)
     assert not run.solutions
     return run.bounds
@@ -57,7 +57,7 @@ def relaxations(draw: random.Random, count: int) -> Iterator[tuple[LoadProgram, 
     """Programs of what costs no more than some placement, and what the best one costs."""
     for _ in range(count):
         instance = small(draw, draw.choice(["contiguous", "free"]))
-        task = Incumbent(instance, LocalRun(seconds=20), reports=False)
+        task = Incumbent(instance, LocalRun(timeout=20), reports=False)
         begin(task, instance.contiguity)
         if len(task.device):
             program = task.build(programs(instance, instance.contiguity)[0])
@@ -102,7 +102,7 @@ def test_a_node_is_not_where_it_takes_longer_than_a_placement_known(contiguity: 
 
 def test_what_ends_early_or_is_too_large_leaves_the_even_load(monkeypatch: pytest.MonkeyPatch) -> None:
     load = max(load_bound(three()), node_bound(three()))
-    for run in (LocalRun(seconds=0.0), LocalRun(memory=0.01)):
+    for run in (LocalRun(timeout=0.0), LocalRun(memory=0.01)):
         lp(three(), run)
         assert run.bounds == [load]
     monkeypatch.setattr(dual_bound, "relaxed", lambda floats, seconds: None)

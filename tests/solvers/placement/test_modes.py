@@ -83,7 +83,7 @@ def promised(cell: str) -> set[str]:
 def done(method: Solver, options: dict[str, Any]) -> set[str]:
     """Kinds of results that a method has for the graph; none if it declines."""
     settings = {"most": 1000} if method.name == "search" else {}
-    run = LocalRun(seconds=20)
+    run = LocalRun(timeout=20)
     try:
         method.function(parse(GRAPH, "graph.json", **options), run, **settings)
     except Declined as reason:

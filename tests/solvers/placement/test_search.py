@@ -207,7 +207,7 @@ PUBLISHED = {
 @pytest.mark.parametrize("file", PUBLISHED)
 def test_comes_within_a_hundredth_of_published_values(file: str) -> None:
     instance = load(THROUGHPUT / file, "placement", **FREE)
-    run = LocalRun(cores=2, seconds=600.0)
+    run = LocalRun(cores=2, timeout=600.0)
     search(instance, run, most=800_000)
     assert cost_of(instance, run.solutions[-1]) <= 1.01 * PUBLISHED[file]
 
@@ -252,7 +252,7 @@ def test_every_report_is_better_than_the_one_before(seed: int) -> None:
 def test_the_same_seed_gives_the_same_placements(method: Any) -> None:
     found = []
     for seed in (1, 1, 2):
-        run = LocalRun(cores=2, seed=seed, seconds=600.0)
+        run = LocalRun(cores=2, seed=seed, timeout=600.0)
         method(workload(3), run, **({"most": 200_000} if method is search else {}))
         found.append(plain(run.solutions))
     assert found[0] == found[1] != found[2]
@@ -260,7 +260,7 @@ def test_the_same_seed_gives_the_same_placements(method: Any) -> None:
 
 @pytest.mark.gate
 def test_the_time_ends_the_search() -> None:
-    run = LocalRun(cores=2, seconds=1.0)
+    run = LocalRun(cores=2, timeout=1.0)
     search(workload(1), run)
     assert run.solutions
     assert time.monotonic() < run.deadline + 60

@@ -207,7 +207,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch, instance: Instance, **limits: Any
 
 def test_the_memory_path_ends_with_the_time_and_where_one_accelerator_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = embedded("sandwich-latency")
-    assert looked_at(monkeypatch, instance, seconds=0.0) == []
+    assert looked_at(monkeypatch, instance, timeout=0.0) == []
     assert "_soonest" in looked_at(monkeypatch, instance)
     roomy = replace(instance, supported=np.ones(4, dtype=bool), cpu_time=np.full(4, 99.0), memory=1e6)
     assert set(looked_at(monkeypatch, roomy)) == {"_longest"}

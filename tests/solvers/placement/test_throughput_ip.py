@@ -29,7 +29,7 @@ pytestmark = pytest.mark.gate(cases=2)
 
 
 def solved(instance: Instance, engine: str = "cpsat") -> LocalRun:
-    run = LocalRun(seconds=20)
+    run = LocalRun(timeout=20)
     method = ip_noncontiguous if instance.contiguity == "free" else ip_contiguous
     method(instance, run, engine=engine)
     return run
@@ -137,7 +137,7 @@ def test_contiguous_sets_alone_are_no_bound_on_any_sets() -> None:
 
 
 def test_time_that_ends_early_leaves_the_first_placement_and_a_bound() -> None:
-    run = LocalRun(seconds=0.0)
+    run = LocalRun(timeout=0.0)
     ip_contiguous(replace(fork(), cpus=1), run)
     assert cost_of(replace(fork(), cpus=1), run.solutions[-1]) > 0
     assert run.bounds

@@ -41,7 +41,7 @@ def draw_plain(seed: int, most_nodes: int) -> Instance | None:
 
 def solved(instance: Instance) -> tuple[float, float]:
     """The least makespan found, infinite if none, and the greatest bound; every schedule reported is as claimed."""
-    run = Claims(seconds=20)
+    run = Claims(timeout=20)
     cp_sat(instance, run)
     for solution, cost in zip(run.solutions, run.claimed, strict=True):
         verdict = verify(instance, solution)
@@ -103,7 +103,7 @@ def test_the_optimum_is_found_and_proved_with_memory_and_queues_and_that_there_i
         best = optimum(instance)
         if best == math.inf:
             with pytest.raises(Declined, match="no schedule fits"):
-                cp_sat(instance, LocalRun(seconds=20))
+                cp_sat(instance, LocalRun(timeout=20))
             continue
         cost, bound = solved(instance)
         assert cost == pytest.approx(best, rel=1e-9)
@@ -124,7 +124,7 @@ def test_a_schedule_or_a_proof_that_none_fits_is_found_where_links_are_shared(se
     best = optimum(instance)
     if best == math.inf:
         with pytest.raises(Declined, match="no schedule fits"):
-            cp_sat(instance, LocalRun(seconds=20))
+            cp_sat(instance, LocalRun(timeout=20))
     else:
         cost, bound = solved(instance)
         assert bound <= best * (1 + 1e-12)
@@ -143,7 +143,7 @@ def test_it_says_that_it_has_found_neither_a_schedule_that_fits_nor_a_proof_that
         devices=[[0]] * 8 + [[1]],
     )
     with pytest.raises(Declined, match=r"found no schedule that fits .*, and no proof that there is none"):
-        cp_sat(instance, LocalRun(seconds=1))
+        cp_sat(instance, LocalRun(timeout=1))
 
 
 def test_sums_of_sizes_below_a_memory_are_within_the_capacity_and_no_whole_ones_above():
@@ -193,7 +193,7 @@ def test_a_device_that_has_to_wait_for_a_tensor_takes_longer_than_all_that_runs(
 
 def test_the_first_schedule_is_improved_to_the_optimum():
     instance = made([5, 5, 4, 4, 3, 3, 3], [], [1, 1, 1])
-    run = Claims(seconds=20)
+    run = Claims(timeout=20)
     cp_sat(instance, run)
     assert run.claimed[0] == 11
     assert solved(instance) == pytest.approx((9, 9))
@@ -250,7 +250,7 @@ def test_presolving_the_neighbourhood_of_a_solution_does_not_crash():
         colocation=[None, 1, None, 1, 0],
     )
     with pytest.raises(Declined, match="schedule"):  # one reason or the other, as time permits
-        cp_sat(instance, LocalRun(seconds=1, seed=5421))
+        cp_sat(instance, LocalRun(timeout=1, seed=5421))
 
 
 def test_large_graphs_are_declined():

@@ -225,7 +225,7 @@ def test_what_takes_no_time_holds_nothing(holding: str) -> None:
 
 
 def test_ends_with_a_schedule_a_proof_or_neither() -> None:
-    run = Claims(seconds=0.2)
+    run = Claims(timeout=0.2)
     with pytest.raises(Declined, match="no schedule fits"):
         memory_first(fan(6, speed=[1, 1], memory=[2.5] * 2, options={"holding": "reserved"}), run)
     with pytest.raises(Declined, match="no proof"):  # both tensors arrive late, and no device has room for one
@@ -240,7 +240,7 @@ def test_finds_what_lists_without_reservations_miss() -> None:
     for instance in (room, flow):
         run, seconds = Claims(), 0.2
         while not run.solutions:  # the machine may be busy
-            run, seconds = Claims(seconds=seconds), 2 * seconds
+            run, seconds = Claims(timeout=seconds), 2 * seconds
             with suppress(Declined):
                 memory_first(instance, run)
             assert seconds < 30

@@ -37,7 +37,7 @@ def searched(
 ) -> Claims:
     """Search until the result is good, in longer and longer times, as the machine may be busy, until ``most``."""
     while True:
-        run = Claims(seconds=seconds, **limits)
+        run = Claims(timeout=seconds, **limits)
         search(instance, run)
         if good(run) or seconds >= most:
             return run

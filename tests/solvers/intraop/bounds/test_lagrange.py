@@ -15,7 +15,7 @@ IMPOSSIBLE = 10**18
 
 def run(instance, *, seconds=20.0):
     """The bounds, and why the instance was declined, if it was."""
-    trial, reason = attempt(lagrange, instance, seconds=seconds)
+    trial, reason = attempt(lagrange, instance, timeout=seconds)
     assert all(earlier < later for earlier, later in pairwise(trial.bounds))
     assert all(type(value) is int for value in trial.bounds)
     return trial.bounds, reason

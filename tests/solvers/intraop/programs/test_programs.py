@@ -165,7 +165,7 @@ def alike(tiny, seed):
 def test_bounds_of_cp_sat_are_proved_where_doubles_are_not_exact(tiny, seed):
     instance = alike(tiny, seed)
     excess, best = tiny.fast_best(instance)
-    trial, problem = LocalRun(seconds=30.0), whole(instance)
+    trial, problem = LocalRun(timeout=30.0), whole(instance)
     ilp_cpsat(instance, trial)
     assert best - 2**12 < trial.bounds[-1] <= best
     search, until = MemoryRowSearch(problem, []), time.monotonic() + 30
@@ -180,14 +180,14 @@ def test_cp_sat_proves_the_optimum_however_much_all_columns_cost_together(tiny, 
     rows = [(0, 1, rng.integers(0, 2**47, 6).tolist(), rng.integers(0, 9, 6).tolist()) for _ in range(4)]
     pairs = [(rng.choice(4, 2, replace=False).tolist(), rng.integers(0, 2**47, 36).tolist()) for _ in range(8)]
     instance = tiny.make(rows, pairs, limit=16)
-    trial = LocalRun(seconds=30.0)
+    trial = LocalRun(timeout=30.0)
     ilp_cpsat(instance, trial)
     assert tiny.value(instance, trial.solutions[-1]) == tiny.fast_best(instance) == (0, trial.bounds[-1])
 
 
 @pytest.mark.parametrize("solver", PROGRAMS)
 def test_a_program_too_large_for_the_memory_leaves_the_first_solution(tiny, capfd, solver):
-    trial = LocalRun(seconds=30.0, memory=0.001)
+    trial = LocalRun(timeout=30.0, memory=0.001)
     instance = crowded(tiny, 0)
     solver(instance, trial)
     assert "does not fit into 0 MiB" in capfd.readouterr().err
@@ -197,15 +197,15 @@ def test_a_program_too_large_for_the_memory_leaves_the_first_solution(tiny, capf
 
 def test_a_relaxation_without_an_answer_is_bounded_by_messages(tiny, monkeypatch):
     monkeypatch.setattr(lp_module, "minimise", lambda *_, **__: None)
-    instance, trial = tiny.layered(60), LocalRun(seconds=20.0)
+    instance, trial = tiny.layered(60), LocalRun(timeout=20.0)
     lp(instance, trial)
     assert instance.cheapest_parts() == trial.bounds[0] < trial.bounds[-1]
 
 
 def test_exact_methods_begin_with_the_best_of_greedy(tiny):
-    instance, trial, tasks = tiny.layered(300, seed=1), LocalRun(seconds=3600.0), []
+    instance, trial, tasks = tiny.layered(300, seed=1), LocalRun(timeout=3600.0), []
     solve(instance, trial, lambda task: tasks.append(task) is None, reduced=False)
-    alone = LocalRun(seconds=3600.0)
+    alone = LocalRun(timeout=3600.0)
     greedy(instance, alone)
     assert trial.solutions == alone.solutions
     (task,) = tasks
@@ -216,7 +216,7 @@ def test_exact_methods_begin_with_the_best_of_greedy(tiny):
 @pytest.mark.parametrize("ended", ["INFEASIBLE_OR_UNBOUNDED", ""])
 @pytest.mark.parametrize("proof", [False, True])
 def test_an_early_end_without_a_proof_is_explained(tiny, capfd, ended, proof):
-    instance, trial = tiny.layered(60), LocalRun(seconds=60.0)
+    instance, trial = tiny.layered(60), LocalRun(timeout=60.0)
 
     def engine(task):
         task.prove(task.top if proof else task.top - 1)
@@ -231,7 +231,7 @@ def test_an_early_end_without_a_proof_is_explained(tiny, capfd, ended, proof):
 
 @pytest.mark.parametrize("reduced", [False, True])
 def test_an_engine_is_to_end_while_there_is_time_to_bury_it(tiny, reduced):
-    trial, ends = LocalRun(seconds=2.0), []
+    trial, ends = LocalRun(timeout=2.0), []
     solve(crowded(tiny, 0), trial, lambda task: ends.append(task.until) is None, reduced=reduced)
     assert len(ends) == 1
     assert trial.deadline - 1.5 < ends[0] < trial.deadline - 0.5
@@ -244,7 +244,7 @@ def test_a_run_ends_soon_after_its_time(tiny, solver):
     rows = [(v, v + 20, rng.integers(0, 999, 8).tolist(), rng.integers(0, 99, 8).tolist()) for v in range(400)]
     pairs = [((v, v + skip), rng.integers(0, 999, 64).tolist()) for v in range(380) for skip in (1, 3, 11)]
     instance = tiny.make(rows, pairs, limit=600)
-    trial, began = LocalRun(seconds=1.5, cores=2), time.monotonic()
+    trial, began = LocalRun(timeout=1.5, cores=2), time.monotonic()
     solver(instance, trial)
     assert time.monotonic() - began < 20
     assert trial.bounds

@@ -12,7 +12,7 @@ from solvers.registry import LocalRun
 def test_excess_is_exact_where_the_timeline_rounds(tiny):
     half = 2**62
     instance = tiny.make([(0, 1, [0, 9], [half - 98, half - 99])] * 2, limit=2 * half - 198)
-    run, timeline = LocalRun(seconds=1.0), Timeline.of(instance)
+    run, timeline = LocalRun(timeout=1.0), Timeline.of(instance)
     assert not timeline.exact
     incumbent = Incumbent(instance, run, timeline)
     offers = [[0, 0], [1, 0], [0, 1], [1, 1]]
