@@ -29,17 +29,17 @@ Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 class RunOptions(TypedDict, total=False):
     """Limits and seed of a run: keywords of `solve`, `bound` and `check`.
 
-    ``timeout``    seconds of wall time; by default the catalog's limit for the instance, or 10
-    ``memory``     MiB for all processes of the run; default: 4096
-    ``cores``      CPUs it may compute on; default: 1
-    ``cpu``        seconds of CPU time; default: as much as the cores can give
-    ``processes``  processes alive at once; default: 512
-    ``output``     MiB it may print, report and write; default: 256
-    ``seed``       seed of its random numbers; default: 0
-    ``limits``     backend that enforces the limits: "auto" (the default), "benchexec" or "posix"
-    ``isolation``  "auto" (the default), or "none" for a run that can access whatever you can
-    ``progress``   called about ten times a second with a `shardmark.live.Progress`; a sentence that it returns ends
-                   the run, which keeps what it has found
+    ``timeout``      seconds of wall time; by default the catalog's limit for the instance, or 10
+    ``memory``       MiB for all processes of the run; default: 4096
+    ``cores``        CPUs it may compute on; default: 1
+    ``cpu``          seconds of CPU time; default: as much as the cores can give
+    ``processes``    processes alive at once; default: 512
+    ``output_limit`` MiB it may print, report and write; default: 256
+    ``seed``         seed of its random numbers; default: 0
+    ``limits``       backend that enforces the limits: "auto" (the default), "benchexec" or "posix"
+    ``isolation``    "auto" (the default), or "none" for a run that can access whatever you can
+    ``progress``     called about ten times a second with a `shardmark.live.Progress`; a sentence that it returns ends
+                     the run, which keeps what it has found
     """
 
     timeout: float | None
@@ -47,7 +47,7 @@ class RunOptions(TypedDict, total=False):
     cores: int
     cpu: float | None
     processes: int
-    output: float
+    output_limit: float
     seed: int
     limits: str
     isolation: str
@@ -99,6 +99,7 @@ def solve(
     from shardmark import runs
     from shardmark.problems import Known, problem_of
 
+    _require_known("solve", options)
     if (solver is None) == (command is None):
         raise TypeError("solve() expects either a solver or a command")
     with problem_of(instance) as problem:
@@ -124,6 +125,7 @@ def bound(
 ) -> RunResult:
     """Run a method that proves lower bounds, see `shardmark.bound`."""
     refuse_inside_runs()
+    _require_known("bound", options)
     from shardmark import runs
     from shardmark.problems import Known, problem_of
 
@@ -159,6 +161,7 @@ def check(
     from shardmark.outcomes import CheckResult
     from shardmark.problems import Known, nondefault_options, problem_of, solution_of
 
+    _require_known("check", options)
     if options and method is None:
         raise TypeError("check() takes limits and a seed only with a method")
     with problem_of(instance) as problem:
@@ -202,6 +205,14 @@ def results(folder: str | os.PathLike[str] = "results") -> Tables:
 
     with closing(Store.open(Path(folder))) as store:
         return tables(store)
+
+
+def _require_known(function: str, options: Mapping[str, Any]) -> None:
+    """TypeError for keywords that are none of `RunOptions`."""
+    unknown = sorted(options.keys() - RunOptions.__annotations__.keys())
+    if unknown:
+        expected = f"expected {', '.join(RunOptions.__annotations__)}; options of an instance go to load()"
+        raise TypeError(f"{function}() got an unexpected keyword argument {unknown[0]!r}, {expected}")
 
 
 def refuse_inside_runs() -> None:

@@ -99,7 +99,7 @@ def run(
     cores: int = 1,
     cpu: float | None = None,
     processes: int = Limits.processes,
-    output: float = Limits.output_mib,
+    output_limit: float = Limits.output_mib,
     seed: int = 0,
     limits: str = "auto",
     isolation: str = "auto",
@@ -117,7 +117,7 @@ def run(
         cores=_cores(cores),
         cpu_s=None if cpu is None else positive("cpu", cpu),
         processes=whole("processes", processes),
-        output_mib=positive("output", output),
+        output_mib=positive("output_limit", output_limit),
     )
     job = Job(method, problem, whole("seed", seed, least=0), held)
     (cpus,) = core_sets(1, held.cores)

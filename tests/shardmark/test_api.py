@@ -137,6 +137,13 @@ def test_every_name_is_there_and_no_other():
         sm.sovle  # noqa: B018
 
 
+@pytest.mark.parametrize("function", [sm.solve, sm.bound, sm.check])
+def test_an_unknown_keyword_is_told_with_those_that_are_known(function):
+    expected = rf"^{function.__name__}\(\) got an unexpected keyword argument 'stages', expected timeout, memory, cores"
+    with pytest.raises(TypeError, match=expected):
+        function("chain", "simple", stages=3)
+
+
 def test_a_solver_that_cannot_be_called_is_told_where_it_is_declared(tmp_path):
     file = tmp_path / "halves.py"
     file.write_text("from shardmark import solver\n\n@solver(track='pipeline')\ndef halves(instance):\n    ...\n")
