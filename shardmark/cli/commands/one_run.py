@@ -342,7 +342,7 @@ def limits_of(options: argparse.Namespace, watch: Watching) -> RunOptions:
         "cores": options.cores,
         "cpu": options.cpu,
         "processes": options.processes,
-        "output": options.output_limit,
+        "output_limit": options.output_limit,
         "seed": options.seed,
         "limits": options.limits,
         "isolation": options.isolation,
