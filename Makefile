@@ -38,9 +38,10 @@ $(VENV)/base: pyproject.toml setup.py constraints.txt $(C_CORE) c_src/build.py
 	  $(INSTALL) $$($(call PACKAGES,["dependencies"])); unpacked=$$?; wait $$core && exit $$unpacked
 	@touch $@
 
-# One stamp per extra: test, lint, asv, docs. Only its packages, as reinstalling the project would compile the core again.
+# One stamp per extra: test, lint, asv, docs, run, stablehlo, .... Only its packages, as reinstalling the project would compile
+# the core again; Python compiles their modules once they are imported, which most never are.
 $(VENV)/extra-%: $(VENV)/base
-	@$(INSTALL) $$($(call PACKAGES,["optional-dependencies"]["$*"]))
+	@$(INSTALL) --no-compile $$($(call PACKAGES,["optional-dependencies"]["$*"]))
 	@touch $@
 
 RUNS = $(BIN)/shardmark run --suite '$(SUITE)' --jobs $(JOBS) --results '$(RESULTS)' $(RUN)

@@ -221,7 +221,7 @@ def test_unknown_parts_are_refused(parts: tuple[str, ...], found: str, tmp_path:
 @pytest.mark.usefixtures("posix_for_auto")
 def test_a_part_runs_from_end_to_end_and_resumes(tmp_path: Path) -> None:
     places = ["--results", tmp_path / "results", "--output", tmp_path / "site"]
-    what = ["reproduce", "frontier", "--parts", "scale", "--nodes", 100, "--timeout", 5, "--bound-timeout", 5]
+    what = ["reproduce", "frontier", "--parts", "scale", "--nodes", 100, "--timeout", 2, "--bound-timeout", 2]
     status, out, err = shardmark(*what, *places, "--json")
     assert status == 0, err
     rows = json.loads(out)["sections"][0]["tables"][0]["rows"]
