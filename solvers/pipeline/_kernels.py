@@ -293,3 +293,25 @@ def window_cuts(graph: Graph, size: Longs, closures: tuple[Longs, Longs], total:
     given = (*edges, *columns, total, window, array_in(shaped(stop, (1,))))
     check(lib.shard_window_cuts(graph.nodes, *given, bound))
     return int(bound[0])
+
+
+def weigh_sets(member: Words, weight: Longs) -> Longs:
+    """Weight of each of some sets of nodes, shape (sets,), int64.
+
+    ``member`` has shape (sets, words), bit v of row i says that node v is in set i; ``weight`` has shape (n,), int64.
+    """
+    weighs = np.empty(len(member), dtype=np.int64)
+    lib.shard_weigh_sets(len(weight), len(member), array_in(member), array_in(weight), array_out(weighs))
+    return weighs
+
+
+def compatible_sets(member: Words, loss: Longs, heaviest: int, weight: Longs, below: Words, slack: int) -> NDArray[Any]:
+    """Say which sets may be in a partition whose blocks lose at most ``slack`` together, shape (sets,), bool.
+
+    ``member`` and ``weight`` are as in `weigh_sets`; ``loss``, shape (sets,), ascending, is ``heaviest`` less what each
+    set weighs; ``below``, shape (n, words), uint64: bit w of row v says that w is v or comes after it.
+    """
+    keep = np.ones(len(member), dtype=np.int8)
+    given = (array_in(member), array_in(loss), heaviest, array_in(weight), array_in(below), slack, array_out(keep))
+    check(lib.shard_compatible_sets(len(weight), len(member), *given, ffi.NULL))
+    return keep.astype(bool)

@@ -21,7 +21,12 @@ from solvers.pipeline._kernels import Annealing, PipelineCore
 from solvers.pipeline.bounds.reweighted import reweighted
 from solvers.pipeline.bounds.windows import windows
 from solvers.pipeline.programs.blocks import FIRST, LAST, MOST_LISTED, Blocks
-from solvers.pipeline.programs.mip import capped
+from solvers.pipeline.programs.incumbent import Incumbent
+from solvers.pipeline.programs.mip import Bounds, capped, search_first
+from solvers.pipeline.programs.set_pool import SetPool
+from solvers.pipeline.programs.set_program import packed
+from solvers.pipeline.programs.set_search import SetSearch
+from solvers.pipeline.programs.set_tree import SetTree
 from solvers.registry import LocalRun
 
 #: A cost above that of any set, in the units of `Blocks`.
@@ -120,6 +125,7 @@ def test_weights_prove_no_more_than_the_optimum(seeds: range, monkeypatch: pytes
         rng = random.Random(f"weights {seed}")
         pretend(monkeypatch, rng.choice([1.0, 1.01, 1.3, 3.0]))
         monkeypatch.setattr("solvers.pipeline.bounds.reweighted.FEW_FINEST", rng.choice([0.02, math.inf]))
+        monkeypatch.setattr("solvers.pipeline.bounds.reweighted.MOST_DIVIDED", rng.choice([2, 8]))
         instance = draw(rng, most_nodes=7)
         instance = replace(instance, stages=rng.choice([2, 2, 3, 3, 4, 5, 8, 9, 2**31 - 1]))
         if rng.random() < 0.5:
@@ -127,6 +133,41 @@ def test_weights_prove_no_more_than_the_optimum(seeds: range, monkeypatch: pytes
         run = LocalRun(seed=seed, timeout=1.0, cores=rng.choice([1, 2]))
         reweighted(instance, run)
         assert Fraction(max(run.bounds)) <= optimum(instance), (seed, instance)
+
+
+@blocks
+def test_no_partition_into_refuted_sets_exists(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Branch and bound over all sets that cost less than a target; with few or no tests of pairs, or of candidates.
+
+    Partitions that it finds do not end it, so greater targets keep it busy. All sets, or those of `SetSearch`.
+    """
+    monkeypatch.setattr(Incumbent, "slice", lambda *_: None)
+    for seed in seeds:
+        rng = random.Random(f"set tree {seed}")
+        for name, values in (("MOST_PAIRED", (0, 3, 10_000)), ("ORDERS", (0, 1, 8)), ("PAIRS", (0, 1, 4))):
+            monkeypatch.setattr(f"solvers.pipeline.programs.set_tree.{name}", rng.choice(values))
+        instance = replace(draw(rng, most_nodes=8), memory=None, stages=rng.choice([2, 3, 3, 4, 5, 6, 2**31 - 1]))
+        if rng.random() < 0.6:
+            columns = [np.array([rng.randint(0, 4) for _ in range(instance.nodes)], dtype=float) for _ in range(2)]
+            instance = replace(instance, work=columns[0] + 1, output_size=columns[1], bandwidth=1.0)
+        instance = capped(instance)
+        if not instance.nodes:
+            continue
+        run, least = LocalRun(seed=seed, seconds=60.0, cores=rng.choice([1, 1, 2])), optimum(instance)
+        units = Blocks(instance, run)
+        target = int(least * Fraction(units.scale) * rng.choice([1, 1, Fraction(11, 10), Fraction(3, 2)]))
+        target = max(1, min(LIMIT, target + rng.choice([-100, 0, 1, 100, 1000])))
+        search, known = search_first(instance, run)
+        incumbent = Incumbent(units, instance, search, known.core, LIMIT)
+        if rng.random() < 0.5:
+            weights = np.array([rng.random() + 0.01 for _ in range(instance.nodes)])
+            pool = SetPool(instance.nodes)
+            proved = SetSearch(incumbent, run, Bounds(instance, run), pool, weights)._prove(target, 1.0)
+        else:
+            listed = units.list_sets(np.ones(instance.nodes, dtype=np.int64), 1, target, 60.0, most=10**4)
+            below = packed(units.descendants() | np.eye(instance.nodes, dtype=bool))
+            proved = SetTree(packed(listed.member), below, incumbent, target, 0.0).refute(run.cores)
+        assert not proved or Fraction(units.bound(target)) <= least, (seed, instance)
 
 
 @blocks

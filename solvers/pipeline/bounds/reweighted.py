@@ -11,6 +11,7 @@ from solvers.pipeline.programs.cover import Cover
 from solvers.pipeline.programs.incumbent import Incumbent
 from solvers.pipeline.programs.mip import Bounds, capped, search_first
 from solvers.pipeline.programs.set_pool import Place, SetPool
+from solvers.pipeline.programs.set_search import SetSearch
 from solvers.pipeline.programs.stage_tree import StageTree
 from solvers.pipeline.search.orders import Floats
 from solvers.registry import Run, bound
@@ -25,7 +26,7 @@ HALVES_PATIENCE = 0.4
 #: than it gains (100 nodes, 5 s of processor time: 62.6 % of the gap closed instead of 66.2 %).
 MOST_PLACED = 8
 
-#: Largest number of blocks for which a `StageTree` divides the partitions after the ascent.
+#: Largest number of blocks for which a `StageTree` divides the partitions after the ascent; for more, a `SetSearch`.
 MOST_DIVIDED = 8
 
 #: The same if the ascent ends early for it; with 8, leaves take the time that the ascent needs (84 to 95 nodes, 40 s of
@@ -54,7 +55,8 @@ def reweighted(instance: Instance, run: Run) -> None:
     listed by branch and bound over minimum cuts, and a linear program moves the weights away from them until there
     is none, which proves the target. For two blocks, the work and even shares are already exact:
     the side that does more work costs more, and is one of the two. For three to eight, partitions are divided by
-    the blocks that nodes are in if all of them together allow no greater bound; see `StageTree`. All cores search.
+    the blocks that nodes are in if all of them together allow no greater bound; see `StageTree`. For more, they are
+    divided by the order of nodes, over a list of all sets that may be blocks; see `SetSearch`. All cores search.
 
     Ignores the overflow. Reports the bound of Lemma 3.3 first, and the partitions of a short search.
     """
@@ -77,6 +79,8 @@ def reweighted(instance: Instance, run: Run) -> None:
             if instance.stages <= MOST_DIVIDED:
                 tree = StageTree(incumbent, run, bounds, pool)
                 tree.grow(cover.center, proved)
+            else:
+                SetSearch(incumbent, run, bounds, pool, cover.center).climb(proved)
 
 
 def _halve(incumbent: Incumbent, known: int, bounds: Bounds) -> None:

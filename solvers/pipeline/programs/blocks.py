@@ -152,14 +152,13 @@ class Blocks:
         seconds: float,
         closure: int = MIDDLE,
         fixed: NDArray[np.int8] | None = None,
+        most: int = MOST_LISTED,
     ) -> SetList:
-        """All blocks of weight ``need`` or more that cost less than ``limit``, or many of them; see `any_set`.
+        """All blocks of weight ``need`` or more that cost less than ``limit``, or about ``most``; see `any_set`.
 
         Some may be listed more than once.
         """
-        search = partial(
-            self._costs[closure].list_sets, weight, need, limit, most=max(1, MOST_LISTED // self._run.cores)
-        )
+        search = partial(self._costs[closure].list_sets, weight, need, limit, most=max(1, most // self._run.cores))
         found = self._on_all_cores(search, fixed, seconds)
         members, costs = zip(*((part.member, part.cost) for part in found), strict=True)
         return SetList(np.concatenate(members), np.concatenate(costs), min(part.proved for part in found))

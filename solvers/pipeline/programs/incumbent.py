@@ -10,7 +10,9 @@ from instances.pipeline import Instance
 from solvers.native import kahn
 from solvers.pipeline._kernels import PipelineCore
 from solvers.pipeline.programs.blocks import Blocks
+from solvers.pipeline.search.annealing import anneal
 from solvers.pipeline.search.orders import Search
+from solvers.registry import Run
 
 
 @dataclass
@@ -36,3 +38,10 @@ class Incumbent:
         self.limit = min(self.limit, self.blocks.units_below(slicing.cost))
         if self.instance.memory is None:
             self.search.offer_slicing(order, slicing)
+
+    def anneal(self, run: Run, share: float) -> None:
+        """Anneal partitions for a share of the time left; with a memory limit, others cost less without overflow."""
+        if self.instance.memory is None:
+            self.search.extend(share)
+            anneal(self.search, run)
+            self.limit = min(self.limit, self.blocks.units_below(self.search.cost))

@@ -63,6 +63,10 @@ class Search:
         """Seconds left for anything but another batch like the slowest, taken twice for safety."""
         return max(0.0, self._left() - 2.0 * self._slowest)
 
+    def extend(self, share: float) -> None:
+        """Let the search last for a share of the time that is left now."""
+        self._deadline = time.monotonic() + share * self._run.remaining()
+
     def optimal(self) -> bool:
         """True if the best slicing meets the bound of Lemma 3.3."""
         return self.target <= self.instance.work_bound()

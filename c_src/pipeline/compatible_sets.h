@@ -1,0 +1,33 @@
+/* Which of the sets that may be blocks of a partition have others beside them that cover all nodes at no great loss. */
+#pragma once
+
+#include "common/status.h"
+
+/* cffi: begin */
+
+/* Weigh sets of nodes.
+ *
+ *   member  in,  sets * words elements, words = (nodes + 63) / 64: bit v of row i says that node v is in set i
+ *   weight  in,  nodes elements, not negative, at most 2^50 in all
+ *   weighs  out, sets elements
+ * All memory is the caller's. */
+void shard_weigh_sets(int32_t nodes, int64_t sets, const uint64_t *member, const int64_t *weight,
+                      int64_t *weighs);
+
+/* Find the sets that may be together with others in a partition whose blocks lose at most `slack` together.
+ *
+ * Two sets go together if they are disjoint and no paths lead from either one to the other. Beside a set, a node costs
+ * its share, by weight, of the loss of a set that holds it and goes together with that set; the least such shares, and
+ * the greatest of the least losses, bound the loss of the other blocks.
+ *
+ *   member   in,     as above, by loss, least first
+ *   loss     in,     sets elements, not negative, at most 2^50: `heaviest` less what the set weighs
+ *   weight   in,     nodes elements, as above
+ *   below    in,     nodes * words elements: bit w of row v says that w is v or comes after v
+ *   slack    in,     greatest loss of all blocks together, at most 2^50
+ *   keep     in/out, sets elements: 1 for sets to consider, then 0 for those that are in no such partition
+ *   stop     in,     1 element: the search ends soon after another thread sets it to 1; all else is kept
+ * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
+int shard_compatible_sets(int32_t nodes, int64_t sets, const uint64_t *member, const int64_t *loss,
+                          int64_t heaviest, const int64_t *weight, const uint64_t *below, int64_t slack,
+                          int8_t *keep, const int32_t *stop);

@@ -1,0 +1,137 @@
+"""The linear program that covers all nodes by as few sets of a list as possible, and what its dual weights prove."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.native import Longs, Words
+from solvers.pipeline._kernels import weigh_sets
+from solvers.pipeline.search.orders import Floats
+
+#: The integer weights together are about 2 to this power.
+WEIGHT_BITS = 40
+
+#: Variables added at a time: of the heaviest sets of all, and of the heaviest that hold each node.
+HEAVIEST, HOLDING = 60, 2
+
+#: Excess of a set's weight over 1 from which on its variable is added.
+VIOLATION = 1e-5
+
+#: Excess of the heaviest set from which on the weights are as good as the best.
+CLOSE = 1e-4
+
+#: What covering a single node costs that no set of the list holds: more than any set.
+ALONE = 3.0
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """Node weights, and what some sets weigh.
+
+    ``weight``  shape (n,), int64
+    ``weighs``  shape (sets,), int64: of the sets that were asked for
+    """
+
+    weight: Longs
+    weighs: Longs
+
+    @property
+    def total(self) -> int:
+        """Weight of all nodes."""
+        return int(self.weight.sum())
+
+    @property
+    def heaviest(self) -> int:
+        """Weight of the heaviest set."""
+        return int(self.weighs.max(initial=0))
+
+    def slack(self, stages: int) -> int:
+        """Return by how much the blocks of a partition weigh less than the heaviest sets; below 0 if there is none."""
+        return stages * self.heaviest - self.total
+
+
+class SetProgram:
+    """Weights of nodes under which the heaviest of the sets in question is light, from a list of sets.
+
+    Only sets that turn out too heavy get variables.
+    """
+
+    def __init__(self, member: Words, nodes: int, left: Callable[[], float]) -> None:
+        from ortools.linear_solver import pywraplp
+
+        self._solver: Any = pywraplp.Solver.CreateSolver("GLOP")
+        self._member, self._left = member, left
+        self._rows = [self._solver.Constraint(1.0, self._solver.infinity()) for _ in range(nodes)]
+        self._chosen: list[Any] = []
+        self._at: dict[int, int] = {}
+        self._objective = self._solver.Objective()
+        self._objective.SetMinimization()
+        for row in self._rows:
+            row.SetCoefficient(self._variable(ALONE), 1.0)
+
+    def weigh(self, alive: Longs, stages: int) -> Weighing | None:
+        """Weights that nearly minimise the heaviest of the sets ``alive``, or prove that so few stages do not suffice.
+
+        None if the program was not solved in time.
+        """
+        allowed = np.zeros(len(self._member), dtype=bool)
+        allowed[alive] = True
+        for index, at in self._at.items():
+            self._chosen[at].SetUb(self._solver.infinity() if allowed[index] else 0.0)
+        member = self._member[alive]
+        while (left := self._left()) > 0:
+            self._solver.SetTimeLimit(max(1, int(1000 * left)))
+            if self._solver.Solve() != self._solver.OPTIMAL:
+                return None
+            dual = np.array([row.dual_value() for row in self._rows]).clip(0)
+            unit = 2**WEIGHT_BITS / dual.sum()
+            whole = np.round(dual * unit).astype(np.int64)
+            found = Weighing(whole, weigh_sets(member, whole))
+            if found.slack(stages) < 0 or found.heaviest <= (1 + CLOSE) * unit or not self._add(alive, found, unit):
+                return found
+        return None
+
+    def cover(self) -> tuple[Longs, Floats]:
+        """Return the sets in the last cover, and how far each is."""
+        share = {index: self._chosen[at].solution_value() for index, at in self._at.items()}
+        indices = np.array([index for index, value in share.items() if value > 1e-7], dtype=np.int64)
+        return indices, np.array([share[index] for index in indices.tolist()])
+
+    def _variable(self, cost: float) -> Any:
+        variable = self._solver.NumVar(0.0, self._solver.infinity(), "")
+        self._objective.SetCoefficient(variable, cost)
+        return variable
+
+    def _add(self, alive: Longs, found: Weighing, unit: float) -> bool:
+        """Add variables for sets that weigh too much; False if there are none."""
+        heavy = np.flatnonzero(found.weighs > (1 + VIOLATION) * unit)
+        heavy = alive[heavy[np.argsort(-found.weighs[heavy], kind="stable")]]
+        member = unpacked(self._member[heavy], len(self._rows))
+        picked = [heavy[:HEAVIEST], *(heavy[holding][:HOLDING] for holding in member.T)]
+        fresh = [index for index in dict.fromkeys(np.concatenate(picked).tolist()) if index not in self._at]
+        for index in fresh:
+            self._at[index] = len(self._chosen)
+            self._chosen.append(self._variable(1.0))
+            for v in np.flatnonzero(unpacked(self._member[index : index + 1], len(self._rows))[0]).tolist():
+                self._rows[v].SetCoefficient(self._chosen[-1], 1.0)
+        return bool(fresh)
+
+
+def packed(member: NDArray[np.bool_]) -> Words:
+    """Bits of flags, shape (sets, words)."""
+    sets, nodes = member.shape
+    rows = np.zeros((sets, 8 * ((nodes + 63) // 64)), dtype=np.uint8)
+    bits = np.packbits(member, axis=1, bitorder="little")
+    rows[:, : bits.shape[1]] = bits
+    return rows.view(np.uint64)
+
+
+def unpacked(member: Words, nodes: int) -> NDArray[np.bool_]:
+    """Flags of bits, shape (sets, n)."""
+    bits = np.unpackbits(np.ascontiguousarray(member).view(np.uint8), axis=1, bitorder="little", count=nodes)
+    return bits.astype(bool)

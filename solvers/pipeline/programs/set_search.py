@@ -1,0 +1,119 @@
+"""Targets for branch and bound over all sets: list what may be a block, and bisect between bound and known cost."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvers.native import Longs
+from solvers.pipeline.programs.blocks import MIDDLE
+from solvers.pipeline.programs.cover import FARTHEST, WEIGHT_BITS
+from solvers.pipeline.programs.incumbent import Incumbent
+from solvers.pipeline.programs.master import Master
+from solvers.pipeline.programs.mip import Bounds
+from solvers.pipeline.programs.set_pool import Place, SetPool
+from solvers.pipeline.programs.set_program import packed, weigh_sets
+from solvers.pipeline.programs.set_tree import SetTree
+from solvers.pipeline.search.orders import Floats
+from solvers.registry import Run
+
+#: Most sets that are listed; with more, the slack is so great that a tree rarely ends.
+MOST_SETS = 300_000
+
+#: Share of the memory that their members may take, a byte for each node.
+MEMORY = 0.1
+
+#: Share of the time left at first that is for annealing, and that one target may take at first.
+ANNEALING, PATIENCE = 0.1, 0.2
+
+#: Share of a target's time for the list of its sets.
+LISTING = 0.5
+
+#: Share of the gap between what is proved and what has failed at which the next target lies.
+STEP = 0.4
+
+#: Share of the first gap by which targets differ at least.
+FINEST = 0.01
+
+#: Excess of the heaviest set over the lightest that it can be, at which weights are as good as the best.
+CLOSE = 2e-4
+
+
+class SetSearch:
+    """Raise the bound, and find better partitions, by a `SetTree` for one target after another.
+
+    Under weights of which no set that costs less than the target has more than ``heaviest``, each of the k blocks of
+    such a partition has at least what the others cannot have. All sets that weigh so much are listed.
+    """
+
+    def __init__(self, incumbent: Incumbent, run: Run, bounds: Bounds, pool: SetPool, center: Floats) -> None:
+        self._incumbent, self._run, self._bounds, self._pool = incumbent, run, bounds, pool
+        nodes = incumbent.blocks.nodes
+        self._blocks, self._stages = incumbent.blocks, min(incumbent.instance.stages, nodes)
+        self._center = center * (self._stages / center.sum())
+        self._most = min(MOST_SETS, int(MEMORY * run.memory * 2**20 / nodes))
+        self._below = packed(self._blocks.descendants() | np.eye(nodes, dtype=bool))
+
+    def climb(self, proved: int) -> None:
+        """Prove targets between what is proved and the known cost until they meet or time is over."""
+        self._incumbent.anneal(self._run, ANNEALING)
+        failed, finest = self._incumbent.limit, FINEST * (self._incumbent.limit - proved)
+        seconds = PATIENCE * self._blocks.left()
+        while proved < self._incumbent.limit and not self._blocks.over():
+            failed = min(failed, self._incumbent.limit)
+            target = min(failed, proved + max(1, int(max(finest, STEP * (failed - proved)))))
+            if self._prove(target, min(seconds, self._blocks.left())):
+                proved = target
+                self._bounds.offer(self._blocks.bound(target))
+            elif target - proved > finest:
+                failed = target
+            else:
+                failed, seconds = self._incumbent.limit, 2 * seconds
+
+    def _prove(self, target: int, seconds: float) -> bool:
+        """True if no partition costs less than the target; False if one was found, or if time was too short.
+
+        If not all sets could be listed, or blocks may have no weight, which lists leave out, those that are there may
+        still make a better partition.
+        """
+        until = self._blocks.left() - seconds
+        settled = self._settle(target, until)
+        if settled is None:
+            return False
+        weight, heaviest = settled
+        need = int(weight.sum()) - (self._stages - 1) * heaviest
+        if need > heaviest:
+            return True
+        left = self._blocks.left() - until
+        listed = self._blocks.list_sets(weight, max(1, need), target, LISTING * left, most=self._most)
+        member = packed(listed.member)
+        if self._run.cores > 1:
+            member = np.unique(member, axis=0)
+        member = np.ascontiguousarray(member[np.argsort(-weigh_sets(member, weight), kind="stable")])
+        tree = SetTree(member, self._below, self._incumbent, target, until)
+        return tree.refute(self._run.cores) and need > 0 and listed.proved >= target
+
+    def _settle(self, target: int, until: float) -> tuple[Longs, int] | None:
+        """Find nearly the best weights for a target, and the most that any set has; None if time is too short."""
+        master = Master(self._pool, [Place(MIDDLE, self._stages)], target)
+        best, settled = np.inf, None
+        while (left := self._blocks.left() - until) > 0:
+            weights = master.solve(self._center, FARTHEST, left)
+            if weights is None:
+                return None
+            least = master.heaviest(weights)[0]
+            for candidate in ((self._center + weights) / 2, weights):
+                most = max(master.heaviest(candidate)[0], least * (1 + CLOSE / 2)) * (1 + CLOSE / 10)
+                whole = np.round(candidate * (2**WEIGHT_BITS / candidate.sum())).astype(np.int64)
+                need = int(most / self._stages * whole.sum()) + 1
+                listed = self._blocks.list_sets(whole, need, target, max(0.0, self._blocks.left() - until), MIDDLE)
+                if len(listed.cost):
+                    if self._pool.add(listed, MIDDLE):
+                        break
+                    return settled
+                if listed.proved < target:
+                    return None
+                if most < best:
+                    best, settled, self._center = most, (whole, need - 1), candidate
+            if best <= least * (1 + CLOSE):
+                return settled
+        return None

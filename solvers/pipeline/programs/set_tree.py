@@ -1,0 +1,263 @@
+"""Branch and bound over all sets that may be blocks of a partition that costs less than a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Condition
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.native import Longs, Words
+from solvers.pipeline._kernels import compatible_sets
+from solvers.pipeline.programs.incumbent import Incumbent
+from solvers.pipeline.programs.set_program import SetProgram, Weighing, packed, unpacked
+from solvers.pipeline.search.orders import Floats
+
+#: Most sets that are tested in pairs: some tenths of a second.
+MOST_PAIRED = 10_000
+
+#: Sets are tested in pairs again if so great a share has been dropped.
+DROPPED = 0.03
+
+#: Divisions that are tried out at a node: of the order of two nodes, and of whether two nodes are together.
+ORDERS, PAIRS = 8, 4
+
+#: Share of a set in a cover from which on it is there as a whole.
+WHOLE = 0.99
+
+#: Share of the slack that counts as a gain where there is none, so that it does not hide that of the other child.
+LEAST_GAIN = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """Partitions into some of the sets whose stages, in some topological order, agree with an order of nodes.
+
+    ``alive``  the sets, as indices
+    ``below``  shape (n, words), uint64: bit w of row v says that the stage of w is that of v or a later one
+    """
+
+    alive: Longs
+    below: Words
+
+
+class SetTree:
+    """Prove that the nodes cannot be divided among k of some sets without cycles, or find how.
+
+    A node of the tree is refuted by weights under which no k sets weigh what all nodes do. What the heaviest sets
+    weigh together beyond that is the slack, and each set that weighs less by more than the slack is dropped, also if
+    that follows from the sets that go together with it. The children of a node are: u is in the stage of v or an
+    earlier one, and in that of v or a later one; or the two are in one stage, and in two. An order of nodes drops
+    sets like an edge without a tensor, as the stages between two nodes of a stage are that stage.
+    """
+
+    def __init__(self, member: Words, below: Words, incumbent: Incumbent, target: int, until: float) -> None:
+        self._member, self._incumbent, self._target, self._until = member, incumbent, target, until
+        self._blocks = incumbent.blocks
+        self._stages = min(incumbent.instance.stages, self._blocks.nodes)  # others would be empty
+        self._open = [Node(np.arange(len(member)), below)]
+        self._active = 0
+        self._halted = False
+        self._changed = Condition()
+
+    def refute(self, cores: int) -> bool:
+        """True if no partition costs less than the target; False if one does, or if time is over."""
+        for one in [self._blocks.pool.submit(self._work) for _ in range(cores)]:
+            one.result()
+        return not self._halted
+
+    def _left(self) -> float:
+        return max(0.0, self._blocks.left() - self._until)
+
+    def _work(self) -> None:
+        """Visit open nodes until there are none, or none of use."""
+        program = SetProgram(self._member, self._blocks.nodes, self._left)
+        while (node := self._next()) is not None:
+            children: list[Node] | None = None
+            try:
+                children = self._visit(program, node)
+            finally:
+                with self._changed:
+                    self._active -= 1
+                    self._halted |= children is None
+                    self._open += children or []
+                    self._changed.notify_all()
+
+    def _next(self) -> Node | None:
+        with self._changed:
+            while not self._halted and not self._open and self._active:
+                self._changed.wait()
+            if self._halted or not self._open:
+                return None
+            self._active += 1
+            return self._open.pop()
+
+    def _visit(self, program: SetProgram, node: Node) -> list[Node] | None:
+        """Return the children of a node that are not refuted, the most promising last; None if it remains open."""
+        bounded = self._bound(program, node)
+        if bounded is None:
+            return None
+        node, found = bounded
+        if not len(node.alive):
+            return []
+        indices, share = program.cover()
+        self._round(indices, share)
+        if self._incumbent.limit <= self._target or self._left() == 0:
+            return None
+        candidates = self._candidates(indices, share, node.below)
+        if candidates:
+            return self._divide(program, node, found, candidates)
+        return self._without_cycle(node, indices[share > WHOLE]) or None
+
+    def _bound(self, program: SetProgram, node: Node) -> tuple[Node, Weighing] | None:
+        """Drop sets from a node, all if it is refuted; None if time is over."""
+        alive = node.alive
+        while True:
+            found = self._weigh(program, alive)
+            if found is None:
+                return None
+            slack = found.slack(self._stages)
+            if slack < 0:
+                return Node(alive[:0], node.below), found
+            loss = found.heaviest - found.weighs
+            order = np.argsort(loss, kind="stable")
+            order = order[loss[order] <= slack]
+            alive, loss = alive[order], loss[order]
+            if len(alive) > MOST_PAIRED:
+                return Node(alive, node.below), found
+            member = np.ascontiguousarray(self._member[alive])
+            keep = compatible_sets(member, loss, found.heaviest, found.weight, node.below, slack)
+            if keep.mean() > 1 - DROPPED:
+                return Node(alive[keep], node.below), found
+            alive = alive[keep]
+
+    def _weigh(self, program: SetProgram, alive: Longs) -> Weighing | None:
+        """Weights for some sets; such that not even all of them suffice if some node is in none."""
+        nodes = self._blocks.nodes
+        held = unpacked(np.bitwise_or.reduce(self._member[alive], axis=0, initial=0)[None], nodes)[0]
+        if not held.all():
+            return Weighing((~held).astype(np.int64), np.zeros(len(alive), dtype=np.int64))
+        return program.weigh(alive, self._stages)
+
+    def _divide(
+        self, program: SetProgram, node: Node, found: Weighing, candidates: list[tuple[bool, int, int]]
+    ) -> list[Node] | None:
+        """Return the children of the best division that are not refuted; None if there is no division."""
+        best, chosen = -1.0, None
+        slack = found.slack(self._stages) / max(1, found.heaviest)
+        for ordered, u, v in candidates:
+            children: list[tuple[float, int, Node]] = []
+            gains = []
+            for child in self._ordered(node, u, v) if ordered else self._paired(node, u, v):
+                weighed = self._weigh(program, child.alive)
+                if weighed is None:
+                    return None
+                after = weighed.slack(self._stages) / max(1, weighed.heaviest)
+                gains.append(min(1.0, max(0.0, (slack - after) / max(slack, 1e-12))) + (after < 0) + LEAST_GAIN)
+                children += [(after, len(children), child)] if after >= 0 else []
+            if gains[0] * gains[1] > best:
+                best, chosen = gains[0] * gains[1], children
+            if not children:
+                break
+        return None if chosen is None else [child for _, _, child in sorted(chosen, key=lambda one: one[:2])]
+
+    def _candidates(self, indices: Longs, share: Floats, below: Words) -> list[tuple[bool, int, int]]:
+        """Divisions that a cover is far from on both sides: whether of the order, and two nodes each."""
+        nodes = self._blocks.nodes
+        reach = unpacked(below, nodes)
+        member = unpacked(self._member[indices], nodes)
+        after = (member.astype(np.float32) @ reach.astype(np.float32) > 0) * share[:, None]
+        before = member.astype(np.float32) @ reach.T.astype(np.float32) > 0
+        both = (member * share[:, None]).T @ member
+        dropped = after.T @ before - both
+        order = np.where(reach | reach.T, 0.0, np.minimum(dropped, dropped.T))
+        return [
+            *((True, u, v) for u, v in _greatest(order, ORDERS)),
+            *((False, u, v) for u, v in _greatest(np.minimum(both, 1 - both), PAIRS)),
+        ]
+
+    def _without_cycle(self, node: Node, whole: Longs) -> list[Node]:
+        """Return the children that lack one of the sets of a cycle, and have those before it; none without a cycle."""
+        member = unpacked(self._member[whole], self._blocks.nodes).astype(np.float32)
+        reach = unpacked(node.below, self._blocks.nodes).astype(np.float32)
+        overlap = np.argwhere(np.triu(member @ member.T, 1) > 0)
+        leads = (member @ reach @ member.T > 0) & ~np.eye(len(whole), dtype=bool)
+        children, rest = [], node.alive
+        for index in whole[overlap[0] if len(overlap) else _cycle(leads)].tolist():
+            children.append(Node(rest[rest != index], node.below))
+            disjoint = ~(self._member[rest] & self._member[index]).any(axis=1)
+            rest = rest[disjoint | (rest == index)]
+        return children
+
+    def _ordered(self, node: Node, u: int, v: int) -> list[Node]:
+        """Return the children in which u is not in a later stage than v, and not in an earlier one."""
+        return [self._before(node, u, v), self._before(node, v, u)]
+
+    def _paired(self, node: Node, u: int, v: int) -> list[Node]:
+        """Return the children in which u and v are in one stage, and in two."""
+        with_u, with_v = self._holds(node.alive, u), self._holds(node.alive, v)
+        together = Node(node.alive[with_u == with_v], node.below)
+        together = self._before(self._before(together, u, v), v, u)
+        return [together, Node(node.alive[~(with_u & with_v)], node.below)]
+
+    def _before(self, node: Node, u: int, v: int) -> Node:
+        """Return the partitions of a node in which u is not in a later stage than v."""
+        above_u = unpacked(node.below, self._blocks.nodes)[:, u]
+        member = self._member[node.alive]
+        between = (member & packed(above_u[None])).any(axis=1) & (member & node.below[v]).any(axis=1)
+        alive = node.alive[~between | (self._holds(node.alive, u) & self._holds(node.alive, v))]
+        below = node.below.copy()
+        below[above_u] |= node.below[v]
+        return Node(alive, below)
+
+    def _holds(self, alive: Longs, v: int) -> NDArray[np.bool_]:
+        """Say which sets hold a node."""
+        return (self._member[alive, v // 64] >> np.uint64(v % 64)) & np.uint64(1) > 0
+
+    def _round(self, indices: Longs, share: Floats) -> None:
+        """Slice the order in which the sets of a cover, from the greatest share on, come one after another."""
+        nodes = self._blocks.nodes
+        block = np.full(nodes, -1)
+        for at, member in enumerate(unpacked(self._member[indices[np.argsort(-share, kind="stable")]], nodes)):
+            block[member & (block < 0)] = at
+        block[block < 0] = len(indices) + np.arange((block < 0).sum())
+        holds = block == np.arange(block.max() + 1)[:, None]
+        leads = holds.astype(np.float32) @ self._blocks.descendants().astype(np.float32) @ holds.T.astype(np.float32)
+        rank = _closed((leads > 0) | np.eye(len(leads), dtype=bool)).sum(axis=0)
+        with self._changed:
+            self._incumbent.slice(-(rank[block] * len(leads) + block).astype(np.float64))
+
+
+def _closed(leads: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which leads to which over any number of steps."""
+    while True:
+        further = leads.astype(np.float32) @ leads.astype(np.float32) > 0
+        if (further == leads).all():
+            return leads
+        leads = further
+
+
+def _cycle(leads: NDArray[np.bool_]) -> list[int]:
+    """Return a shortest cycle of a graph without loops, empty if there is none."""
+    best: list[int] = []
+    for start in range(len(leads)):
+        previous = {start: -1}
+        layer = [start]
+        while layer and not (ends := [v for v in layer if leads[v, start]]):
+            found = {w: v for v in layer for w in np.flatnonzero(leads[v]).tolist() if w not in previous}
+            previous |= found
+            layer = list(found)
+        if layer:
+            path = ends[:1]
+            while previous[path[-1]] >= 0:
+                path.append(previous[path[-1]])
+            best = path if not best or len(path) < len(best) else best
+    return best
+
+
+def _greatest(value: Floats, most: int) -> list[tuple[int, int]]:
+    """Return the rows and columns of the greatest elements above the diagonal that are not 0."""
+    upper = np.triu(value, 1).ravel()
+    best = np.argsort(-upper, kind="stable")[:most]
+    return [divmod(int(at), len(value)) for at in best if upper[at] > 1e-6]

@@ -1,0 +1,133 @@
+"""Branch and bound over all sets that may be blocks: pairs of sets, proofs, and partitions that it finds."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.verify import verify
+from instances.graph import Graph
+from instances.pipeline import Instance
+from solvers.pipeline._kernels import compatible_sets, weigh_sets
+from solvers.pipeline.bounds.reweighted import reweighted
+from solvers.pipeline.programs.blocks import Blocks
+from solvers.pipeline.programs.incumbent import Incumbent
+from solvers.pipeline.programs.mip import search_first
+from solvers.pipeline.programs.set_program import SetProgram, packed, unpacked
+from solvers.pipeline.programs.set_tree import SetTree, _cycle
+from solvers.registry import LocalRun
+
+pytestmark = pytest.mark.gate(cases=2)
+
+
+def reach(graph: Graph) -> Any:
+    """Return which node is another or comes before it, shape (n, n), bool."""
+    below = np.eye(graph.nodes, dtype=bool)
+    for u in graph.topological_order[::-1].tolist():
+        below[u] |= below[graph.successors(u)].any(axis=0)
+    return below
+
+
+def is_partition(sets: Any, below: Any) -> bool:
+    """Tell if sets hold each node once, and no paths lead from one to another and back over any of them."""
+    if (np.sum(sets, axis=0) != 1).any():
+        return False
+    leads = np.array([[(below[a].any(axis=0) & b).any() for b in sets] for a in sets])
+    for _ in sets:
+        leads = leads @ leads
+    return not (leads & leads.T & ~np.eye(len(sets), dtype=bool)).any()
+
+
+def test_sets_of_a_partition_within_the_slack_are_kept(oracle: SimpleNamespace) -> None:
+    rng = np.random.default_rng(51)
+    kept = dropped = 0
+    for _ in range(60):
+        instance = oracle.draw(rng, 5, 3)
+        below = reach(instance.graph)
+        member = np.array([bits for bits in product((False, True), repeat=5) if any(bits)])
+        weight = rng.integers(0, 9, 5)
+        weighs = member @ weight
+        assert (weigh_sets(packed(member), weight) == weighs).all()
+        member = member[(rng.random(len(member)) < 0.6) & (weighs > 0)]
+        member = member[np.argsort(-(member @ weight), kind="stable")]
+        heaviest = int((member @ weight).max())
+        loss, slack = heaviest - member @ weight, int(rng.integers(0, 2 * heaviest))
+        keep = compatible_sets(packed(member), loss, heaviest, weight, packed(below), slack)
+        needed = {
+            at
+            for k in (1, 2, 3)
+            for chosen in combinations(range(len(member)), k)
+            if loss[list(chosen)].sum() <= slack and is_partition(member[list(chosen)], below)
+            for at in chosen
+        }
+        assert keep[list(needed)].all()
+        kept, dropped = kept + len(needed), dropped + int((~keep).sum())
+    assert kept > 100
+    assert dropped > 500
+
+
+def test_a_program_weighs_only_the_sets_in_question() -> None:
+    """Three nodes in pairs: with all pairs, 1.5 of them cover the nodes; without one, it takes two."""
+    member = packed(np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]], dtype=bool))
+    program = SetProgram(member, 3, lambda: 60.0)
+    for alive, covers in ((np.arange(3), 1.5), (np.arange(2), 2.0), (np.arange(3), 1.5)):
+        found = program.weigh(alive, 3)
+        assert found is not None
+        assert found.total / found.heaviest == pytest.approx(covers, abs=1e-3)
+        assert program.cover()[1].sum() == pytest.approx(covers)
+
+
+def test_the_shortest_cycle_is_found() -> None:
+    leads = np.zeros((6, 6), dtype=bool)
+    assert _cycle(leads) == []
+    leads[[0, 1, 2, 3, 4, 5], [1, 2, 3, 0, 5, 3]] = True
+    assert sorted(_cycle(leads)) == [0, 1, 2, 3]
+    leads[2, 1] = True
+    assert sorted(_cycle(leads)) == [1, 2]
+
+
+def test_bits_are_flags() -> None:
+    flags = np.random.default_rng(52).random((3, 70)) < 0.5
+    assert (unpacked(packed(flags), 70) == flags).all()
+
+
+def tree_of(instance: Instance, factor: float, optimum: float, cores: int) -> tuple[SetTree, LocalRun]:
+    """Return a tree over all sets that cost less than the optimum times a factor; nothing is known before."""
+    run = LocalRun(seconds=60.0, cores=cores)
+    blocks = Blocks(instance, run)
+    search, known = search_first(instance, run)
+    incumbent = Incumbent(blocks, instance, search, known.core, 2**52)
+    target = blocks.units(factor * optimum)
+    listed = blocks.list_sets(np.ones(instance.nodes, dtype=np.int64), 1, target, 60.0, most=10**4)
+    return SetTree(packed(listed.member), packed(reach(instance.graph)), incumbent, target, 0.0), run
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("paired", [0, 10_000])
+def test_targets_up_to_the_optimum_are_refuted_and_no_others(
+    oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, cores: int, paired: int
+) -> None:
+    monkeypatch.setattr("solvers.pipeline.programs.set_tree.MOST_PAIRED", paired)
+    rng = np.random.default_rng(53)
+    for _ in range(12):
+        instance = oracle.draw(rng, int(rng.integers(3, 8)), int(rng.integers(2, 5)), density=0.4)
+        optimum = oracle.partition_optimum(instance)
+        for factor, refuted in ((1 - 1e-9, True), (1.02, False)):
+            tree, run = tree_of(instance, factor, optimum, cores)
+            assert tree.refute(cores) == refuted
+            assert verify(instance, run.solutions[-1]).cost == pytest.approx(optimum, rel=1e-9) or not refuted
+
+
+@pytest.mark.parametrize("seed", [75, 77])
+def test_nine_stages_are_proved(oracle: SimpleNamespace, seed: int) -> None:
+    """The weights of nodes alone prove 1 less."""
+    rng = np.random.default_rng(seed)
+    edges = [(u, v) for u in range(24) for v in range(u + 1, 24) if rng.random() < 0.15]
+    instance = oracle.make(edges, rng.integers(1, 6, 24).tolist(), rng.integers(1, 6, 24).tolist(), [0] * 24, 9)
+    run = LocalRun(seconds=10.0)
+    reweighted(instance, run)
+    assert run.bounds[-1] == pytest.approx(verify(instance, run.solutions[-1]).cost, rel=1e-9)
