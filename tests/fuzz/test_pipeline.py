@@ -153,7 +153,7 @@ def test_no_partition_into_refuted_sets_exists(seeds: range, monkeypatch: pytest
         instance = capped(instance)
         if not instance.nodes:
             continue
-        run, least = LocalRun(seed=seed, seconds=60.0, cores=rng.choice([1, 1, 2])), optimum(instance)
+        run, least = LocalRun(seed=seed, timeout=60.0, cores=rng.choice([1, 1, 2])), optimum(instance)
         units = Blocks(instance, run)
         target = int(least * Fraction(units.scale) * rng.choice([1, 1, Fraction(11, 10), Fraction(3, 2)]))
         target = max(1, min(LIMIT, target + rng.choice([-100, 0, 1, 100, 1000])))

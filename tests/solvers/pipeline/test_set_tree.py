@@ -97,7 +97,7 @@ def test_bits_are_flags() -> None:
 
 def tree_of(instance: Instance, factor: float, optimum: float, cores: int) -> tuple[SetTree, LocalRun]:
     """Return a tree over all sets that cost less than the optimum times a factor; nothing is known before."""
-    run = LocalRun(seconds=60.0, cores=cores)
+    run = LocalRun(timeout=60.0, cores=cores)
     blocks = Blocks(instance, run)
     search, known = search_first(instance, run)
     incumbent = Incumbent(blocks, instance, search, known.core, 2**52)
@@ -128,6 +128,6 @@ def test_nine_stages_are_proved(oracle: SimpleNamespace, seed: int) -> None:
     rng = np.random.default_rng(seed)
     edges = [(u, v) for u in range(24) for v in range(u + 1, 24) if rng.random() < 0.15]
     instance = oracle.make(edges, rng.integers(1, 6, 24).tolist(), rng.integers(1, 6, 24).tolist(), [0] * 24, 9)
-    run = LocalRun(seconds=10.0)
+    run = LocalRun(timeout=10.0)
     reweighted(instance, run)
     assert run.bounds[-1] == pytest.approx(verify(instance, run.solutions[-1]).cost, rel=1e-9)
