@@ -17,7 +17,7 @@ pytestmark = pytest.mark.gate(cases=2)
 HERE = Path(__file__).resolve().parent
 #: The kernels that each test program is linked with.
 PROGRAMS = {
-    "pipeline": ("common/*", "pipeline/*"),
+    "pipeline": ("common/*", "pipeline/*", "pipeline/sets/*"),
     "windows": ("pipeline/windows/*", "common/flow", "common/stop"),
     "networks": ("intraop/*",),
     "large_neighbourhood": (),  # it includes what it tests

@@ -24,9 +24,9 @@ from solvers.pipeline.programs.blocks import FIRST, LAST, MOST_LISTED, Blocks
 from solvers.pipeline.programs.incumbent import Incumbent
 from solvers.pipeline.programs.mip import Bounds, capped, search_first
 from solvers.pipeline.programs.set_pool import SetPool
-from solvers.pipeline.programs.set_program import packed
-from solvers.pipeline.programs.set_search import SetSearch
-from solvers.pipeline.programs.set_tree import SetTree
+from solvers.pipeline.trees.set_program import packed
+from solvers.pipeline.trees.set_search import SetSearch
+from solvers.pipeline.trees.set_tree import SetTree
 from solvers.registry import LocalRun
 
 #: A cost above that of any set, in the units of `Blocks`.
@@ -145,7 +145,7 @@ def test_no_partition_into_refuted_sets_exists(seeds: range, monkeypatch: pytest
     for seed in seeds:
         rng = random.Random(f"set tree {seed}")
         for name, values in (("MOST_PAIRED", (0, 3, 10_000)), ("ORDERS", (0, 1, 8)), ("PAIRS", (0, 1, 4))):
-            monkeypatch.setattr(f"solvers.pipeline.programs.set_tree.{name}", rng.choice(values))
+            monkeypatch.setattr(f"solvers.pipeline.trees.set_tree.{name}", rng.choice(values))
         instance = replace(draw(rng, most_nodes=8), memory=None, stages=rng.choice([2, 3, 3, 4, 5, 6, 2**31 - 1]))
         if rng.random() < 0.6:
             columns = [np.array([rng.randint(0, 4) for _ in range(instance.nodes)], dtype=float) for _ in range(2)]

@@ -11,9 +11,9 @@ from solvers.pipeline.programs.cover import Cover
 from solvers.pipeline.programs.incumbent import Incumbent
 from solvers.pipeline.programs.mip import Bounds, capped, search_first
 from solvers.pipeline.programs.set_pool import Place, SetPool
-from solvers.pipeline.programs.set_search import SetSearch
-from solvers.pipeline.programs.stage_tree import StageTree
 from solvers.pipeline.search.orders import Floats
+from solvers.pipeline.trees.set_search import SetSearch
+from solvers.pipeline.trees.stage_tree import StageTree
 from solvers.registry import Run, bound
 
 #: Share of the time left that one target may take.

@@ -17,8 +17,8 @@ from solvers.pipeline.bounds.reweighted import reweighted
 from solvers.pipeline.programs.blocks import Blocks
 from solvers.pipeline.programs.incumbent import Incumbent
 from solvers.pipeline.programs.mip import search_first
-from solvers.pipeline.programs.set_program import SetProgram, packed, unpacked
-from solvers.pipeline.programs.set_tree import SetTree, _cycle
+from solvers.pipeline.trees.set_program import SetProgram, packed, unpacked
+from solvers.pipeline.trees.set_tree import SetTree, _cycle
 from solvers.registry import LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
@@ -111,7 +111,7 @@ def tree_of(instance: Instance, factor: float, optimum: float, cores: int) -> tu
 def test_targets_up_to_the_optimum_are_refuted_and_no_others(
     oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, cores: int, paired: int
 ) -> None:
-    monkeypatch.setattr("solvers.pipeline.programs.set_tree.MOST_PAIRED", paired)
+    monkeypatch.setattr("solvers.pipeline.trees.set_tree.MOST_PAIRED", paired)
     rng = np.random.default_rng(53)
     for _ in range(12):
         instance = oracle.draw(rng, int(rng.integers(3, 8)), int(rng.integers(2, 5)), density=0.4)

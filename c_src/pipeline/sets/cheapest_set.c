@@ -1,5 +1,5 @@
 /* Depth-first branch and bound over minimum cuts. */
-#include "pipeline/cheapest_set.h"
+#include "pipeline/sets/cheapest_set.h"
 
 #include "common/flow.h"
 #include "common/stop.h"

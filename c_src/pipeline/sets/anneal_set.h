@@ -1,7 +1,7 @@
 /* Heavy convex sets of nodes by simulated annealing: fast if there are such sets, no proof if there are not. */
 #pragma once
 
-#include "pipeline/cheapest_set.h"
+#include "pipeline/sets/cheapest_set.h"
 
 /* cffi: begin */
 

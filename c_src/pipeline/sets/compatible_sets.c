@@ -1,5 +1,5 @@
 /* Pairs of sets are tested by their bits; a set without loss costs its nodes nothing, so those come first. */
-#include "pipeline/compatible_sets.h"
+#include "pipeline/sets/compatible_sets.h"
 
 #include <math.h>
 

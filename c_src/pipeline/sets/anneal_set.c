@@ -1,5 +1,5 @@
 /* Each step draws a node in the set or adjacent to it and moves it out or in. */
-#include "pipeline/anneal_set.h"
+#include "pipeline/sets/anneal_set.h"
 
 #include "common/anneal.h"
 #include "common/arena.h"

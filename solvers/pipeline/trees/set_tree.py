@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from solvers.native import Longs, Words
 from solvers.pipeline._kernels import compatible_sets
 from solvers.pipeline.programs.incumbent import Incumbent
-from solvers.pipeline.programs.set_program import SetProgram, Weighing, packed, unpacked
 from solvers.pipeline.search.orders import Floats
+from solvers.pipeline.trees.set_program import SetProgram, Weighing, packed, unpacked
 
 #: Most sets that are tested in pairs: some tenths of a second.
 MOST_PAIRED = 10_000

@@ -11,9 +11,9 @@ from solvers.pipeline.programs.incumbent import Incumbent
 from solvers.pipeline.programs.master import Master
 from solvers.pipeline.programs.mip import Bounds
 from solvers.pipeline.programs.set_pool import Place, SetPool
-from solvers.pipeline.programs.set_program import packed, weigh_sets
-from solvers.pipeline.programs.set_tree import SetTree
 from solvers.pipeline.search.orders import Floats
+from solvers.pipeline.trees.set_program import packed, weigh_sets
+from solvers.pipeline.trees.set_tree import SetTree
 from solvers.registry import Run
 
 #: Most sets that are listed; with more, the slack is so great that a tree rarely ends.
