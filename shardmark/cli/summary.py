@@ -17,10 +17,11 @@ EXPECTED = {
     "ok": "ended by themselves with a verified answer",
     "stopped": "reached their time limit with an answer, as methods that search until then do",
     "late": "reached their time limit without an answer; more time may help",
-    "unsolved": "searched for all their time without a feasible solution; more time may help",
+    "unsolved": "ended without a feasible solution; more time may help",
     "declined": "were declined: the method does not take the instance",
     "trapped": "found nothing feasible on an instance that is made for that",
 }
+UNANSWERED = ("late", "unsolved", "trapped")  # the leaderboard lists these under Failures as well
 FAILED = "failed"
 MANY_LATE = 0.1  # share of runs without an answer from which on the machine is suspected
 FULL = 0.9  # share of its time after which a run that ends by itself has used it up
@@ -69,10 +70,18 @@ def words(found: dict[str, Any]) -> str:
     if found["late"] > MANY_LATE * found["runs"]:
         lines += ["       That is many: this machine is slow or busy; try --jobs 1, or a longer --timeout."]
     if not found[FAILED]:
-        return "\n".join([*lines, "All runs ended as expected."])
+        return "\n".join([*lines, _conclusion(sum(found[name] for name in UNANSWERED))])
     lines += [f"{found[FAILED]:>6} FAILED, which is not expected:"]
     lines += _listed(found["failures"])
     return "\n".join([*lines, "`shardmark results` shows every run; --retry-failed repeats those that failed."])
+
+
+def _conclusion(unanswered: int) -> str:
+    """Return the last line of a campaign without unexpected ends, which agrees with the leaderboard's failures."""
+    if not unanswered:
+        return "All runs ended as expected."
+    number = "1 run" if unanswered == 1 else f"{unanswered:,} runs"
+    return f"No run ended unexpectedly. The leaderboard lists {number} without an answer under Failures."
 
 
 def _listed(sentences: Sequence[str]) -> list[str]:

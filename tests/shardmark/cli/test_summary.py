@@ -62,7 +62,8 @@ def test_a_campaign_without_failures_says_so():
 def test_a_search_without_a_feasible_solution_is_named_and_does_not_blame_the_machine():
     runs = [ending("infeasible", wall_s=1.7, seed=seed) for seed in range(2)]
     text = words({"results": "results", "runs": 2, "started": 2, **counts(runs)})
-    assert f"     2 {EXPECTED['unsolved']}\n       mine on chain\nAll runs" in text
+    assert f"     2 {EXPECTED['unsolved']}\n       mine on chain\nNo run ended unexpectedly." in text
+    assert text.endswith("The leaderboard lists 2 runs without an answer under Failures.")
     assert "busy" not in text
 
 
