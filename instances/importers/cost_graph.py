@@ -33,9 +33,9 @@ from instances.single_tensors import Operation, Tensor, one_tensor_each
 
 TRACK = "pipeline"
 OPTIONS: Mapping[str, Option] = {
-    "stages": Option(int, "blocks to partition into"),
+    "stages": Option(int, "stages to partition into"),
     "bandwidth": Option(float, "bytes sent between blocks per unit of compute_cost (default: 1)", 1.0),
-    "memory": Option(float, "fast memory of a block in bytes (default: unlimited)"),
+    "memory": Option(float, "fast memory of a stage in bytes (default: unlimited)"),
     "tensors": Option(str, "outputs of a node that count (default: every)", "every", ("every", "first")),
 }
 LARGEST = 256 << 20  # bytes of a file; reading takes 15 times as much memory
