@@ -36,6 +36,8 @@ BOOST = {
     "reference/python.md": 0.2,
     "glossary.md": 2.5,
     "measuring.md": 2,
+    "methods/": 0.7,
+    "plans.md": 2,
     "reproductions.md": 0.7,
 }
 

@@ -98,7 +98,7 @@ def heads_and_tails(instance: Instance, seconds: float) -> HeadsTails:
 
 
 def ever_closer(instance: Instance, run: Run) -> Iterator[HeadsTails]:
-    """Heads and tails in three passes (``docs/tracks/scheduling.md``); each may take a share of the time left."""
+    """Heads and tails in three passes (``docs/methods/scheduling.md``); each may take a share of the time left."""
     known = heads_and_tails(instance, run.remaining() * SHARE)
     yield known
     known = paired_heads_and_tails(instance, known, run.remaining() * SHARE)
