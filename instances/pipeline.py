@@ -40,14 +40,14 @@ RAGGED = True
 
 @dataclass(frozen=True, eq=False)
 class Instance(Judged, OnGraph):
-    """A model graph to be cut into at most ``stages`` blocks.
+    """A model graph that is cut into at most ``stages`` stages.
 
     ``graph``        n nodes, every node produces one tensor that all its successors consume
     ``work``         shape (n,), float64: running time of a node, any one unit of time
     ``output_size``  shape (n,), float64: size of the tensor it produces, any one unit of size
     ``param_size``   shape (n,), float64: size of the parameters that it uses, same unit
-    ``bandwidth``    size per time between blocks, > 0
-    ``memory``       fast memory of a block, same unit as the sizes; None: unlimited, the overflow is zero
+    ``bandwidth``    size per time between stages, > 0
+    ``memory``       fast memory of a stage, same unit as the sizes; None: unlimited, the overflow is zero
     """
 
     track: ClassVar[str] = "pipeline"
