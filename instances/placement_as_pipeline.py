@@ -11,7 +11,7 @@ from instances.errors import InputError
 from instances.files.columns import Ints, require_number
 from instances.graph import strong_components
 from instances.placement_file import Workload
-from instances.single_tensors import Operation, Tensor, one_tensor_each
+from instances.split_multi_output import Operation, Tensor, one_tensor_each
 
 
 def as_pipeline(

@@ -19,7 +19,7 @@ ROOMS = ("instances", "solvers", "harness", "records", "leaderboard", "shardmark
 TRACKS = ("intraop", "pipeline", "placement", "scheduling")
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 KERNELS = sorted((ROOT / "c_src").rglob("*.[ch]"))
-COMMON = {f"solvers.{name}" for name in ("native", "registry", "_cpsat", "_scip", "_silent")}
+COMMON = {f"solvers.{name}" for name in ("native", "registry", "_cpsat", "_scip", "_redirect_stdout")}
 CONTRACT = ("Declined", "LocalRun", "Run", "bound", "solver")  # what the front door hands on to solver files
 MOST_FILES = 15  # of code, side by side in one folder
 

@@ -24,7 +24,7 @@ from harness.sandbox.backends import namespaces, prctl
 
 # None of these loads NumPy, which starts threads: a process that forks into namespaces must have one thread.
 from harness.sandbox.backends.process_tree import Proc, ProcMeter
-from harness.sandbox.backends.view import view_of
+from harness.sandbox.backends.visible_files import view_of
 from harness.sandbox.contract import BackendError
 from harness.sandbox.signals import lower_limit, reset_signals
 

@@ -277,7 +277,7 @@ def backend_of(name: str, isolation: str) -> Any:
         from harness.sandbox.backends.benchexec_backend import BenchexecBackend
 
         return BenchexecBackend(isolation)
-    from harness.sandbox.backends.fork_backend import ForkBackend
+    from harness.sandbox.backends.posix_backend import ForkBackend
 
     return ForkBackend(isolation)
 

@@ -21,7 +21,7 @@ from instances.generate import (
     sharding,
     training_graphs,
 )
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 
 __all__ = ["MEANING", "Family", "families"]
 

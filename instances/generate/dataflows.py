@@ -12,7 +12,7 @@ import numpy as np
 from instances import scheduling
 from instances.errors import InputError
 from instances.files.columns import Ints
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 from instances.generate.random_graphs import barabasi_albert, watts_strogatz
 from instances.generate.simulated import links as symmetric_links
 from instances.generate.simulated import speeds, weights

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from instances import intraop, pipeline
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 
 
 def chain(draws: Draws) -> pipeline.Instance:

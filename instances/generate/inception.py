@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 from instances.graph import Graph
 from instances.placement import Instance
 

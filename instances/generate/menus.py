@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from instances import intraop
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 
 
 def menus(draws: Draws, *, nodes: int, largest_menu: int, longest: int, tightness: float) -> intraop.Instance:

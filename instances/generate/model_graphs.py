@@ -13,7 +13,7 @@ import numpy as np
 
 from instances.files.columns import Floats
 from instances.generate import networks
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 from instances.graph import Graph
 from instances.models.model import Model
 from instances.pipeline import Instance

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from instances.files.columns import Floats, Ints
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 from instances.graph import Graph
 from instances.placement import Instance
 

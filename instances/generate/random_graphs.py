@@ -14,7 +14,7 @@ import numpy as np
 
 from instances.errors import InputError
 from instances.files.columns import Floats, Ints
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 from instances.graph import Graph
 from instances.pipeline import Instance
 

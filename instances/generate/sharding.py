@@ -18,8 +18,8 @@ from instances import intraop
 from instances.errors import InputError
 from instances.files.columns import Floats, Ints
 from instances.generate import networks
-from instances.generate.draws import Draws
 from instances.generate.menus import with_limit
+from instances.generate.portable_random import Draws
 from instances.models.model import Model
 from instances.models.sharding.buffers import TRAINING_STATE
 from instances.models.sharding.mesh import Mesh, Splits, mesh_sizes

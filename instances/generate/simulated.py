@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from instances.files.columns import Floats
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 
 
 def weights(draws: Draws, count: int) -> Floats:

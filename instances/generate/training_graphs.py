@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from instances.errors import InputError
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 from instances.generate.simulated import links, speeds, weights
 from instances.graph import Graph
 from instances.scheduling import Instance

@@ -10,7 +10,7 @@ from instances import scheduling
 from instances.errors import InputError
 from instances.files.columns import plain
 from instances.files.jsonfile import read_json, require_keys
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 from instances.generate.simulated import links, speeds
 from instances.importers import Option
 

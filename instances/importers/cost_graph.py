@@ -4,7 +4,7 @@ Treatment of the fields of tensorflow/core/framework/cost_graph.proto:
 
 ``id``, ``input_info``  an edge from the node of every input. Several outputs of a node are several tensors: with
                         ``tensors="every"``, helper nodes after the file's own carry them, so that each counts once
-                        per cut and block (see instances/single_tensors.py); with ``"first"`` a node has only its
+                        per cut and block (see instances/split_multi_output.py); with ``"first"`` a node has only its
                         output 0, whatever is read, as in "Practical Performance Guarantees for Pipelined DNN
                         Inference" (Archer et al. 2024, Appendix C.2)
 ``control_input``       the node executes after that one; nothing is sent, which may also need a helper node
@@ -29,7 +29,7 @@ from instances.files.jsonfile import collector_paused, decode, line_and_column, 
 from instances.graph import find_cycle, no_cycle
 from instances.importers import Option
 from instances.importers._text_proto import AT, SKIPPED, Message, Schema, parse
-from instances.single_tensors import Operation, Tensor, one_tensor_each
+from instances.split_multi_output import Operation, Tensor, one_tensor_each
 
 TRACK = "pipeline"
 OPTIONS: Mapping[str, Option] = {

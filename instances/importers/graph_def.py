@@ -39,7 +39,7 @@ from instances import scheduling
 from instances.errors import InputError
 from instances.files.columns import plain
 from instances.files.jsonfile import collector_paused, decode, line_and_column, read_bytes
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 from instances.generate.simulated import weights as drawn_weights
 from instances.graph import find_cycle, no_cycle
 from instances.importers import Option

@@ -11,7 +11,7 @@ memory              in the file a hard limit on the total size of an accelerator
                     unlimited
 colour classes      nodes of a colour, and nodes on a cycle with such a class, are contracted to one node: no partition
                     with an acyclic quotient graph can separate them. The tensors of the members stay separate,
-                    carried by helper nodes (see instances/single_tensors.py)
+                    carried by helper nodes (see instances/split_multi_output.py)
 backward passes     a backward node must share a device with its forward node although data flows back through the
                     stages, which no acyclic quotient graph allows. Graphs with backward nodes are refused or reduced
                     to their forward part

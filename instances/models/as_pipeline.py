@@ -1,7 +1,7 @@
 """Models as instances of track ``pipeline``: operators to be cut into stages for equal devices.
 
 Times are in microseconds, sizes in bytes, the bandwidth in bytes per microsecond. Node i is operator i; after the
-operators come the helpers of operators that write several tensors (`instances.single_tensors`). A split of the
+operators come the helpers of operators that write several tensors (`instances.split_multi_output`). A split of the
 operators costs what it costs with every helper in the block of its operator (`with_helpers`), and no other place of the
 helpers is cheaper.
 
@@ -24,7 +24,7 @@ from instances.files.columns import Ints
 from instances.models.devices import Device
 from instances.models.model import Model
 from instances.models.roofline import Costs
-from instances.single_tensors import Operation, Tensor, one_tensor_each
+from instances.split_multi_output import Operation, Tensor, one_tensor_each
 
 MICROSECONDS = 1e6  # in a second
 

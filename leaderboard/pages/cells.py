@@ -9,7 +9,7 @@ import polars as pl
 
 from harness.results.ranking import Tables
 from leaderboard.pages.tracks import DECLINED, FAILED
-from leaderboard.repeat import LIMITS
+from leaderboard.rerun_commands import LIMITS
 
 CELL = ["track", "solver", "checksum"]
 #: Columns of runs that failed or were declined, as `parts.failures` shows them.
@@ -20,7 +20,7 @@ DRAWN = [
     *("lower_bound", "lower_bound_float", "bound_trusted"),
 ]
 MOST_DRAWN = 30  # runs of solvers, and of bound methods, of a chart of convergence
-#: Columns of runs that a command which repeats them needs, see `leaderboard.repeat`.
+#: Columns of runs that a command which repeats them needs, see `leaderboard.rerun_commands`.
 ASKED = ["seed", "campaign", *LIMITS]
 MOST_SEEDS = 10  # whose runs a cell names
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
-from leaderboard import explain, pieces, text
+from leaderboard import explain, table_html, text
 from leaderboard.pages.tracks import Row, grouped
 from leaderboard.text import exact, page_of, points, printable, seconds
 
@@ -52,7 +52,7 @@ def environment() -> jinja2.Environment:
     made.filters["code"] = code
     made.filters["load"] = json.loads
     made.filters.update(sizes=explain.sizes, modes=explain.modes)
-    made.globals.update(pieces=pieces, page_of=page_of, alike=alike, terms=explain.terms)
+    made.globals.update(table_html=table_html, page_of=page_of, alike=alike, terms=explain.terms)
     made.globals.update(menu={}, newest={}, regressions=False, docs=False, made_from="", data_files={}, recorded={})
     return made
 

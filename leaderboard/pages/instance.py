@@ -11,7 +11,7 @@ import polars as pl
 from harness.records.best import RECORDS, BestKnown
 from harness.results.claims import TOLERANCE
 from harness.results.ranking.cases import KNOWN
-from leaderboard import repeat
+from leaderboard import rerun_commands
 from leaderboard.attachments import results_file
 from leaderboard.drawings import pictures as drawn_as
 from leaderboard.pages.cells import unfinished
@@ -44,7 +44,7 @@ def _division(site: Site, track: Track, division: Division) -> Iterator[Page]:
         instance, rows = named[name], own_cells.to_dicts()
         content = _instance(site, division, instance, rows) | {"track": track}
         asked = [(methods[cell["solver"]], cell["asked"]) for cell in rows]
-        content["commands"] = repeat.commands(instance, content["origin"], asked, site.commands)
+        content["commands"] = rerun_commands.commands(instance, content["origin"], asked, site.commands)
         lines = drawn[instance["checksum"],]
         content["chart"] = convergence(site, division, instance, content["stated"], lines.to_dicts())
         content["left_out"] = instance["runs"] - lines.height

@@ -8,7 +8,7 @@ import sys
 from instances.placement import Instance
 from solvers.placement.ideals.dynamic_program import IdealProgram, deadline, fits, require_chains
 from solvers.placement.ideals.splits import ideal_programs, report_cuts
-from solvers.placement.throughput.forced import with_forced_nodes
+from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from solvers.registry import Declined, Run, solver
 
 

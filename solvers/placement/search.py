@@ -8,7 +8,7 @@ from instances.placement import Instance
 from solvers.placement.latency.search import search_latency
 from solvers.placement.throughput.annealing import anneal
 from solvers.placement.throughput.best_placements import Search, require_single
-from solvers.placement.throughput.forced import with_forced_nodes
+from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from solvers.registry import Run, solver
 
 

@@ -13,7 +13,7 @@ from solvers.placement.ip.scip import solve as scip
 from solvers.placement.ip.shapes import programs, require_covered
 from solvers.placement.ip.start import begin
 from solvers.placement.latency.ip import solve_several
-from solvers.placement.throughput.forced import with_forced_nodes
+from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from solvers.registry import Declined, Run, solver
 
 ENGINES: dict[str, Engine] = {"cpsat": cpsat, "highs": highs, "scip": scip}

@@ -34,7 +34,7 @@ from solvers.placement.bounds.anchored import anchored
 from solvers.placement.ip.incumbent import Incumbent
 from solvers.placement.ip.start import begin
 from solvers.placement.throughput.configurations import Limits, configuration_bounds
-from solvers.placement.throughput.forced import with_forced_nodes
+from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from solvers.placement.throughput.simple_bounds import load_bound
 from solvers.registry import LocalRun
 from solvers.scheduling.bounds.energetic import energetic

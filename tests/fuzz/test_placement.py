@@ -21,7 +21,7 @@ from instances.placement import Instance, parse
 from solvers.placement.search import search
 from solvers.placement.throughput import configurations
 from solvers.placement.throughput.configurations import Limits, configuration_bounds
-from solvers.placement.throughput.forced import with_forced_nodes
+from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from solvers.placement.throughput.pooled import pooled_bound
 from solvers.placement.throughput.simple_bounds import load_bound
 from solvers.registry import LocalRun

@@ -34,7 +34,7 @@ from benchexec.runexecutor import RunExecutor
 
 from harness.sandbox.backends import control_groups, namespaces, prctl, seccomp, socket_memory
 from harness.sandbox.backends.process_tree import folder_bytes
-from harness.sandbox.backends.view import view_of_run
+from harness.sandbox.backends.visible_files import view_of_run
 from harness.sandbox.contract import MEASURES, SUPERVISOR_VARIABLE, THREAD_VARIABLES, BackendError, Order, Usage
 from harness.sandbox.memory import PAGE, largest_bytes
 from harness.sandbox.monitor import Pipes

@@ -47,7 +47,7 @@ from harness.sandbox.backends.mounts import (
     mount_tmpfs,
 )
 from harness.sandbox.backends.socket_memory import open_diagnostics
-from harness.sandbox.backends.view import NO_VIEW, View, mount_view, open_paths
+from harness.sandbox.backends.visible_files import NO_VIEW, View, mount_view, open_paths
 from harness.sandbox.contract import BackendError
 from harness.sandbox.memory import largest_bytes
 from harness.sandbox.signals import MAX_FILES, reset_signals

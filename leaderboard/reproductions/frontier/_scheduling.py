@@ -9,7 +9,7 @@ from harness.campaign.problems import Problem
 from instances import InputError
 from instances.generate import families
 from instances.generate.dataflows import tight_memory
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 from leaderboard.report import Section, Table
 from leaderboard.reproductions import Cell, Run, Settings
 from leaderboard.reproductions._frame import ratio, written

@@ -13,7 +13,7 @@ from typing import Any
 from harness.campaign.problems import Problem
 from instances import InputError
 from instances.generate import families
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 from leaderboard.report import HERE, PAPER, Report, Section
 from leaderboard.reproductions import Cell, Run, Settings, _frame, failures
 from leaderboard.reproductions._frame import written

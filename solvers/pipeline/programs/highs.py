@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from solvers._silent import silent
+from solvers._redirect_stdout import silent
 
 
 def highs() -> tuple[Any, Callable[..., Any]]:

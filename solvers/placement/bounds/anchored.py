@@ -5,7 +5,7 @@ from __future__ import annotations
 from instances.placement import Instance
 from solvers.placement.ideals.dynamic_program import deadline
 from solvers.placement.throughput.anchored import anchored_bound
-from solvers.placement.throughput.forced import with_forced_nodes
+from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from solvers.placement.throughput.pooled import pooled_bound
 from solvers.placement.throughput.simple_bounds import load_bound
 from solvers.registry import Declined, Run, bound

@@ -9,7 +9,7 @@ from instances.placement import Instance
 from solvers.placement.ip.incumbent import Incumbent
 from solvers.placement.ip.start import begin
 from solvers.placement.throughput.configurations import Limits, configuration_bounds
-from solvers.placement.throughput.forced import with_forced_nodes
+from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from solvers.registry import Declined, Run, bound
 
 #: Share of the time that is kept back at the end.

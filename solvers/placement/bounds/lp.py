@@ -7,7 +7,7 @@ from solvers.placement.ip.dual_bound import relax
 from solvers.placement.ip.incumbent import Incumbent
 from solvers.placement.ip.shapes import programs, require_covered
 from solvers.placement.ip.start import begin
-from solvers.placement.throughput.forced import with_forced_nodes
+from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from solvers.registry import Run, bound
 
 

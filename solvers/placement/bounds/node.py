@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from instances.placement import Instance
-from solvers.placement.throughput.forced import with_forced_nodes
+from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from solvers.placement.throughput.simple_bounds import node_bound
 from solvers.registry import Declined, Run, bound
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from instances.files.columns import Floats
-from solvers._silent import silent
+from solvers._redirect_stdout import silent
 from solvers.placement.ip.floating_point import FloatProgram
 from solvers.placement.ip.incumbent import Incumbent
 from solvers.placement.ip.program import LoadProgram

@@ -10,7 +10,7 @@ from referee import refusal
 
 from instances import InputError, parse, track_module
 from instances.generate import MEANING, families
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 
 pytestmark = pytest.mark.gate(cases=4)
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.verify import verify
 from instances.generate import families, hand_solved, networks
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 from instances.generate.sharding import LATENCY, Problem, generated_mesh
 from instances.models.sharding.problem import IMPOSSIBLE
 

@@ -11,7 +11,7 @@ import pytest
 from harness.verify import verify
 from instances.generate import families, hand_solved, networks
 from instances.generate.builder import DTYPE
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 from instances.models.model import BITS
 from solvers.pipeline._kernels import PipelineCore
 

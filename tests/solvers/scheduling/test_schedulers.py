@@ -9,7 +9,7 @@ import pytest
 import schedules_slow as slow
 
 from instances.generate import families
-from instances.generate.draws import Draws
+from instances.generate.portable_random import Draws
 from solvers.scheduling._kernels import Simulator
 
 pytestmark = pytest.mark.gate(cases=2)

@@ -22,7 +22,7 @@ from harness.sandbox.backends.process_tree import (
     folder_bytes,
 )
 from harness.sandbox.backends.socket_memory import socket_bytes
-from harness.sandbox.backends.view import view_of_run
+from harness.sandbox.backends.visible_files import view_of_run
 from harness.sandbox.contract import BackendError, Order, Usage
 from harness.sandbox.memory import largest_bytes
 from harness.sandbox.monitor import LATE_S, Pipes

@@ -9,7 +9,7 @@ import pytest
 
 from harness.verify import verify
 from instances import pipeline
-from instances.single_tensors import Operation, Tensor, one_tensor_each
+from instances.split_multi_output import Operation, Tensor, one_tensor_each
 
 
 def instance(operations, stages):

@@ -18,7 +18,7 @@ from orders import AMPLE, order_of
 from patience import given_time
 from referee import ISOLATION, needs_isolation
 
-from harness.sandbox.backends.fork_backend import NamespaceRun, ProgramStart
+from harness.sandbox.backends.posix_backend import NamespaceRun, ProgramStart
 from harness.sandbox.contract import Limits, Outcome
 from harness.sandbox.supervisor import Supervisor
 

@@ -16,22 +16,24 @@ from referee import backend_here
 import instances
 from harness.records.history import FOLDER
 from harness.results.database import FILE_NAME
-from harness.sandbox.backends import view
+from harness.sandbox.backends import visible_files
 
 pytestmark = pytest.mark.gate(cases=1)
 
-REPRODUCTIONS = sorted(file for room in ("harness", "leaderboard") for file in (view.ROOT / room).rglob("*.toml"))
+REPRODUCTIONS = sorted(
+    file for room in ("harness", "leaderboard") for file in (visible_files.ROOT / room).rglob("*.toml")
+)
 CATALOG = Path(instances.__file__).parent / "catalog.toml"
 
 
 @pytest.fixture(autouse=True)
 def _forget():
     """Clear the caches that depend on this process's environment."""
-    view._common_paths.cache_clear()
-    view._common_answers.cache_clear()
+    visible_files._common_paths.cache_clear()
+    visible_files._common_answers.cache_clear()
     yield
-    view._common_paths.cache_clear()
-    view._common_answers.cache_clear()
+    visible_files._common_paths.cache_clear()
+    visible_files._common_answers.cache_clear()
 
 
 @pytest.fixture(params=["posix", "benchexec"])
@@ -102,12 +104,12 @@ def test_a_solver_among_results_is_shown_with_the_python_files_beside_it_and_not
 
 
 def test_a_folder_is_searched_up_to_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(view, "MAX_FOLDERS", 4)
+    monkeypatch.setattr(visible_files, "MAX_FOLDERS", 4)
     for folder in ("a/b/results", "c", "d"):
         (tmp_path / folder).mkdir(parents=True)
     for folder in ("a/b/results", "d"):
         (tmp_path / folder / FILE_NAME).touch()
-    assert list(view._answers(tmp_path)) == [tmp_path / "d"]
+    assert list(visible_files._answers(tmp_path)) == [tmp_path / "d"]
 
 
 @pytest.mark.gate
@@ -201,8 +203,8 @@ def test_paths_named_by_the_environment_are_shown(isolated, tmp_path, monkeypatc
 def test_homes_and_checkouts_are_empty(isolated, tmp_path):
     (tmp_path / "solvers").mkdir()
     order = order_of(tmp_path / "solvers")
-    places = [Path("/home"), Path("/var/tmp"), *(view.ROOT / name for name in ("tests", ".git", "README.md"))]
-    found = read_in_isolation(isolated, order, *places, view.ROOT, Path("/etc"))
+    places = [Path("/home"), Path("/var/tmp"), *(visible_files.ROOT / name for name in ("tests", ".git", "README.md"))]
+    found = read_in_isolation(isolated, order, *places, visible_files.ROOT, Path("/etc"))
     assert set(found[: len(places)]) <= {"", "[]"}
     assert set(ast.literal_eval(found[-2])) <= {"harness", "instances", "shardmark", "solvers", Path(sys.prefix).name}
     assert found[-1] != "[]"
@@ -227,16 +229,16 @@ def test_multiprocessing_by_spawning_works(isolated, tmp_path):
 @pytest.mark.parametrize("wide", ["/", "/data", "~", "~/..", "/tmp"])
 def test_a_wide_folder_is_never_shown(monkeypatch, wide):
     monkeypatch.setenv("HOME", "/data/users/me")
-    monkeypatch.setattr(view.tempfile, "tempdir", "/tmp")
-    assert view._is_wide(Path(os.path.normpath(os.path.expanduser(wide))))
-    assert not view._is_wide(Path(os.path.expanduser("~/solvers")))
+    monkeypatch.setattr(visible_files.tempfile, "tempdir", "/tmp")
+    assert visible_files._is_wide(Path(os.path.normpath(os.path.expanduser(wide))))
+    assert not visible_files._is_wide(Path(os.path.expanduser("~/solvers")))
 
 
 def test_a_checkout_is_wide_and_the_folder_of_an_installation_is_not(monkeypatch):
-    assert view._is_wide(view.ROOT)
-    assert view._is_wide(view.ROOT.parent)
-    monkeypatch.setattr(view, "CHECKOUT", None)
-    assert not view._is_wide(Path("/opt/venv/lib/python3/site-packages"))
+    assert visible_files._is_wide(visible_files.ROOT)
+    assert visible_files._is_wide(visible_files.ROOT.parent)
+    monkeypatch.setattr(visible_files, "CHECKOUT", None)
+    assert not visible_files._is_wide(Path("/opt/venv/lib/python3/site-packages"))
 
 
 @pytest.mark.parametrize(
@@ -251,31 +253,33 @@ def test_a_checkout_is_wide_and_the_folder_of_an_installation_is_not(monkeypatch
 )
 def test_a_folder_of_programs_is_shown_with_its_installation(monkeypatch, folder, installation):
     monkeypatch.setenv("HOME", "/data/users/me")
-    assert view._installation(Path(folder)) == Path(installation)
+    assert visible_files._installation(Path(folder)) == Path(installation)
 
 
 def test_a_package_is_shown_wherever_it_was_imported_from(tmp_path, monkeypatch):
     (tmp_path / "acme").mkdir()
     (tmp_path / "acme" / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    assert tmp_path / "acme" in view.view_of("package:acme.blocks").shown
-    assert tmp_path / "acme" not in view.view_of("package:absent").shown
+    assert tmp_path / "acme" in visible_files.view_of("package:acme.blocks").shown
+    assert tmp_path / "acme" not in visible_files.view_of("package:absent").shown
 
 
 def test_a_checkout_among_the_system_s_folders_is_covered(monkeypatch):
-    monkeypatch.setattr(view, "CHECKOUT", Path("/usr/src/app"))
-    assert view._is_hideable(Path("/usr/src/app/results"))
-    assert not view._is_hideable(Path("/usr/lib"))
-    assert "/usr/src/app" in view._hidden_folders()
+    monkeypatch.setattr(visible_files, "CHECKOUT", Path("/usr/src/app"))
+    assert visible_files._is_hideable(Path("/usr/src/app/results"))
+    assert not visible_files._is_hideable(Path("/usr/lib"))
+    assert "/usr/src/app" in visible_files._hidden_folders()
 
 
 def test_every_folder_of_results_is_known_by_its_database():
-    assert FILE_NAME in view.ANSWERS
+    assert FILE_NAME in visible_files.ANSWERS
 
 
 def test_the_records_are_hidden_where_the_project_is_installed_among_packages_too():
-    assert FOLDER in view.view_of("").hidden
+    assert FOLDER in visible_files.view_of("").hidden
 
 
 def test_a_solver_of_the_project_needs_no_more_than_every_run():
-    assert view.view_of(str(view.ROOT / "solvers" / "pipeline" / "random.py")) == view.view_of("")
+    assert visible_files.view_of(
+        str(visible_files.ROOT / "solvers" / "pipeline" / "random.py")
+    ) == visible_files.view_of("")
