@@ -117,7 +117,7 @@ def test_records_link_the_row_of_their_instance(site: Path) -> None:
 
 def test_numbers_of_seeds_and_counts_have_names_of_their_own(page: ET.Element) -> None:
     heads = [words(x) for x in page.iter("th")]
-    assert "Seeds" in heads
+    assert "Seed" in heads
     assert "Seeds" not in heads
 
 
