@@ -2,10 +2,10 @@
 #include "check.h"
 #include "common/kahn.h"
 #include "pipeline/anneal_partition.h"
-#include "pipeline/sets/anneal_set.h"
-#include "pipeline/sets/cheapest_set.h"
 #include "pipeline/kahn_slice.h"
 #include "pipeline/segment.h"
+#include "pipeline/sets/anneal_set.h"
+#include "pipeline/sets/cheapest_set.h"
 #include "pipeline/slice.h"
 
 #define MOST_NODES 12
