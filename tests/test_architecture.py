@@ -20,7 +20,7 @@ TRACKS = ("intraop", "pipeline", "placement", "scheduling")
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 KERNELS = sorted((ROOT / "c_src").rglob("*.[ch]"))
 COMMON = {f"solvers.{name}" for name in ("native", "registry", "_cpsat", "_scip", "_redirect_stdout")}
-CONTRACT = ("Declined", "LocalRun", "Run", "bound", "solver")  # what the front door hands on to solver files
+CONTRACT = ("Declined", "LocalRun", "Run", "bound", "solver")  # what `shardmark` hands on to solver files
 MOST_FILES = 15  # of code, side by side in one folder
 
 #: Modules of ours that each room may import. The most specific prefix counts.
@@ -97,7 +97,7 @@ def within(name: str, prefixes: set[str]) -> bool:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_follow_the_flow(path):
-    """A user's solver takes the contract from the front door, also when it lies in our folder."""
+    """A user's solver imports the contract from `shardmark`, even if it lies in our folder."""
     name = module_name(path)
     rule = max((prefix for prefix in ALLOWED if within(name, {prefix})), key=len)
     allowed = {f"shardmark.{word}" for word in CONTRACT} if name.startswith("solvers.") else set()
