@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from instances import InputError
+from instances.catalog import near_miss
 from shardmark.cli.commands import campaigns, completion, files, one_run, planning, records, reports
 from shardmark.cli.options import add_json
 from shardmark.cli.output import NotWrittenError, drop_output, emit, open_streams, say, tell
@@ -68,19 +69,28 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, allow_abbrev=False)
-        self.bare = False
+        self.bare, self.given = False, list[str]()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse arguments, none of them unknown; note if there are none."""
-        self.bare = args is not None and not args
+        self.bare, self.given = args is not None and not args, list(args or ())
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            message = shortened(f"unrecognized arguments: {' '.join(unknown)}")
-            raise UsageError(message, f"{self.prog}: {message}; `{self.prog} --help` lists the options\n")
+            self._refuse(unknown)
         return found, unknown
+
+    def _refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """Raise UsageError for unknown arguments, with an option that the first one may have been meant for."""
+        message = shortened(f"unrecognized arguments: {' '.join(unknown)}")
+        hint = near_miss(unknown[0], self._option_string_actions) or f"; `{self.prog} --help` lists the options"
+        raise UsageError(message, f"{self.prog}: {message}{hint}\n")
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError; `argparse` calls this while it handles what the value of an argument raised."""
+        words = self.given[: self.given.index("--")] if "--" in self.given else self.given
+        unknown = [x for x in words if x.startswith("--") and x.split("=")[0] not in self._option_string_actions]
+        if unknown and "required" in message:  # what is missing may well be what was misspelt
+            self._refuse(unknown)
         message = shortened(message)
         if self.bare:
             raise UsageError(message, self.format_help())

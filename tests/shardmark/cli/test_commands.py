@@ -310,6 +310,12 @@ def test_a_new_solver_works_as_it_is(track, tmp_path, graph, example):
     assert "the file exists, choose another name or delete it" in again.stderr
 
 
+def test_a_misspelt_option_is_named_rather_than_the_one_that_is_missing(graph):
+    result = shardmark("solve", graph, "--solvr", "random")
+    told = "shardmark solve: unrecognized arguments: --solvr, did you mean '--solver'?\n"
+    assert (result.returncode, result.stderr) == (2, told)
+
+
 @pytest.mark.parametrize("name", ["greedy", "lagrange"])
 def test_a_new_solver_takes_no_name_of_another(name, tmp_path):
     refused = shardmark("new-solver", name, "--track", "intraop", cwd=tmp_path)
@@ -486,7 +492,7 @@ def test_no_option_can_be_abbreviated():
     for command in (["check", "chain", "x.json"], ["run"]):
         result = shardmark(*command, "--output", "5")
         assert result.returncode == 2
-        assert "unrecognized arguments: --output 5; `shardmark" in result.stderr
+        assert "unrecognized arguments: --output 5, did you mean '--output-limit'?" in result.stderr
 
 
 def test_a_letter_means_the_same_in_every_command():
