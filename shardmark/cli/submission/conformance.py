@@ -103,7 +103,7 @@ def declares(info: SolverInfo, others: Sequence[SolverInfo]) -> Iterator[Finding
             "module docstring", info.name, NO, f"expected words of your own, found those of the template: {left!r}"
         )
     for key, text in (("description", info.description.strip()), ("source", info.source.strip())):
-        if not text and info.command and Path(info.file).suffix != ".toml":
+        if info.command and Path(info.file).suffix != ".toml":
             yield Finding(key, info.name, UNTESTED, f"a TOML file that declares the program can give a {key}")
         elif not text:
             yield Finding(key, info.name, NO, f"expected a {key}, found none")

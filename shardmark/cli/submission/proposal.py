@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -57,12 +57,26 @@ def _document(
                 "description": info.description,
                 "version": info.hash,
                 "instances": list(stand.instances),
-                "ranking": list(stand.ranking),
+                "ranking": [_entry(row) for row in stand.ranking],
             }
             for info, stand in zip(infos, stands, strict=True)
         ],
-        "checks": [asdict(finding) for finding in findings],
+        "checks": [
+            asdict(replace(finding, detail=_without_folders(finding.detail, root, infos))) for finding in findings
+        ],
     }
+
+
+def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the ranking: ``yours`` as a truth value, and no division if the track has but one."""
+    return {key: value for key, value in {**row, "yours": bool(row["yours"])}.items() if value != ""}
+
+
+def _without_folders(text: str, root: Path, infos: Sequence[SolverInfo]) -> str:
+    """Shorten paths in the project and beside the solver's file, as they tell of the author's machine only."""
+    for folder in (root, *{Path(info.file).parent for info in infos}):
+        text = text.replace(f"{folder}{os.sep}", "")
+    return text
 
 
 def _author(root: Path) -> str:

@@ -17,7 +17,9 @@ from shardmark.cli.submission.proposal import propose
 from shardmark.cli.submission.standing import Standing
 
 FINDINGS = [Finding("can be imported", "mine", "yes", "")]
-STAND = Standing([{"instance": "chain", "cost": 11}], [{"solver": "mine", "rank": 1}], True)
+STAND = Standing(
+    [{"instance": "chain", "cost": 11}], [{"solver": "mine", "rank": 1, "division": "", "yours": "<-"}], True
+)
 
 
 def git(folder: Path, *words: str) -> str:
@@ -53,8 +55,9 @@ def solver(tmp_path) -> tuple[Path, SolverInfo]:
 
 def test_the_branch_has_the_file_and_its_results_and_nothing_else_changes(checkout, solver):
     path, info = solver
+    findings = [*FINDINGS, Finding("keeps its limits", "mine", "yes", f"{path}: ended in time")]
     before = git(checkout, "status", "--porcelain"), git(checkout, "diff", "--cached"), git(checkout, "branch")
-    assert propose(path, [info], FINDINGS, [STAND]) == "solver/mine"
+    assert propose(path, [info], findings, [STAND]) == "solver/mine"
     after = git(checkout, "status", "--porcelain"), git(checkout, "diff", "--cached")
     assert (*after, "* main\n  solver/mine") == (*before[:2], git(checkout, "branch"))
     changed = git(checkout, "diff", "--name-status", "main", "solver/mine").splitlines()
@@ -62,7 +65,9 @@ def test_the_branch_has_the_file_and_its_results_and_nothing_else_changes(checko
     assert git(checkout, "show", "solver/mine:solvers/pipeline/mine.py") == "# a solver"
     document = json.loads(git(checkout, "show", "solver/mine:submissions/mine.json"))
     assert (document["format"], document["author"], document["licence"]) == (proposal.FORMAT, "Ada", "Apache-2.0")
+    assert str(path.parent) not in json.dumps(document)
     (entry,) = document["solvers"]
+    assert entry["ranking"] == [{"solver": "mine", "rank": 1, "yours": True}]
     assert (entry["name"], entry["source"], entry["instances"]) == (
         "mine",
         "a paper",
