@@ -107,5 +107,5 @@ def test_commands_and_the_examples_of_the_documentation_work_elsewhere(place):
     example += "plan = sm.plan('model.onnx', devices=4)\nranks = sm.results('results').solvers\n"
     shutil.copyfile(ONNX_MODELS / "light_squeezenet.onnx", place / "model.onnx")
     answers = "check.cost == split.cost, bound.optimal, bound.lower_bound <= split.cost, ranks['solver'].to_list()"
-    shown = f"print(plan.stages[0].name, {answers})"
+    shown = f"print(plan.parts[0].name, {answers})"
     assert run(place, "python", "-c", f"{example}\n{shown}") == "stage 0 True True True ['mla', 'random-1']\n"
