@@ -25,7 +25,7 @@ VIOLATION = 1e-5
 #: Excess of the heaviest set from which on the weights are as good as the best.
 CLOSE = 1e-4
 
-#: What covering a single node costs that no set of the list holds: more than any set.
+#: The cost of a single node outside all listed sets: greater than that of any set.
 ALONE = 3.0
 
 
