@@ -62,7 +62,8 @@ def counts(runs: Collection[Ending]) -> dict[str, Any]:
 
 def words(found: dict[str, Any]) -> str:
     """Return the summary for people."""
-    lines = [f"{found['runs']} runs, {found['started']} of them started now; results are in {found['results']}"]
+    number = f"{found['runs']} run{'' if found['runs'] == 1 else 's'}"
+    lines = [f"{number}, {found['started']} of them started now; results are in {found['results']}"]
     for name, meaning in EXPECTED.items():
         if found[name]:
             lines += [f"{found[name]:>6} {meaning}"]
