@@ -17,7 +17,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
@@ -93,9 +93,18 @@ def _build(content: Any, source: str, track: str | None, options: Mapping[str, A
     given = {key: value for key, value in options.items() if value is not None}
     for key in given:
         if key not in module.OPTIONS:
-            expected = f"expected an option of {track} ({', '.join(module.OPTIONS) or 'it has none'})"
-            raise InputError(source, f"option {key}", f"{expected}, found {key}")
+            raise InputError(source, f"option {key}", _expected_option(track, key, module.OPTIONS))
     return module.parse(document, source, **given)
+
+
+def _expected_option(track: str, name: str, known: Iterable[str]) -> str:
+    """Say which options a track has, and which of them an unknown name may stand for."""
+    from instances.catalog import near_miss
+
+    names = ", ".join(known)
+    if not names:
+        return f"expected no option: {track} has none"
+    return f"expected an option of {track}: {names}{near_miss(name, known)}"
 
 
 def _found(document: Any) -> str:

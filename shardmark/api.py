@@ -211,7 +211,10 @@ def _require_known(function: str, options: Mapping[str, Any]) -> None:
     """TypeError for keywords that are none of `RunOptions`."""
     unknown = sorted(options.keys() - RunOptions.__annotations__.keys())
     if unknown:
-        expected = f"expected {', '.join(RunOptions.__annotations__)}; options of an instance go to load()"
+        from instances.catalog import near_miss
+
+        known = RunOptions.__annotations__
+        expected = f"expected {', '.join(known)}{near_miss(unknown[0], known)}; options of an instance go to load()"
         raise TypeError(f"{function}() got an unexpected keyword argument {unknown[0]!r}, {expected}")
 
 

@@ -293,7 +293,7 @@ def test_unknown_track(tmp_path):
 
 def test_option_of_another_track(tmp_path):
     message = sentence(tmp_path / "a.json", text("intraop"), stages=4)
-    assert "option stages: expected an option of intraop" in message
+    assert "option stages: expected no option: intraop has none" in message
 
 
 @pytest.mark.parametrize(("stages", "expected"), [(0, "expected 1 to"), (-1, "expected 1 to"), (True, "an integer")])

@@ -142,6 +142,8 @@ def test_an_unknown_keyword_is_told_with_those_that_are_known(function):
     expected = rf"^{function.__name__}\(\) got an unexpected keyword argument 'stages', expected timeout, memory, cores"
     with pytest.raises(TypeError, match=expected):
         function("chain", "simple", stages=3)
+    with pytest.raises(TypeError, match=r"isolation, progress, did you mean 'timeout'\?; options of an instance"):
+        function("chain", "simple", timeuot=3)
 
 
 def test_a_solver_that_cannot_be_called_is_told_where_it_is_declared(tmp_path):
@@ -166,7 +168,8 @@ def test_bad_input_is_told_in_one_sentence(four):
     for call, words in {
         lambda: sm.load("chian"): "expected a file or an id of the catalog, did you mean 'chain'?",
         lambda: sm.load("chain", track="intraop"): "chain: track: expected pipeline, found intraop",
-        lambda: sm.load(four, lanes=3): "expected an option of pipeline (stages), found lanes",
+        lambda: sm.load(four, lanes=3): "option lanes: expected an option of pipeline: stages",
+        lambda: sm.load(four, stage=3): "option stage: expected an option of pipeline: stages, did you mean 'stages'?",
         lambda: sm.solve([1, 2], "random-1"): "expected a file, an id of the catalog or an instance, found list",
         lambda: sm.solve(four, "radnom-1"): "did you mean 'random-1'?",
         lambda: sm.solve(four, "simple"): "expected a solver, this is a bound",

@@ -381,7 +381,7 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
         (["solve", "GRAPH", "--command", "true", "--set", "a=3"], "expected only with --solver"),
         (
             ["solve", "EXAMPLE", "--solver", "random", "--stages", "2"],
-            "expected an option of intraop (it has none), found stages",
+            "option stages: expected no option: intraop has none",
         ),
         (["solve", "EXAMPLE", "--solver", "brkga-100"], "expected one of"),
         (["solve", "GRAPH", "--solver", "x", "--solver-path", "nowhere"], "expected a solver file or a folder"),
