@@ -53,13 +53,12 @@ def as_paths(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -
 def find_method(infos: Sequence[SolverInfo], track: str, name: str, kind: str | None = None) -> SolverInfo:
     """The solver or bound of a track by its name; InputError for an unknown one or one that cannot be imported.
 
-    A bound is refused if ``kind`` is "solver". Errors list names of that ``kind``, or of both for None.
+    A bound is refused if ``kind`` is "solver", a solver that proves no bounds if it is "bound". Errors list what that
+    ``kind`` takes; None takes both.
     """
     names = {info.name: info for info in infos if info.track == track}
     if name not in names:
-        offered = sorted(known for known, info in names.items() if kind in (None, info.kind))
-        if kind == "bound" and len(offered) < len(names):
-            offered.append("or a solver that proves bounds (`shardmark list solvers` lists all solvers)")
+        offered = sorted(known for known, info in names.items() if _serves(info, kind))
         others = sorted({info.track for info in infos if info.name == name})
         elsewhere = f"; this instance is of {track}, {name} is for {' and '.join(others)}" if others else ""
         broken = [f"; {info.file} cannot be imported ({info.error})" for info in names.values() if info.error]
@@ -75,7 +74,15 @@ def find_method(infos: Sequence[SolverInfo], track: str, name: str, kind: str | 
         raise InputError("solver", repr(name), expected)
     if info.error:
         raise InputError(info.file, "", f"expected a solver file that can be imported ({info.error})")
+    if not _serves(info, kind):
+        offered = sorted(known for known, other in names.items() if _serves(other, kind))
+        raise InputError("bound", repr(name), f"expected a method that proves bounds: {', '.join(offered)}")
     return info
+
+
+def _serves(info: SolverInfo, kind: str | None) -> bool:
+    """Return True for a method that a user may mean by a "solver" or a "bound"; None stands for both."""
+    return info.kind == kind or kind is None or (kind == "bound" and info.proves_bounds)
 
 
 def with_params(method: SolverInfo, params: Mapping[str, Any] | None) -> SolverInfo:

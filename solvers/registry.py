@@ -103,7 +103,7 @@ class Solver:
     """One row of the leaderboard: a function, its parameters and where it comes from.
 
     ``kind`` is "solver" or "bound" (a method whose product is lower bounds). ``deterministic`` says that the same
-    seed gives the same solution when time does not run out.
+    seed gives the same solution when time does not run out, ``proves_bounds`` that it may report lower bounds.
     """
 
     name: str
@@ -112,6 +112,7 @@ class Solver:
     source: str
     params: Mapping[str, Any]
     deterministic: bool
+    proves_bounds: bool
     function: Callable[..., Any] = field(repr=False)
 
     @property
@@ -130,14 +131,17 @@ def solver(
     name: str | None = None,
     variants: Mapping[str, Mapping[str, Any]] | None = None,
     deterministic: bool = True,
+    proves_bounds: bool = True,
 ) -> Callable[[Function], Function]:
     """Declare a function ``f(instance, run, **params)`` as a solver of ``track``.
 
     ``name`` defaults to the function's name with dashes, its parameters are those that have a number, a text or a truth
     value as their default. ``variants`` maps names to parameters and declares one solver each instead, with the
-    defaults of those that it leaves out. ``source`` cites where the method comes from.
+    defaults of those that it leaves out. ``source`` cites where the method comes from. ``deterministic`` is False if
+    two runs with one seed may differ, ``proves_bounds`` if the solver never reports a lower bound: `bound` and `check`
+    then refuse it as their method.
     """
-    return _declare("solver", track, source, name, variants, deterministic)
+    return _declare("solver", track, source, name, variants, deterministic, proves_bounds)
 
 
 def bound(
@@ -149,7 +153,7 @@ def bound(
     deterministic: bool = True,
 ) -> Callable[[Function], Function]:
     """Declare a function as a lower-bound method of ``track``; see `solver`."""
-    return _declare("bound", track, source, name, variants, deterministic)
+    return _declare("bound", track, source, name, variants, deterministic, True)
 
 
 def _declare(
@@ -159,6 +163,7 @@ def _declare(
     name: str | None,
     variants: Mapping[str, Mapping[str, Any]] | None,
     deterministic: bool,
+    proves_bounds: bool,
 ) -> Callable[[Function], Function]:
     def register(function: Function) -> Function:
         named = variants or {name or function.__name__.replace("_", "-"): {}}
@@ -170,7 +175,8 @@ def _declare(
             _declared[:] = [other for other in _declared if not _again(other, key, track, function)]
             if any(key == other.name and track == other.track for other in _declared):
                 raise ValueError(f"solver name {key!r}: expected a name that {track} does not have yet")
-            _declared.append(Solver(key, track, kind, source, {**defaults, **params}, deterministic, function))
+            values = {**defaults, **params}
+            _declared.append(Solver(key, track, kind, source, values, deterministic, proves_bounds, function))
         return function
 
     return register

@@ -51,6 +51,7 @@ class SolverInfo:
 
     ``file`` declares it: a path, or ``package:MODULE``. ``error`` is the reason why it cannot be imported or started,
     "" if it can. ``command`` is that of an external program, with placeholders; () for a Python function.
+    ``proves_bounds`` is False for a solver that declares that it never reports a lower bound.
     ``settings`` are those of ``params`` that the user has set, which makes it a variant of the solver ``variant_of``.
     """
 
@@ -63,6 +64,7 @@ class SolverInfo:
     description: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
     deterministic: bool = True
+    proves_bounds: bool = True
     error: str = ""
     command: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -255,12 +257,15 @@ def _declared(solver: Mapping[str, Any], place: str, version: str) -> SolverInfo
         raise ValueError(f"declares the kind {words['kind']!r}, expected one of {', '.join(KINDS)}")
     if not NAME.fullmatch(words["name"]):
         raise ValueError(f"declares the name {words['name']!r}: expected lower-case letters, digits, dots and dashes")
-    params, deterministic = solver["params"], solver["deterministic"]
-    if not isinstance(params, dict) or not isinstance(deterministic, bool):
-        raise ValueError("declares params that are not an object, or deterministic that is neither true nor false")
+    params, flags = solver["params"], {key: solver[key] for key in ("deterministic", "proves_bounds")}
+    if not isinstance(params, dict):
+        raise ValueError("declares params that are not an object")
+    for key, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise ValueError(f"declares {key} that is neither true nor false")
     # JSON text may contain half a surrogate pair, or infinity, which no table can store.
     plain = json.dumps(params, ensure_ascii=False, allow_nan=False).encode(errors="replace")
-    return SolverInfo(**words, file=place, hash=version, params=json.loads(plain), deterministic=deterministic)
+    return SolverInfo(**words, file=place, hash=version, params=json.loads(plain), **flags)
 
 
 def _printable(text: str) -> str:

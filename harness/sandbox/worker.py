@@ -144,7 +144,7 @@ def list_places(places: list[str], *, survey: bool) -> NoReturn:
 
 def describe(solver: registry.Solver) -> dict[str, Any]:
     """Return a solver's declaration as plain JSON."""
-    names = ("name", "track", "kind", "source", "description", "deterministic")
+    names = ("name", "track", "kind", "source", "description", "deterministic", "proves_bounds")
     return {name: getattr(solver, name) for name in names} | {"params": dict(solver.params)}
 
 

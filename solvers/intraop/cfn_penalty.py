@@ -10,7 +10,7 @@ from solvers.registry import Run, solver
 PAPER = "Soft Constraints, Strong Solutions"
 
 
-@solver(track="intraop", source=f"{PAPER}, Section 4 and Algorithm 1", deterministic=False)
+@solver(track="intraop", source=f"{PAPER}, Section 4 and Algorithm 1", deterministic=False, proves_bounds=False)
 def cfn_penalty(instance: Instance, run: Run, *, slice_s: float = SLICE) -> None:
     """Solve without the memory limit but with a penalty on memory, adapting a weight for every node (toulbar2).
 
@@ -20,13 +20,13 @@ def cfn_penalty(instance: Instance, run: Run, *, slice_s: float = SLICE) -> None
     solve(instance, run, NodeWeights, slice_s=slice_s)
 
 
-@solver(track="intraop", source=f"{PAPER}, Section 5.5: an ablation", deterministic=False)
+@solver(track="intraop", source=f"{PAPER}, Section 5.5: an ablation", deterministic=False, proves_bounds=False)
 def cfn_penalty_global(instance: Instance, run: Run, *, slice_s: float = SLICE) -> None:
     """Do as cfn-penalty does, but with one weight for all nodes (toulbar2)."""
     solve(instance, run, GlobalWeight, slice_s=slice_s)
 
 
-@solver(track="intraop", source=f"{PAPER}, Appendix E: an ablation", deterministic=False)
+@solver(track="intraop", source=f"{PAPER}, Appendix E: an ablation", deterministic=False, proves_bounds=False)
 def cfn_penalty_nopost(instance: Instance, run: Run, *, slice_s: float = SLICE) -> None:
     """Do as cfn-penalty does, but take the solutions of networks as they are (toulbar2)."""
     solve(instance, run, NodeWeights, slice_s=slice_s, polish=False)

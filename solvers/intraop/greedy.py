@@ -12,7 +12,7 @@ from solvers.intraop.search.incumbent import Incumbent
 from solvers.registry import Run, solver
 
 
-@solver(track="intraop", source="steepest regret construction, first-improvement descent")
+@solver(track="intraop", source="steepest regret construction, first-improvement descent", proves_bounds=False)
 def greedy(instance: Instance, run: Run) -> None:
     """Decide node after node, largest regret first, then improve single nodes; best of several prices of memory."""
     end = run.deadline - reserve(run)

@@ -20,6 +20,7 @@ from solvers.registry import Run, solver
     track="intraop",
     source="Lourenco, Martin and Stutzle 2003, iterated local search; first-improvement descent",
     deterministic=False,
+    proves_bounds=False,
 )
 def local_search(instance: Instance, run: Run, *, iterations: int = 1_000_000, kick: int = 4) -> None:
     """Give a few variables random values, repair memory, descend by single moves, and keep what is not worse.

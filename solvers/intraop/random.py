@@ -11,7 +11,7 @@ from solvers.intraop.search.incumbent import Incumbent
 from solvers.registry import Run, solver
 
 
-@solver(track="intraop", source="uniform sampling", deterministic=False)
+@solver(track="intraop", source="uniform sampling", deterministic=False, proves_bounds=False)
 def random(instance: Instance, run: Run) -> None:
     """Sample strategies until time is up; before anything fits, report what exceeds the limit least."""
     end = run.deadline - reserve(run, share=0.05, least=0.1)

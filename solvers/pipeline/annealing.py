@@ -8,7 +8,7 @@ from solvers.pipeline.search.orders import Search
 from solvers.registry import Run, solver
 
 
-@solver(track="pipeline", source="this project; Kirkpatrick, Gelatt & Vecchi 1983")
+@solver(track="pipeline", source="this project; Kirkpatrick, Gelatt & Vecchi 1983", proves_bounds=False)
 def annealing(instance: Instance, run: Run) -> None:
     """Move nodes between blocks by simulated annealing, from the best slicing of random orders and of orders in layers.
 

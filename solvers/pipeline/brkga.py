@@ -15,6 +15,7 @@ from solvers.registry import Run, solver
         "brkga-100": {"population": 10, "generations": 10},
         "brkga-10000": {"population": 100, "generations": 100},
     },
+    proves_bounds=False,
 )
 def brkga(instance: Instance, run: Run, *, population: int, generations: int) -> None:
     """Evolve node priorities with a biased random-key genetic algorithm.

@@ -14,6 +14,7 @@ from solvers.registry import Run, solver
     track="pipeline",
     source="Archer et al. 2024, Appendix C.1",
     variants={"mla": {"weighted": False}, "mla-weighted": {"weighted": True}},
+    proves_bounds=False,
 )
 def mla(instance: Instance, run: Run, *, weighted: bool) -> None:
     """Evolve node priorities whose topological order keeps the ends of edges close; slice the best order.

@@ -11,6 +11,7 @@ from solvers.registry import Run, solver
     track="pipeline",
     source="Archer et al. 2024, Section 4.2 and Appendix C.1",
     variants={f"random-{orders}": {"orders": orders} for orders in (1, 100, 10000)},
+    proves_bounds=False,
 )
 def random(instance: Instance, run: Run, *, orders: int) -> None:
     """Slice the topological orders of independent uniform node priorities; keep the best."""

@@ -41,7 +41,7 @@ def dp(instance: Instance, run: Run) -> None:
             print(f"only the split of a linear extension: {reason}", file=sys.stderr)
 
 
-@solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.2")
+@solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.2", proves_bounds=False)
 def dpl(instance: Instance, run: Run) -> None:
     """Cut one topological order, found depth first, into devices as well as that can be done.
 

@@ -9,7 +9,11 @@ from solvers.placement.ideals.blocks import blocks
 from solvers.registry import Declined, Run, solver
 
 
-@solver(track="placement", source="the splits by hand of convolutional networks in Tarnawski et al. 2020, Section 6")
+@solver(
+    track="placement",
+    source="the splits by hand of convolutional networks in Tarnawski et al. 2020, Section 6",
+    proves_bounds=False,
+)
 def equal_parts(instance: Instance, run: Run) -> None:
     """Give each accelerator as many nodes in a row. Declined if some do not run there, or do not fit the memory."""
     if not instance.accelerators or not instance.supported.all():

@@ -10,7 +10,7 @@ from solvers.placement.ideals.blocks import blocks
 from solvers.registry import Declined, Run, solver
 
 
-@solver(track="placement", source="Tarnawski et al. 2020, Appendix F, greedy")
+@solver(track="placement", source="Tarnawski et al. 2020, Appendix F, greedy", proves_bounds=False)
 def greedy(instance: Instance, run: Run) -> None:
     """Fill the memory of one accelerator after another in topological order; CPUs take the rest."""
     block = blocks(instance)

@@ -12,7 +12,7 @@ from solvers.registry import Declined, Run, solver
 LOOKED_AT = 10_000_000
 
 
-@solver(track="placement", source="Tarnawski et al. 2020, Section 6, local search")
+@solver(track="placement", source="Tarnawski et al. 2020, Section 6, local search", proves_bounds=False)
 def local_search(instance: Instance, run: Run, restarts: int = 10) -> None:
     """Make the move of a colocation class to another accelerator that is best, until none is; best of some restarts.
 

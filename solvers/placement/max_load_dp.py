@@ -10,7 +10,7 @@ from solvers.placement.ideals.splits import best_split
 from solvers.registry import Declined, Run, solver
 
 
-@solver(track="placement", source="Tarnawski et al. 2020, Appendix F, max-load DP")
+@solver(track="placement", source="Tarnawski et al. 2020, Appendix F, max-load DP", proves_bounds=False)
 def max_load_dp(instance: Instance, run: Run) -> None:
     """Split along the chain of ideals that is best for throughput, whatever that means for a single sample.
 

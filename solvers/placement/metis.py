@@ -10,7 +10,7 @@ from solvers.placement.throughput.partitions import Weighted, place_parts
 from solvers.registry import Declined, Run, solver
 
 
-@solver(track="placement", source="Karypis & Kumar 1998")
+@solver(track="placement", source="Karypis & Kumar 1998", proves_bounds=False)
 def metis(instance: Instance, run: Run) -> None:
     """Divide the blocks into parts of even work and few transfers by METIS, which knows no memories.
 

@@ -6,7 +6,7 @@ from instances.placement import Instance
 from solvers.registry import Declined, Run, solver
 
 
-@solver(track="placement", source="Tarnawski et al. 2020, Table 2, single accelerator")
+@solver(track="placement", source="Tarnawski et al. 2020, Table 2, single accelerator", proves_bounds=False)
 def one_accelerator(instance: Instance, run: Run) -> None:
     """Place all nodes on the first accelerator; declines a graph that it does not support or has no memory for."""
     if not instance.accelerators:

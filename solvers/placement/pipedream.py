@@ -11,7 +11,11 @@ from solvers.placement.ideals.splits import ideal_programs, report_cuts
 from solvers.registry import Declined, Run, solver
 
 
-@solver(track="placement", source="Narayanan et al. 2019, as in Tarnawski et al. 2020, Section 6, PipeDream")
+@solver(
+    track="placement",
+    source="Narayanan et al. 2019, as in Tarnawski et al. 2020, Section 6, PipeDream",
+    proves_bounds=False,
+)
 def pipedream(instance: Instance, run: Run, *, light: float = 0.1) -> None:
     """Contract every branching to one node, and cut the path that is left into devices as well as that can be done.
 

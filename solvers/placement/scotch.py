@@ -19,7 +19,9 @@ from solvers.registry import Declined, Run, solver
 NAMES = ("scotch_gpart", "gpart")
 
 
-@solver(track="placement", source="Pellegrini 2009, as in Tarnawski et al. 2020, Section 6, Scotch")
+@solver(
+    track="placement", source="Pellegrini 2009, as in Tarnawski et al. 2020, Section 6, Scotch", proves_bounds=False
+)
 def scotch(instance: Instance, run: Run) -> None:
     """Divide the blocks into parts of even work and few transfers by Scotch's gpart, which knows no memories.
 

@@ -9,7 +9,9 @@ from solvers.scheduling.schedules.annealing import begin, improve
 from solvers.scheduling.schedules.deadline import Deadline
 
 
-@solver(track="scheduling", source="ours: moves of what is critical, annealed", deterministic=False)
+@solver(
+    track="scheduling", source="ours: moves of what is critical, annealed", deterministic=False, proves_bounds=False
+)
 def search(instance: Instance, run: Run) -> None:
     """Begin with HEFT, put critical vertices where paths are shortest; simulate moves where links or memory count."""
     deadline = Deadline(run)

@@ -55,7 +55,7 @@ def honest(instance, run):
     ],
 )
 def test_a_false_claim_is_reported_with_seed_and_instance(function, words, monkeypatch):
-    tried = Solver("tried", "intraop", "solver", "", {}, True, function)
+    tried = Solver("tried", "intraop", "solver", "", {}, True, True, function)
     monkeypatch.setattr(fuzz, "methods", lambda track: {"tried": tried})
     with pytest.raises(pytest.fail.Exception) as failure:
         INTRAOP.on(range(4))
@@ -64,8 +64,15 @@ def test_a_false_claim_is_reported_with_seed_and_instance(function, words, monke
     assert '"usage_limit": ' in failure.value.msg
 
 
+def test_a_bound_of_a_solver_that_proves_none_is_reported(monkeypatch):
+    tried = Solver("tried", "intraop", "solver", "", {}, True, False, honest)
+    monkeypatch.setattr(fuzz, "methods", lambda track: {"tried": tried})
+    with pytest.raises(pytest.fail.Exception, match="declares that it proves none"):
+        INTRAOP.on(range(1))
+
+
 def test_true_claims_pass(monkeypatch):
-    tried = Solver("tried", "intraop", "solver", "", {}, True, honest)
+    tried = Solver("tried", "intraop", "solver", "", {}, True, True, honest)
     monkeypatch.setattr(fuzz, "methods", lambda track: {"tried": tried})
     INTRAOP.on(range(1))
 

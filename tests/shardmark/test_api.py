@@ -302,7 +302,7 @@ def test_a_bound_is_what_the_method_proved(four, mine):
     assert found.lower_bound == pytest.approx(6.0, rel=1e-5)
     assert (found.bound_from, found.optimal, found.gap) == ("exact", True, 0.0)
     assert found.bounds[-1] == Bound(found.bounds[-1].time_s, found.lower_bound)
-    found = sm.bound(four, method="random-1", timeout=20)
+    found = sm.bound(four, method="halves", solver_path=mine, timeout=20)
     assert (found.lower_bound, found.bound_from, found.reason) == (None, "", "reported no lower bound")
 
 

@@ -10,10 +10,11 @@ A track has an oracle, ``oracles/oracle_TRACK.py``, which shares no code with so
 
 A block is a range of seeds: one block in the ordinary test run, as many as ``SHARDMARK_DRAWS`` asks for under
 ``make fuzz``. For each seed an instance is drawn, and every solver and bound method of the track runs on it in this
-process, without a referee. A failure is an exception (under pytest a warning is one), a bound above the exact optimum,
-a verdict of the verifier that is not the oracle's, or a false reason to decline. The project calls a verified cost
-optimal if a lower bound meets it, so with true bounds and true costs no "optimal" is false. A failure is printed with
-its seed and the instance as JSON, to be pasted into a file; `Attack.instance` draws it again.
+process, without a referee. A failure is an exception (under pytest a warning is one), a bound above the exact optimum
+or from a solver that declares that it proves none, a verdict of the verifier that is not the oracle's, or a false
+reason to decline. The project calls a verified cost optimal if a lower bound meets it, so with true bounds and true
+costs no "optimal" is false. A failure is printed with its seed and the instance as JSON, to be pasted into a file;
+`Attack.instance` draws it again.
 """
 
 from __future__ import annotations
@@ -161,6 +162,8 @@ class Attack:
                 return f"declines for a reason that is false, {str(declined)!r}; the optimum is {shown(optimum)}"
         except Exception:
             return traceback.format_exc(limit=-5)
+        if run.bounds and not solver.proves_bounds:
+            return f"reports the bound {run.bounds[0]!r}, but declares that it proves none"
         for bound in run.bounds:
             if not math.isfinite(bound):
                 return f"bound {bound}"

@@ -336,7 +336,8 @@ NOISE = (
             for i, noise in enumerate(NOISE)
         ),
         ("", ", source={'a': 1}", "a source that is not text"),
-        ("", ", deterministic=1", "neither true nor false"),
+        ("", ", deterministic=1", "deterministic that is neither true nor false"),
+        ("", ", proves_bounds=0", "proves_bounds that is neither true nor false"),
         ("", ", variants={'a': {'x': 1e999}}", "JSON compliant"),
         ("os.kill(os.getpid(), 9)", "", "ended the process while it was imported (exit status "),
     ],

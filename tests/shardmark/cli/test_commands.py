@@ -126,6 +126,10 @@ from solvers.registry import bound
 def liar(instance, run):
     \"\"\"Bounds everything by far too much.\"\"\"
     run.bound(10**6)
+
+@bound("intraop", source="a test")
+def quiet(instance, run):
+    \"\"\"Bounds nothing.\"\"\"
 """
 
 
@@ -149,7 +153,7 @@ def test_check_says_that_a_method_proves_nothing_or_something_wrong(example, tmp
     found = answer("check", example, solution, "--method", "liar", "--solver-path", liar)
     assert (found["status"], found["lower_bound"], found["bound_from"]) == ("contradiction", 395, "instance")
     assert found["reason"] == "claims the lower bound 1000000, but the solution has the cost 445"
-    found = answer("check", example, solution, "--method", "greedy")
+    found = answer("check", example, solution, "--method", "quiet", "--solver-path", liar)
     assert (found["reason"], found["lower_bound"], found["bound_from"]) == ("reported no lower bound", 395, "instance")
 
 
@@ -228,7 +232,7 @@ def test_bound_proves_the_optimum(graph):
     weaker = answer("bound", graph, "--method", "simple")
     assert weaker["lower_bound"] == pytest.approx(5.0)
     assert (weaker["optimal"], weaker["cost"]) == (None, None)
-    none = answer("bound", graph, "--method", "random-1", status=1)
+    none = answer("bound", graph, "--method", "returns-it", "--solver-path", ZOO / "zoo.py", status=1)
     assert (none["lower_bound"], none["reason"]) == (None, "reported no lower bound")
 
 
@@ -464,15 +468,16 @@ def test_a_command_that_is_missing_is_told_with_usage():
     assert shardmark().stderr.startswith("usage: ")
 
 
-def test_an_unknown_bound_is_told_which_bounds_there_are_and_where_solvers_are_listed(graph):
+def test_an_unknown_bound_and_a_solver_that_proves_none_are_told_the_methods_that_prove_bounds(graph, example):
     bounds = sorted(info.name for info in discover() if (info.track, info.kind) == ("pipeline", "bound"))
-    result = shardmark("bound", graph, "--method", "nope")
-    others = "or a solver that proves bounds (`shardmark list solvers` lists all solvers)"
-    assert (result.returncode, result.stderr) == (
-        2,
-        f"shardmark: bound: 'nope': expected one of {', '.join(bounds)}, {others}\n",
-    )
-    assert others not in shardmark("solve", graph, "--solver", "nope").stderr
+    for name, words in (("nope", "one of "), ("annealing", "a method that proves bounds: ")):
+        result = shardmark("bound", graph, "--method", name)
+        told = f"shardmark: bound: {name!r}: expected {words}{', '.join(bounds)}\n"
+        assert (result.returncode, result.stderr) == (2, told)
+    told = shardmark("bound", example, "--method", "greedy").stderr
+    assert ": cfn-native, cfn-relaxed, " in told
+    assert "cfn-penalty" not in told
+    assert "annealing" in shardmark("solve", graph, "--solver", "nope").stderr
 
 
 def parsers_of(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
