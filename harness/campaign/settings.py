@@ -91,6 +91,8 @@ def _read(kind: type, text: str) -> Any:
     """Return the value of a type from its text; ValueError or KeyError if there is none."""
     if kind is bool:
         return {"true": True, "false": False}[text]
+    if kind in (int, float) and (not text.isascii() or "_" in text):
+        raise ValueError("a number that only Python would take")
     value = kind(text)
     if kind is float and not math.isfinite(value):
         raise ValueError("not finite")
