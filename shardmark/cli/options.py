@@ -151,10 +151,15 @@ def add_json(group: argparse._ActionsContainer, **given: Any) -> None:
     group.add_argument("--json", action="store_true", help="print JSON for machines, errors too", **given)
 
 
+def flag(name: str) -> str:
+    """Return the option that sets a value of this name."""
+    return f"--{name.replace('_', '-')}"
+
+
 def add_option(group: argparse._ActionsContainer, name: str, option: Option, meaning: str, **given: Any) -> None:
     """Add an option of a track or an importer."""
     group.add_argument(
-        f"--{name.replace('_', '-')}",
+        flag(name),
         choices=option.choices or None,
         metavar=None if option.choices else PLACEHOLDERS[option.kind],
         help=meaning,

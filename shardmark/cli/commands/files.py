@@ -58,7 +58,7 @@ def generate_arguments(sub: argparse.ArgumentParser) -> None:
             kind = type(default) if default is not None else float
             meaning = MEANING[key].replace("%", "%%") + (f" (default: {default})" if default is not None else "")
             member.add_argument(
-                f"--{key.replace('_', '-')}",
+                shared.flag(key),
                 dest=key,
                 type=values.PARSERS_BY_TYPE[kind],
                 metavar=PLACEHOLDERS[kind],
@@ -73,7 +73,12 @@ def run_generate(options: argparse.Namespace) -> Answer:
     shared.require_outputs(options.output)
     family = families()[options.family]
     given = {key: getattr(options, key) for key in family.parameters if getattr(options, key) is not None}
-    instance = family.build(options.seed, **given)
+    try:
+        instance = family.build(options.seed, **given)
+    except InputError as error:
+        name = error.place.removeprefix("option ")
+        place = shared.flag(name) if name in family.parameters else error.place
+        raise InputError(f"generate {options.family}", place, error.expected) from None
     write_document(options.output, track_module(instance.track).to_document(instance))
     return 0, {"output": str(options.output), **instance.summary()}
 

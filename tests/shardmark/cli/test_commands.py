@@ -396,6 +396,11 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
         (["check", "EXAMPLE", "EXAMPLE", "--track", "pipeline"], "expected"),
         (["bound", "GRAPH", "--method", "random-1000000"], "did you mean"),
         (["generate", "erdos-renyi", "--nodes", "9" * 11, "--output", "x"], "expected an integer from 1 to 20000"),
+        (
+            ["generate", "erdos-renyi", "--size-mean", "-3", "--output", "x"],
+            "generate erdos-renyi: --size-mean: expected",
+        ),
+        (["generate", "random-dataflow", "--links", "x", "--output", "x"], "random-dataflow: --links: expected one of"),
         (["generate", "transformer", "--layers", "9" * 11, "--output", "x"], "expected an integer from 1 to 1000000"),
         (["solve", "chain", "--command", LONG], "expected a program that can be started"),
         (["solve", "chain", "--command", f"./{LONG}"], "expected a program that can be started"),
