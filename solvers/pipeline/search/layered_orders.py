@@ -19,16 +19,17 @@ def layered_orders(instance: Instance) -> Iterator[Index]:
     all before its readers, then its readers, then what is left. A layer ends wherever a path enters or leaves these.
     """
     graph = instance.graph
+    tail, head = _in_order(graph)
     everywhere = np.ones(graph.edges, dtype=np.int64)
-    depth = _layers(graph, everywhere)
+    depth = _layers(graph.nodes, tail, head, everywhere)
     yield _by(depth)
-    yield _by(-_layers(graph.reversed, everywhere))
-    readers = np.bincount(graph.tail, minlength=graph.nodes)
+    yield _by(-_layers(graph.nodes, head[::-1], tail[::-1], everywhere))
+    readers = np.bincount(tail, minlength=graph.nodes)
     again = instance.output_size * np.maximum(readers - 1, 0)
     if np.any(again > 0):
         reads = np.zeros(graph.nodes, dtype=bool)
         reads[graph.successors(int(np.argmax(again)))] = True
-        turns = _layers(graph, reads[graph.tail] != reads[graph.head])
+        turns = _layers(graph.nodes, tail, head, reads[tail] != reads[head])
         yield _by(turns, depth)
 
 
@@ -37,12 +38,17 @@ def _by(*keys: NDArray[np.int64]) -> Index:
     return np.lexsort(keys[::-1]).astype(np.int32)
 
 
-def _layers(graph: Graph, length: NDArray[Any]) -> NDArray[np.int64]:
-    """Length of the longest path to each node, shape (n,), for lengths of edges, shape (edges,)."""
+def _in_order(graph: Graph) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Tails and heads of the edges, in topological order of the tails; back to front, that of the reversed graph."""
     rank = np.empty(graph.nodes, dtype=np.int64)
     rank[graph.topological_order] = np.arange(graph.nodes)
     edges = np.argsort(rank[graph.tail], kind="stable")
-    layer = [0] * graph.nodes
-    for u, v, more in zip(*(column[edges].tolist() for column in (graph.tail, graph.head, length)), strict=True):
+    return graph.tail[edges], graph.head[edges]
+
+
+def _layers(nodes: int, tail: NDArray[Any], head: NDArray[Any], length: NDArray[Any]) -> NDArray[np.int64]:
+    """Length of the longest path to each node, shape (n,), for edges in order and their lengths, shape (edges,)."""
+    layer = [0] * nodes
+    for u, v, more in zip(tail.tolist(), head.tolist(), length.tolist(), strict=True):
         layer[v] = max(layer[v], layer[u] + more)
     return np.array(layer, dtype=np.int64)
