@@ -20,6 +20,7 @@ from instances.files.columns import (
     names_column,
     plain,
     refuse_below_0,
+    require_columns,
     require_equal_lengths,
     require_format,
     require_int,
@@ -64,12 +65,9 @@ class Instance(Judged, OnGraph):
     source: str = field(default="instance", repr=False)
 
     def __post_init__(self) -> None:
-        n = self.graph.nodes
-        columns = (("name", self.node_names), ("work", self.work))
-        for name, column in (*columns, ("output_size", self.output_size), ("param_size", self.param_size)):
-            if len(column) != n:
-                raise InputError(self.source, f"nodes.{name}", f"expected {n} elements, found {len(column)}")
-        for name in ("work", "output_size", "param_size"):
+        sizes = ("work", "output_size", "param_size")
+        require_columns(self, ("node_names", *sizes), self.nodes, "nodes")
+        for name in sizes:
             refuse_below_0(getattr(self, name), self.source, f"nodes.{name}[{{}}]")
         if not 1 <= self.stages < 2**31:
             raise InputError(self.source, "stages", f"expected 1 to 2147483647, found {describe(self.stages)}")

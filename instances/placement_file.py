@@ -25,6 +25,7 @@ from instances.files.columns import (
     frozen,
     plain_number,
     refuse_below_0,
+    require_columns,
     require_int,
     require_list,
     require_number,
@@ -77,9 +78,9 @@ class Workload(OnGraph):
     source: str = field(default="instance", repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("ids", "node_names", *TIMES, "supported", "backward", "colour", "layer"):
-            self._require_length(name, self.graph.nodes)
-        self._require_length("artificial", self.graph.edges)
+        columns = ("ids", "node_names", *TIMES, "supported", "backward", "colour", "layer")
+        require_columns(self, columns, self.nodes, "nodes")
+        require_columns(self, ["artificial"], self.edges, "edges")
         for name in TIMES:
             refuse_below_0(getattr(self, name), self.source, f"{name}[{{}}]")
         for name, count in (("maxFPGAs", self.accelerators), ("maxCPUs", self.cpus)):
@@ -92,11 +93,6 @@ class Workload(OnGraph):
         for name in ("colour", "layer"):
             object.__setattr__(self, name, numbered(getattr(self, name)))
         freeze_columns(self)
-
-    def _require_length(self, name: str, length: int) -> None:
-        found = len(getattr(self, name))
-        if found != length:
-            raise InputError(self.source, name, f"expected {length} elements, found {found}")
 
     @property
     def training(self) -> bool:

@@ -22,6 +22,7 @@ from instances.files.columns import (
     names_column,
     plain,
     refuse_below_0,
+    require_columns,
     require_equal_lengths,
     require_format,
     require_list,
@@ -102,6 +103,9 @@ class Instance(Judged, OnGraph):
     source: str = field(default="instance", repr=False)
 
     def __post_init__(self) -> None:
+        require_columns(self, ("node_names", "complexity", "colocation", "choice"), self.nodes, "nodes")
+        require_columns(self, ["size"], self.edges, "edges")
+        require_columns(self, ("device_names", "memory"), self.devices, "devices")
         self._refuse_numbers()
         refuse_other_choices(self, OPTIONS, self.source)
         self._refuse_contradictions()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -85,6 +85,17 @@ def require_equal_lengths(table: Mapping[str, Any], source: str, place: str) -> 
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise InputError(source, place, f"expected columns of equal length, found {found}")
+
+
+def require_columns(instance: Any, names: Iterable[str], length: int, place: str) -> None:
+    """Raise InputError, which names all that differ, unless columns of an instance have so many elements.
+
+    ``place`` is what there are so many of: "nodes", "edges" or "devices".
+    """
+    lengths = {name: len(getattr(instance, name)) for name in names}
+    if wrong := ", ".join(f"{name} {found}" for name, found in lengths.items() if found != length):
+        expected = f"expected {length} elements per column, one per {place.removesuffix('s')}, found {wrong}"
+        raise InputError(instance.source, place, expected)
 
 
 def require_text(value: Any, source: str, place: str) -> str:

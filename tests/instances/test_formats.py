@@ -45,6 +45,8 @@ def test_a_pipeline_made_in_a_program_is_checked_like_a_file(name, value):
     expected = rf"nodes\.{name}\[2\]: expected a finite number, at least 0, found {value:g}$"
     with pytest.raises(InputError, match=expected):
         dataclasses.replace(instance, **{name: column})
+    with pytest.raises(InputError, match=f"nodes: expected 5 elements per column, one per node, found {name} 4$"):
+        dataclasses.replace(instance, **{name: column[:4]})
 
 
 @pytest.mark.parametrize(

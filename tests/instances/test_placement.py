@@ -273,8 +273,11 @@ def test_numbers_of_labels_follow_their_first_nodes():
 
 def test_columns_of_other_lengths_are_refused():
     instance = read(BASE)
-    with pytest.raises(InputError, match=r"size: expected 5 elements, found 4"):
-        dataclasses.replace(instance, size=instance.size[:4])
+    told = "nodes: expected 5 elements per column, one per node, found size 4, layer 6$"
+    with pytest.raises(InputError, match=told):
+        dataclasses.replace(instance, size=instance.size[:4], layer=np.arange(6))
+    with pytest.raises(InputError, match=r"edges: expected . elements per column, one per edge, found artificial 0"):
+        dataclasses.replace(instance, artificial=np.zeros(0, dtype=bool))
     with pytest.raises(InputError, match=r"size\[0\]: expected a finite number, at least 0, found nan"):
         dataclasses.replace(instance, size=instance.size * np.nan)
 

@@ -165,6 +165,20 @@ def test_instances_made_of_arrays_have_no_numbers_that_are_none_or_negative(name
         replace(instance, **{name: column})
 
 
+@pytest.mark.parametrize(
+    ("place", "names"),
+    [("nodes", ("node_names", "complexity", "colocation", "choice")), ("edges", ("size",)), ("devices", ("memory",))],
+)
+def test_instances_made_of_arrays_have_columns_of_equal_length(place, names):
+    instance = parse(TINY, "tiny")
+    shorter = {name: getattr(instance, name)[:-1] for name in names}
+    found = ", ".join(f"{name} {len(column)}" for name, column in shorter.items())
+    with pytest.raises(
+        InputError, match=rf"{place}: expected . elements per column, one per {place[:-1]}, .* {found}$"
+    ):
+        replace(instance, **shorter)
+
+
 def test_devices_that_must_talk_need_a_link():
     nodes = {"complexity": [1, 1], "devices": [[0], [1]]}
     document = {**TINY, "nodes": nodes, "bandwidth": [[None, 0], [5, None]]}
