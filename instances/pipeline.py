@@ -153,7 +153,7 @@ def _stages(in_file: Any, given: int | None, source: str) -> int:
     if in_file is not None:
         in_file = require_int(in_file, source, "stages")
     if in_file is None and given is None:
-        raise InputError(source, "stages", "expected a number of stages in the file or with --stages N")
+        raise InputError(source, "stages", "expected a number in the file, or --stages N (stages=N in Python)")
     return require_int(in_file if given is None else given, source, "stages")
 
 

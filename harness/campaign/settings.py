@@ -62,25 +62,25 @@ def declared_and_settings(name: str, params: Mapping[str, Any]) -> tuple[str, di
 
 def _value(info: SolverInfo, name: str, text: str) -> Any:
     if info.command:
-        raise InputError("--set", repr(name), f"expected a solver in Python, {info.name} is a program")
+        raise InputError("parameter", repr(name), f"expected a solver in Python, {info.name} is a program")
     if name not in info.params:
         known = f"a parameter of {info.name}: {', '.join(info.params)}" if info.params else f"none for {info.name}"
-        raise InputError("--set", repr(name), f"expected {known}{catalog.near_miss(name, info.params)}")
+        raise InputError("parameter", repr(name), f"expected {known}{catalog.near_miss(name, info.params)}")
     kind = type(info.params[name])
     if kind not in WORDS:
-        raise InputError("--set", repr(name), f"expected a parameter of {info.name} that is a number or a text")
+        raise InputError("parameter", repr(name), f"expected a parameter of {info.name} that is a number or a text")
     if kind is str and text.startswith("@"):
         text = _text_of(name, text[1:])
     try:
         return _read(kind, text)
     except (ValueError, KeyError):
-        raise InputError("--set", repr(name), f"expected {WORDS[kind]} for {info.name}, found {text!r}") from None
+        raise InputError("parameter", repr(name), f"expected {WORDS[kind]} for {info.name}, found {text!r}") from None
 
 
 def _text_of(name: str, path: str) -> str:
     """Return the content of a file as one line."""
     if not path:
-        raise InputError("--set", repr(name), "expected the name of a file after @")
+        raise InputError("parameter", repr(name), "expected the name of a file after @")
     text = " ".join(decode(read_bytes(path), path).split())
     if len(text) > MAX_TEXT:
         raise InputError(path, "", f"expected at most {MAX_TEXT:,} characters for a parameter, found {len(text):,}")

@@ -82,7 +82,7 @@ def certify(
         if best.cost <= max(bounds)[0] * (1 + CLOSE):
             break
     if best is None or best.cost is None:
-        lack = f"more than {timeout:g} s (--timeout)" if late else "a model that the devices can hold and run"
+        lack = f"a timeout of more than {timeout:g} s" if late else "a model that the devices can hold and run"
         expected = f"expected {lack}; no split was found ({'; '.join(reasons)})"
         raise InputError(instance.name, "", expected)
     return Certified(best.solution, best.cost, *max(bounds))

@@ -124,7 +124,7 @@ CHANGED: dict[str, list[Change]] = {
         ("stages", 0, "stages", "expected 1 to 2147483647, found 0"),
         ("stages", -3, "stages", "expected 1 to 2147483647, found -3"),
         ("stages", 2**31, "stages", "expected 1 to 2147483647, found 2147483648"),
-        ("stages", None, "stages", "expected a number of stages in the file or with --stages N"),
+        ("stages", None, "stages", "expected a number in the file, or --stages N (stages=N in Python)"),
         ("stages", True, "stages", "expected an integer, found true"),
         ("stages", 2.0, "stages", "expected an integer, found 2.0"),
         ("bandwidth", 0, "bandwidth", "expected a positive number, found 0.0"),
@@ -147,7 +147,7 @@ REMOVED = {
         ("edges", "base.json", "expected a key 'edges'"),
         ("nodes.work", "nodes", "expected a key 'work'"),
         ("nodes.output_size", "nodes", "expected a key 'output_size'"),
-        ("stages", "stages", "expected a number of stages in the file or with --stages N"),
+        ("stages", "stages", "expected a number in the file, or --stages N (stages=N in Python)"),
     ],
 }
 

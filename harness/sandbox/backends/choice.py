@@ -72,7 +72,7 @@ def choose(limits: str = "auto", isolation: str = "auto", *, keep: bool = False)
                     return backend
             if failure not in failures:
                 failures.append(failure)
-    raise InputError("--limits", limits, f"expected a machine on which it can enforce limits ({'; '.join(failures)})")
+    raise InputError("limits", limits, f"expected a machine on which it can enforce limits ({'; '.join(failures)})")
 
 
 def trial(supervisor: Supervisor) -> Outcome:

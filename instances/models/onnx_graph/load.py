@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from instances.catalog import near_miss
 from instances.errors import InputError
 from instances.models.onnx_graph.constants import SMALL
 
@@ -93,28 +94,34 @@ def _require_no_control_flow(model: Any, source: str) -> None:
 
 def _set_sizes(graph: Any, source: str, dims: Mapping[str, int]) -> None:
     """Replace named sizes of the graph by numbers."""
-    stored = {tensor.name for tensor in graph.initializer}
-    missing: dict[str, str] = {}  # name of a size to the first input that has it
-    known = set[str]()
+    names = set[str]()
     for value in (*graph.input, *graph.output, *graph.value_info):
         for dimension in value.type.tensor_type.shape.dim:
-            name = dimension.dim_param
-            if name in dims:
-                dimension.dim_value = dims[name]
-                known.add(name)
+            names.add(dimension.dim_param)
+            if dimension.dim_param in dims:
+                dimension.dim_value = dims[dimension.dim_param]
+    for name in dims:
+        if name not in names - {""}:
+            expected = f"expected a size that a tensor of the model has{near_miss(name, names)}"
+            raise InputError(source, f"size {name}", expected)
+    _require_sizes(graph, source)
+
+
+def _require_sizes(graph: Any, source: str) -> None:
+    """Raise InputError if a size of an input has no number."""
+    stored = {tensor.name for tensor in graph.initializer}
+    missing: dict[str, str] = {}  # name of a size to the first input that has it
     for value in (value for value in graph.input if value.name not in stored):
         for position, dimension in enumerate(value.type.tensor_type.shape.dim):
             if dimension.dim_param:
                 missing.setdefault(dimension.dim_param, value.name)
             elif not dimension.HasField("dim_value"):
-                expected = f"expected a number for its dimension {position}, which has no name that --dim could give"
+                expected = f"expected a number for its dimension {position}, which has no name either"
                 raise InputError(source, f"tensor {value.name}", expected)
     for name, tensor in missing.items():
-        advice = " ".join(f"--dim {other}=N" for other in missing)
-        raise InputError(source, f"tensor {tensor}", f"expected a number for its size {name}; pass {advice}")
-    for name in dims:
-        if name not in known:
-            raise InputError(source, f"--dim {name}", "expected a size that a tensor of the model has")
+        options, values = " ".join(f"--dim {x}=N" for x in missing), ", ".join(f"{x!r}: N" for x in missing)
+        advice = f"pass {options}, or dims={{{values}}} in Python"
+        raise InputError(source, f"tensor {tensor}", f"expected a number for its size {name}; {advice}")
 
 
 def _sentence(error: Exception) -> str:

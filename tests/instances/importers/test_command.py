@@ -51,7 +51,10 @@ def test_an_imported_file_is_an_instance(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["cost-graph", "FILE", "--output", "OUT"], "expected a number of stages in the file or with --stages N"),
+        (
+            ["cost-graph", "FILE", "--output", "OUT"],
+            "expected a number in the file, or --stages N (stages=N in Python)",
+        ),
         (["cost-graph", "nowhere.pbtxt", "--stages", "2", "--output", "OUT"], "expected a file, there is none"),
         (["cost-graph", "FILE", "--stages", "two", "--output", "OUT"], "expected a whole number, found 'two'"),
         (["cost-graph", "FILE", "--stages", "0", "--output", "OUT"], "stages: expected 1 to 2147483647, found 0"),
@@ -109,7 +112,7 @@ def test_an_onnx_model_is_an_instance_of_the_chosen_track(given, track, nodes, t
         (["--stages", "2", "--device", "abacus"], "expected a file *.toml, or one of"),
         (["--stages", "2", "--dim", "batch"], "expected NAME=VALUE, found 'batch'"),
         (["--stages", "2", "--dim", "batch=0"], "expected"),
-        (["--stages", "2", "--dim", "batch=2"], "--dim batch: expected a size that a tensor of the model has"),
+        (["--stages", "2", "--dim", "batch=2"], "size batch: expected a size that a tensor of the model has"),
         (["--stages", "2000"], "stages: expected 1 to 22, one operator each, found 2000"),
     ],
 )

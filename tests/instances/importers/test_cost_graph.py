@@ -146,7 +146,7 @@ def test_a_defect_is_one_sentence(text, sentence, tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"stages": None}, "stages: expected a number of stages in the file or with --stages N"),
+        ({"stages": None}, "stages: expected a number in the file, or --stages N (stages=N in Python)"),
         ({"stages": 0}, "stages: expected 1 to 2147483647, found 0"),
         ({"bandwidth": 0.0}, "bandwidth: expected a positive number, found 0.0"),
         ({"bandwidth": -1.0}, "bandwidth: expected a finite number, at least 0, found -1.0"),

@@ -110,8 +110,11 @@ def test_computed_shapes_of_an_exported_layer_are_worked_out(read):
 def test_a_size_without_a_number_is_named_with_its_tensor_and_the_option(read):
     with pytest.raises(InputError) as caught:
         read(attention_block(), {"batch": 3})
-    assert str(caught.value).endswith("tensor x: expected a number for its size length; pass --dim length=N")
-    with pytest.raises(InputError, match=r"--dim heads: expected a size that a tensor of the model has"):
+    told = "tensor x: expected a number for its size length; pass --dim length=N, or dims={'length': N} in Python"
+    assert str(caught.value).endswith(told)
+    with pytest.raises(InputError, match=r"size lenght: expected a size .*, did you mean 'length'"):
+        read(attention_block(), {"batch": 3, "lenght": 16})
+    with pytest.raises(InputError, match=r"size heads: expected a size that a tensor of the model has"):
         read(attention_block(), {"batch": 3, "length": 2, "heads": 2})
     nameless = model_of([node("Relu", "x", "y")], [info("x", None, 4)], "y")
     with pytest.raises(InputError, match="tensor x: expected a number for its dimension 0, which has no name"):

@@ -49,7 +49,7 @@ def test_methods_that_only_lacked_time_ask_for_more(monkeypatch):
 
     monkeypatch.setattr(api, "solve", slow)
     words = refusal(certify, chain(), [Step("random-1", "solver", 1.0)], 5.0, print, cores=1, seed=0)
-    assert "expected more than 5 s (--timeout); no split was found (random-1: killed at the limit)" in words
+    assert "expected a timeout of more than 5 s; no split was found (random-1: killed at the limit)" in words
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_a_backend_that_is_asked_for_is_taken_or_refused(working, limits):
     working((limits, "none"))
     assert choose(limits, "none").name == limits
     working()
-    with pytest.raises(InputError, match=rf"^--limits: {limits}: expected .* \({limits} with isolation none is not to"):
+    with pytest.raises(InputError, match=rf"^limits: {limits}: expected .* \({limits} with isolation none is not to"):
         choose(limits, "none")
 
 
