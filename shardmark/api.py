@@ -224,7 +224,5 @@ def refuse_inside_runs() -> None:
     from instances import InputError
 
     if SUPERVISOR_VARIABLE in os.environ:
-        expected = (
-            'expected no call of shardmark while a run imports the file: put it under `if __name__ == "__main__":`'
-        )
-        raise InputError("shardmark", "", expected)
+        expected = 'in a solver file, put calls under `if __name__ == "__main__":`'
+        raise InputError("a run cannot call shardmark", "", expected)

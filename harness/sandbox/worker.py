@@ -25,6 +25,9 @@ from instances import InputError, load_hashed, track_module, tracks
 from instances.judged import Judged
 from solvers import registry
 
+#: Files whose frames are not where a user's code raised an error.
+OURS = (registry.__file__, f"{registry.FOLDER.parent / 'shardmark'}{os.sep}")
+
 Judged.verdict = staticmethod(verify_reported)
 
 
@@ -149,15 +152,19 @@ def describe(solver: registry.Solver) -> dict[str, Any]:
 
 
 def one_line(error: BaseException) -> str:
-    """Return an exception as one line: type, text and where the user's code raised it, or has its syntax error."""
+    """Return an exception as one line: type, text and where the user's code raised it, or has its syntax error.
+
+    The sentence of an InputError needs no type before it.
+    """
     text = " ".join(str(error).split())
     place = ""
     with contextlib.suppress(IndexError):
-        frame = [x for x in traceback.extract_tb(error.__traceback__) if x.filename != registry.__file__][-1]
+        frame = [x for x in traceback.extract_tb(error.__traceback__) if not x.filename.startswith(OURS)][-1]
         place = f" ({Path(frame.filename).name}:{frame.lineno})"
     if isinstance(error, SyntaxError) and isinstance(error.filename, str) and error.lineno:
         text, place = " ".join(str(error.msg).split()), f" ({Path(error.filename).name}:{error.lineno})"
-    return f"{type(error).__name__}: {text[:500]}{place}" if text else f"{type(error).__name__}{place}"
+    kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+    return f"{kind}{text[:500]}{place}" if text else f"{type(error).__name__}{place}"
 
 
 if __name__ == "__main__":

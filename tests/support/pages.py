@@ -72,7 +72,7 @@ def blocks(page: Path) -> list[Block]:
 
 def replay(page: Path, folder: Path) -> None:
     """Follow a page in a folder, from its first block to its last."""
-    names: dict[str, object] = {"__name__": "page"}
+    names: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(page):
         at = f"{page.name}:{block.line}"
         if block.title:

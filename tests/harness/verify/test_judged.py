@@ -53,7 +53,7 @@ def test_a_solver_can_ask_inside_a_run(tmp_path, isolation):
         outcome = one.run(order_of(tmp_path, body))
     (_, bound), (_, error) = outcome.messages
     assert json.loads(bound) == ["bound", 4.0]
-    assert json.loads(error)[1].startswith("InputError: cost(): solution: expected 2 elements, one per node, found 1")
+    assert json.loads(error)[1].startswith("cost(): solution: expected 2 elements, one per node, found 1")
 
 
 def test_an_instance_without_a_verifier_says_where_to_get_one(monkeypatch):
