@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from instances.errors import InputError
+from instances.evaluator import Evaluator
 from instances.files.columns import (
     Ints,
     describe,
@@ -25,7 +26,6 @@ from instances.files.columns import (
     require_text,
 )
 from instances.files.jsonfile import require_keys
-from instances.judged import Judged
 from instances.options import Option
 
 OPTIONS: Mapping[str, Option] = {}
@@ -34,7 +34,7 @@ LARGEST = 2**63 - 1  # a usage limit; the contest's reader holds it in 64 bits
 
 
 @dataclass(frozen=True, eq=False)
-class Instance(Judged):
+class Instance(Evaluator):
     """Strategies, costs and memory use of n nodes joined by m edges of any arity; all arrays int64, read-only.
 
     ``begin``, ``end``            shape (n,): node v is live, and uses memory, in the time steps [begin[v], end[v])

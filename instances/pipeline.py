@@ -10,6 +10,7 @@ import numpy as np
 
 from instances import placement_file
 from instances.errors import InputError
+from instances.evaluator import Evaluator
 from instances.files.columns import (
     LARGEST_TOTAL,
     Floats,
@@ -30,7 +31,6 @@ from instances.files.columns import (
 )
 from instances.files.jsonfile import require_keys
 from instances.graph import Graph, OnGraph
-from instances.judged import Judged
 from instances.options import Option
 from instances.placement_as_pipeline import as_pipeline
 
@@ -40,7 +40,7 @@ RAGGED = True
 
 
 @dataclass(frozen=True, eq=False)
-class Instance(Judged, OnGraph):
+class Instance(Evaluator, OnGraph):
     """A model graph that is cut into at most ``stages`` stages.
 
     ``graph``        n nodes, every node produces one tensor that all its successors consume

@@ -10,8 +10,8 @@ import numpy as np
 
 from instances import placement_file
 from instances.errors import InputError
+from instances.evaluator import Evaluator
 from instances.files.columns import LARGEST_TOTAL, Floats, describe
-from instances.judged import Judged
 from instances.options import Option, non_default, read_options, refuse_other_choices
 from instances.placement_file import Workload, recognises
 from instances.rounding import safely
@@ -54,7 +54,7 @@ OPTIONS: Mapping[str, Option] = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Instance(Judged, Workload):
+class Instance(Evaluator, Workload):
     """A `placement_file.Workload` and the objective and rules of its placements.
 
     ``objective``   "throughput": the largest load of a device (Section 5); "latency": the time that one sample takes

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from instances.errors import InputError
+from instances.evaluator import Evaluator
 from instances.files.columns import (
     LARGEST,
     Floats,
@@ -31,7 +32,6 @@ from instances.files.columns import (
 )
 from instances.files.jsonfile import require_keys
 from instances.graph import Graph, OnGraph
-from instances.judged import Judged
 from instances.options import Option, non_default, read_options, refuse_other_choices
 
 FORMAT = "shardmark/scheduling/1"
@@ -60,7 +60,7 @@ OPTIONS: Mapping[str, Option] = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Instance(Judged, OnGraph):
+class Instance(Evaluator, OnGraph):
     """A dataflow graph, and devices that run its vertices one at a time.
 
     ``graph``       n vertices, m edges; every edge carries its own tensor

@@ -19,8 +19,8 @@ from harness.results.claims import contradicts
 from harness.results.records import number
 from harness.verify import longest_solution, verify_reported
 from instances import InputError, catalog, save, track_module, tracks
+from instances.evaluator import Evaluator
 from instances.files.jsonfile import plain_json, read_json
-from instances.judged import Judged
 
 if TYPE_CHECKING:
     from shardmark.outcomes import Cost, RunResult
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: A cost or bound and its source.
 Stated: TypeAlias = "tuple[Cost, str]"
 
-Judged.verdict = staticmethod(verify_reported)
+Evaluator.verdict = staticmethod(verify_reported)
 
 #: The problem of an instance in memory, and the SHA-256 of the file it was read from: runs read the same file.
 _origins: WeakKeyDictionary[Any, tuple[Problem, str]] = WeakKeyDictionary()

@@ -22,13 +22,13 @@ from harness.sandbox.memory import OUT_OF_MEMORY, peak_bytes
 from harness.sandbox.protocol import encode
 from harness.verify import verify_reported
 from instances import InputError, load_hashed, track_module, tracks
-from instances.judged import Judged
+from instances.evaluator import Evaluator
 from solvers import registry
 
 #: Files whose frames are not where a user's code raised an error.
 OURS = (registry.__file__, f"{registry.FOLDER.parent / 'shardmark'}{os.sep}")
 
-Judged.verdict = staticmethod(verify_reported)
+Evaluator.verdict = staticmethod(verify_reported)
 
 
 class PipeRun(registry.Run):

@@ -17,7 +17,7 @@ from shardmark.notebook import in_notebook
 
 if TYPE_CHECKING:
     from shardmark.plans.plan import Plan
-    from shardmark.plans.rehearsal import Rehearsal
+    from shardmark.plans.stage_runs import StageRuns
 
 MOST_ROWS = 15  # of strategies
 
@@ -179,32 +179,32 @@ def notebook(plan: Plan) -> str:
     return str(in_notebook(facts(plan), picture(plan)))
 
 
-def rehearsed(runs: Mapping[str, Rehearsal]) -> list[dict[str, Any]]:
+def slowest_stages(runs: Mapping[str, StageRuns]) -> list[dict[str, Any]]:
     """A row per plan, by the name of its model: the stage that takes longest by plan, and its measured time."""
     found = []
-    for model, rehearsal in runs.items():
-        slowest = max(rehearsal.stages, key=lambda run: run.predicted_us)
+    for model, verified in runs.items():
+        slowest = max(verified.stages, key=lambda run: run.predicted_us)
         found.append(
             {
                 "model": model,
-                "stages": len(rehearsal.stages),
+                "stages": len(verified.stages),
                 "slowest stage": slowest.stage,
                 "planned ms": slowest.predicted_us / 1e3,
                 "measured ms": slowest.measured_us / 1e3,
                 "difference %": 100 * (slowest.predicted_us / slowest.measured_us - 1),
-                "same outputs": "yes" if rehearsal.equal else "no",
+                "same outputs": "yes" if verified.equal else "no",
             }
         )
     return found
 
 
-def rehearsal_report(runs: Mapping[str, Rehearsal], costs: Iterable[str]) -> Report:
+def stage_runs_report(runs: Mapping[str, StageRuns], costs: Iterable[str]) -> Report:
     """The page of the site that shows how well stages keep the times of their plans."""
     words = "Difference: planned over measured, less 1. Each stage runs alone, on one core, with one thread."
     return Report(
-        name="rehearsals",
+        name="stage-runs",
         title="Do stages take the time that their plans say?",
         about="The slowest stage of each plan, run on this machine, and its outputs beside the whole model's.",
         facts={"Costs of the plans": ", ".join(sorted(set(costs)))},
-        sections=[Section("Plans", tables=[Table("The slowest stage", rehearsed(runs), digits=2, note=words)])],
+        sections=[Section("Plans", tables=[Table("The slowest stage", slowest_stages(runs), digits=2, note=words)])],
     )

@@ -1,4 +1,4 @@
-"""How near the times of stages that a profile predicts come to the times that a rehearsal measures."""
+"""How near the times of stages that a profile predicts come to the times that `plan verify` measures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from onnx_models import LIGHT, equal_split, plan_folder
 
 from shardmark.plans.profile import profile
-from shardmark.plans.rehearsal import verify
+from shardmark.plans.stage_runs import verify
 
 
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])

@@ -98,7 +98,7 @@ def run_stages(folder: Path, inputs: Arrays) -> dict[str, npt.NDArray[np.generic
 
 
 def plan_folder(folder: Path, model: Path, split: Mapping[str, int], dims: Mapping[str, int] | None = None) -> Path:
-    """A folder with the stages of a model, and with what a rehearsal needs of plan.json."""
+    """A folder with the stages of a model, and with what `plan verify` needs of plan.json."""
     folder.mkdir()
     digest = sha256(read_bytes(model))
     parts = [{"compute_us": 10.0 * (stage + 1)} for stage in range(1 + max(split.values()))]

@@ -82,7 +82,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
     from shardmark.plans.saving import require_export, require_folder
 
     if str(options.model) == VERIFY:
-        return _rehearse(options)
+        return _run_stages(options)
     if options.folders:
         raise InputError("plan", str(options.folders[0]), f"expected one model, or `plan {VERIFY} DIR`")
     if options.export and not options.output:
@@ -156,15 +156,15 @@ def _write_or_show(found: Plan, options: argparse.Namespace) -> None:
         raise
 
 
-def _rehearse(options: argparse.Namespace) -> Answer:
+def _run_stages(options: argparse.Namespace) -> Answer:
     """Run the stages of a plan, and compare."""
-    from shardmark.plans.rehearsal import verify
     from shardmark.plans.saving import load
+    from shardmark.plans.stage_runs import verify
 
     if not options.folders:
         raise InputError("plan", VERIFY, "expected the folder of a plan after it")
     if len(options.folders) > 1 or options.output:
-        return _rehearse_several(options)
+        return _run_stages_of_several(options)
     (folder,) = options.folders
     found = verify(folder, tell=tell)
     if options.json:
@@ -189,12 +189,12 @@ def _rehearse(options: argparse.Namespace) -> Answer:
     return int(not found.equal), None
 
 
-def _rehearse_several(options: argparse.Namespace) -> Answer:
+def _run_stages_of_several(options: argparse.Namespace) -> Answer:
     """Run the stages of several plans; with --output also write a page into the site there."""
     from leaderboard.reproduction_page import write
-    from shardmark.plans.page import rehearsal_report, rehearsed
-    from shardmark.plans.rehearsal import verify
+    from shardmark.plans.page import slowest_stages, stage_runs_report
     from shardmark.plans.saving import load
+    from shardmark.plans.stage_runs import verify
 
     plans = {folder: load(folder) for folder in options.folders}
     names = [Path(plan["model"]["file"]).stem for plan in plans.values()]
@@ -202,9 +202,9 @@ def _rehearse_several(options: argparse.Namespace) -> Answer:
         names = [str(folder) for folder in plans]
     runs = {name: verify(folder, tell=tell) for name, folder in zip(names, plans, strict=True)}
     if options.output:
-        page = write(rehearsal_report(runs, (plan["costs"] for plan in plans.values())), options.output)
+        page = write(stage_runs_report(runs, (plan["costs"] for plan in plans.values())), options.output)
         tell(f"page: {page}")
-    rows, same = rehearsed(runs), all(run.equal for run in runs.values())
+    rows, same = slowest_stages(runs), all(run.equal for run in runs.values())
     if options.json:
         return int(not same), rows
     say(f"{table(rows, dict.fromkeys(rows[0], 2))}\n")

@@ -1,4 +1,4 @@
-"""Rehearsals run the stages of a plan, and tell if they compute what the whole model computes, and how fast."""
+"""`plan verify` runs the stages of a plan, and tells if they compute what the whole model computes, and how fast."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from onnx_models import LIGHT, equal_split, plan_folder, random_weights
 from referee import answer
 
 from instances import InputError
-from shardmark.plans import rehearsal, running
-from shardmark.plans.rehearsal import verify
+from shardmark.plans import running, stage_runs
+from shardmark.plans.stage_runs import verify
 
 MODEL = next(path for path in LIGHT if "squeezenet" in path.name)
 
 
 @pytest.fixture(autouse=True)
 def few_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rehearsal, "SECONDS", 0.1)
+    monkeypatch.setattr(stage_runs, "SECONDS", 0.1)
 
 
 @pytest.fixture
@@ -142,13 +142,13 @@ def test_a_model_that_the_runtime_does_not_know_is_one_sentence(tmp_path: Path) 
 
 def test_differences_are_relative_to_the_largest_number() -> None:
     expected = np.array([1000.0, 1.0, np.nan, np.inf])
-    assert rehearsal._difference(expected, expected) == 0
-    assert rehearsal._difference(np.array([1000.0, 2.0]), np.array([1000.0, 1.0])) == 1e-3
-    assert rehearsal._difference(np.array([1.0, np.nan]), np.array([1.0, 2.0])) == np.inf
-    assert rehearsal._difference(np.array([1.0, np.inf]), np.array([1.0, 2.0])) == np.inf
-    assert rehearsal._difference(np.array([1.0]), np.array([0.0])) == np.inf
-    assert rehearsal._difference(np.zeros(2), np.zeros(3)) == np.inf
-    assert rehearsal._difference(np.array([True]), np.array([False])) == np.inf
+    assert stage_runs._difference(expected, expected) == 0
+    assert stage_runs._difference(np.array([1000.0, 2.0]), np.array([1000.0, 1.0])) == 1e-3
+    assert stage_runs._difference(np.array([1.0, np.nan]), np.array([1.0, 2.0])) == np.inf
+    assert stage_runs._difference(np.array([1.0, np.inf]), np.array([1.0, 2.0])) == np.inf
+    assert stage_runs._difference(np.array([1.0]), np.array([0.0])) == np.inf
+    assert stage_runs._difference(np.zeros(2), np.zeros(3)) == np.inf
+    assert stage_runs._difference(np.array([True]), np.array([False])) == np.inf
 
 
 def test_medians_stand_if_their_sample_is_narrow_or_large() -> None:
@@ -157,7 +157,7 @@ def test_medians_stand_if_their_sample_is_narrow_or_large() -> None:
     assert running.stands([1.0, 1.01, 1.02, 1.03, 1.04] * 10)
 
 
-def test_compressed_models_are_rehearsed(tmp_path: Path) -> None:
+def test_stages_of_compressed_models_run(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx.gz"
     path.write_bytes(gzip.compress(MODEL.read_bytes()))
     folder = plan_folder(tmp_path / "plan", path, equal_split(onnx.load(MODEL), 2))
@@ -169,6 +169,6 @@ def test_several_plans_make_a_page_of_the_site(folder: Path, tmp_path: Path) -> 
     result = answer("plan", "verify", folder, other, "--output", tmp_path / "site")
     assert [row["same outputs"] for row in result] == ["yes", "yes"]
     assert {row["model"] for row in result} == {str(folder), str(other)}
-    page = (tmp_path / "site" / "reproduce" / "rehearsals.html").read_text()
+    page = (tmp_path / "site" / "reproduce" / "stage-runs.html").read_text()
     assert "The slowest stage" in page
     assert page.count("<tr") == 3

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from instances.errors import InputError
 
 
-class Judged:
-    """An instance that tells the cost of a solution and the rules that it breaks, as the referee does after a run.
+class Evaluator:
+    """An instance that evaluates solutions: their cost and the rules that they break, as the referee does after a run.
 
     Solutions have the forms that ``run.report`` takes. Each call computes everything from the definitions: it
     checks results, and is too slow for the inner loop of a search. `shardmark.load` and the referee hand out instances
@@ -34,6 +34,6 @@ class Judged:
         return self._judge(solution).violations
 
     def _judge(self, solution: Any) -> Any:
-        if Judged.verdict is None:
+        if Evaluator.verdict is None:
             raise RuntimeError("no verifier is loaded: read the instance with shardmark.load")
-        return Judged.verdict(self, solution)
+        return Evaluator.verdict(self, solution)

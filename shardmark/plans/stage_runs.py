@@ -42,7 +42,7 @@ class StageRun:
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class StageRuns:
     """The stages of a plan, in the order in which they ran."""
 
     stages: Sequence[StageRun]
@@ -66,7 +66,7 @@ class Rehearsal:
         ]
 
 
-def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lambda _: None) -> Rehearsal:
+def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lambda _: None) -> StageRuns:
     """Run the stages in the folder of a plan on random inputs.
 
     Raises InputError if a file is missing or was edited, if the model is not the plan's, or without ONNX Runtime.
@@ -92,7 +92,7 @@ def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lamb
         predicted = plan["parts"][stage["stage"]]["compute_us"]
         runs.append(StageRun(stage["stage"], predicted, 1e6 * seconds, max(differences, default=0.0)))
         tensors |= outputs
-    return Rehearsal(runs)
+    return StageRuns(runs)
 
 
 def _manifest(folder: Path, model: str, assignment: Mapping[str, int]) -> dict[str, Any]:

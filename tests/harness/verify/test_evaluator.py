@@ -14,7 +14,7 @@ import shardmark as sm
 from harness.sandbox.supervisor import Supervisor
 from harness.verify import verify
 from instances import InputError, catalog
-from instances.judged import Judged
+from instances.evaluator import Evaluator
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_solver_can_ask_inside_a_run(tmp_path, isolation):
 
 
 def test_an_instance_without_a_verifier_says_where_to_get_one(monkeypatch):
-    monkeypatch.setattr(Judged, "verdict", None)
+    monkeypatch.setattr(Evaluator, "verdict", None)
     instance = instances.load(catalog.locate(catalog.find("chain")))
     with pytest.raises(RuntimeError, match=r"read the instance with shardmark\.load"):
         instance.cost([0, 0, 0, 0, 0])
