@@ -18,6 +18,7 @@ STATUS = {
     "memory": ("mild", "it was killed at its memory limit"),
     "processes": ("mild", "it was killed for exceeding its limit on processes"),
     "output": ("mild", "it was killed for exceeding its limit on output"),
+    "halted": ("mild", "it was ended at the user's request before it had found anything"),
     "declined": ("mild", "it does not take the instance"),
     "lost": ("mild", "its machine went away"),
     "crash": ("bad", "its process died, or ended without returning"),

@@ -19,10 +19,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 if TYPE_CHECKING:
+    __version__: str
+
     from typing import Unpack
 
     from instances import InputError
-    from shardmark.api import Method, Paths, RunOptions, check, load, results, solve
+    from shardmark.api import Method, Paths, Reference, RunOptions, Value, check, load, results, solve
     from shardmark.outcomes import CheckResult, RunResult
     from shardmark.plans.plan import Plan, plan
     from solvers.registry import Declined, Function, LocalRun, Run, solver
@@ -55,13 +57,17 @@ SOURCES: Mapping[str, str] = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":  # looked up only if asked for: in a checkout it names the commit
+        from harness.campaign import host
+
+        return host.version()
     if name not in SOURCES:
         raise AttributeError(f"module 'shardmark' has no attribute {name!r}")
     return getattr(importlib.import_module(SOURCES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})
 
 
 @overload
@@ -77,10 +83,10 @@ def bound(
 
 @overload
 def bound(
-    instance: Any,
+    instance: Reference,
     method: Method,
     *,
-    params: Mapping[str, Any] | None = None,
+    params: Mapping[str, Value] | None = None,
     solver_path: Paths = (),
     **options: Unpack[RunOptions],
 ) -> RunResult: ...

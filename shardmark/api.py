@@ -10,18 +10,24 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, overload
 
 # Isolated runs see only part of the project, and must be able to import a solver file that names these functions.
 if TYPE_CHECKING:
     from typing import Unpack
 
     from harness.results.ranking import Tables
+    from instances import intraop, pipeline, placement, scheduling
+    from instances.evaluator import Evaluator
     from shardmark.live import Show
     from shardmark.outcomes import CheckResult, RunResult
 
 #: A solver or bound: its name, or the function that a file declares.
 Method: TypeAlias = str | Callable[..., Any]
+#: An instance: a file, an id of the catalog, or what `load` returned.
+Reference: TypeAlias = "str | os.PathLike[str] | Evaluator"
+#: The value of a parameter of a method, or of an option of an instance.
+Value: TypeAlias = str | int | float
 #: Files and folders with more solvers, one or several.
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -29,17 +35,17 @@ Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 class RunOptions(TypedDict, total=False):
     """Limits and seed of a run: keywords of `solve`, `bound` and `check`.
 
-    ``timeout``      seconds of wall time; by default the catalog's limit for the instance, or 10
-    ``memory``       MiB for all processes of the run; default: 4096
-    ``cores``        CPUs it may compute on; default: 1
-    ``cpu``          seconds of CPU time; default: as much as the cores can give
-    ``processes``    processes alive at once; default: 512
-    ``output_limit`` MiB it may print, report and write; default: 256
-    ``seed``         seed of its random numbers; default: 0
-    ``limits``       backend that enforces the limits: "auto" (the default), "benchexec" or "posix"
-    ``isolation``    "auto" (the default), or "none" for a run that can access whatever you can
-    ``progress``     called about ten times a second with a `shardmark.live.Progress`; a sentence that it returns ends
-                     the run, which keeps what it has found
+    ``timeout``       seconds of wall time; by default the catalog's limit for the instance, or 10
+    ``memory``        MiB for all processes of the run; default: 4096
+    ``cores``         CPUs it may compute on; default: 1
+    ``cpu``           seconds of CPU time; default: as much as the cores can give
+    ``processes``     processes alive at once; default: 512
+    ``output_limit``  MiB it may print, report and write; default: 256
+    ``seed``          seed of its random numbers; default: 0
+    ``limits``        backend that enforces the limits: "auto" (the default), "benchexec" or "posix"
+    ``isolation``     "auto" (the default), or "none" for a run that can access whatever you can
+    ``progress``      called about ten times a second with a `shardmark.live.Progress`; a sentence that it returns
+                      ends the run, which keeps what it has found
     """
 
     timeout: float | None
@@ -54,11 +60,30 @@ class RunOptions(TypedDict, total=False):
     progress: Show | None
 
 
-def load(instance: str | os.PathLike[str], *, track: str | None = None, **options: Any) -> Any:
+@overload
+def load(
+    instance: str | os.PathLike[str], *, track: Literal["intraop"], **options: Value | None
+) -> intraop.Instance: ...
+@overload
+def load(
+    instance: str | os.PathLike[str], *, track: Literal["pipeline"], **options: Value | None
+) -> pipeline.Instance: ...
+@overload
+def load(
+    instance: str | os.PathLike[str], *, track: Literal["placement"], **options: Value | None
+) -> placement.Instance: ...
+@overload
+def load(
+    instance: str | os.PathLike[str], *, track: Literal["scheduling"], **options: Value | None
+) -> scheduling.Instance: ...
+@overload
+def load(instance: str | os.PathLike[str], *, track: str | None = None, **options: Value | None) -> Any: ...
+def load(instance: str | os.PathLike[str], *, track: str | None = None, **options: Value | None) -> Any:
     """Read an instance: a frozen dataclass of NumPy arrays, such as `instances.pipeline.Instance`.
 
     ``instance`` is a file, or an id of the catalog (``shardmark list instances``). ``track`` is recognised from the
-    content if it is None. ``options`` are the track's, such as ``stages=8``. Raises InputError for bad input.
+    content if it is None; type checkers know the class of the instance if it is given. ``options`` are the track's,
+    such as ``stages=8``. Raises InputError for bad input.
 
     >>> load("diamond").nodes
     4
@@ -70,11 +95,11 @@ def load(instance: str | os.PathLike[str], *, track: str | None = None, **option
 
 
 def solve(
-    instance: Any,
+    instance: Reference,
     solver: Method | None = None,
     *,
     command: str | None = None,
-    params: Mapping[str, Any] | None = None,
+    params: Mapping[str, Value] | None = None,
     solver_path: Paths = (),
     **options: Unpack[RunOptions],
 ) -> RunResult:
@@ -116,14 +141,28 @@ def solve(
 
 
 def bound(
-    instance: Any,
+    instance: Reference,
     method: Method,
     *,
-    params: Mapping[str, Any] | None = None,
+    params: Mapping[str, Value] | None = None,
     solver_path: Paths = (),
     **options: Unpack[RunOptions],
 ) -> RunResult:
-    """Run a method that proves lower bounds, see `shardmark.bound`."""
+    """Run a method that proves a lower bound of an instance.
+
+    ``instance``     a file, an id of the catalog, or what `load` returned
+    ``method``       a bound (``shardmark list bounds``), a solver that proves bounds, or a function declared as one
+    ``params``       values for parameters of the method, as of `solve`
+    ``solver_path``  files and folders with more methods
+    ``options``      limits and seed, see `RunOptions`
+
+    The ``lower_bound`` of the result is what the method proved, None if it proved nothing; bounds that were known
+    before do not count, but a bound above the cost of the records has the status "contradiction". Raises InputError
+    for bad input. As a decorator, ``@bound(track=...)`` declares a method, see below.
+
+    >>> bound("chain", "simple", timeout=30).status
+    'ok'
+    """
     refuse_inside_runs()
     _require_known("bound", options)
     from shardmark import runs
@@ -137,7 +176,7 @@ def bound(
 
 
 def check(
-    instance: Any,
+    instance: Reference,
     solution: Any,
     *,
     method: Method | None = None,

@@ -37,7 +37,7 @@ class RunResult:
 
     instance: str
     track: str
-    options: Mapping[str, Any] = field(repr=False)
+    options: Mapping[str, str | int | float] = field(repr=False)
     method: str
     status: str
     reason: str
@@ -101,7 +101,7 @@ class CheckResult:
 
     instance: str
     track: str
-    options: Mapping[str, Any] = field(repr=False)
+    options: Mapping[str, str | int | float] = field(repr=False)
     feasible: bool
     cost: Cost | None
     violations: Sequence[str]

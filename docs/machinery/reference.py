@@ -1,4 +1,4 @@
-"""Sections of the reference, written from the program itself: its commands, solvers, bounds, suites and devices."""
+"""Sections of the reference, written from the program itself: its commands, solvers, bounds, suites and statuses."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from inspect import cleandoc
 from harness.campaign.discover import discover
 from instances import tracks
 from instances.catalog import suite, suites
+from leaderboard.text import STATUS
 from shardmark.cli.arguments import parser
 
 
@@ -88,6 +89,11 @@ def methods(track: str) -> str:
     return "\n\n".join(tables)
 
 
+def statuses() -> str:
+    """Return a table of the statuses of runs."""
+    return _table(("Status", "Meaning"), [(f"`{status}`", _text(meaning)) for status, (_, meaning) in STATUS.items()])
+
+
 def all_suites() -> str:
     """Return a table of the suites: instances, tracks."""
     rows = []
@@ -105,6 +111,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 #: Writer of each section, by the name with which a page asks for it.
 SECTIONS: Mapping[str, Callable[[], str]] = {
     "commands": commands,
+    "statuses": statuses,
     "suites": all_suites,
     **{f"methods-{track}": partial(methods, track) for track in tracks()},
 }

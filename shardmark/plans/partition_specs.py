@@ -54,7 +54,8 @@ def partition_specs(sharding: Sharding, solution: Sequence[int], axes: Sequence[
 def in_shardings(document: Mapping[str, Any], step: Callable[..., Any], arguments: Sequence[Any], mesh: Any) -> Any:
     """The shardings of a step's arguments, for ``jax.jit(step, in_shardings=...)``.
 
-    ``document``   as `partition_specs` makes it
+    ``document``   content of the plan's ``specs.json``, or ``plan.layout.specs``
+    ``step``       the function that was planned
     ``arguments``  the positional arguments of the step, or their shapes
     ``mesh``       a `jax.sharding.Mesh` with the document's axes
 

@@ -158,7 +158,19 @@ def test_tail_is_the_end_of_a_log() -> None:
 
 
 def test_every_status_has_a_tone_and_a_meaning() -> None:
-    stops = {"timeout", "cpu", "memory", "processes", "output", "crash", "error", "declined", "import", "lost"}
+    stops = {
+        "timeout",
+        "cpu",
+        "memory",
+        "processes",
+        "output",
+        "crash",
+        "error",
+        "declined",
+        "import",
+        "lost",
+        "halted",
+    }
     assert set(STATUS) == stops | {"ok", "infeasible", "none", "misclaim", "contradiction"}
     assert {tone(status) for status in STATUS} == {"ok", "mild", "bad", "lie"}
     assert tone("ok") == "ok"

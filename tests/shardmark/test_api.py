@@ -7,6 +7,7 @@ import doctest
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -132,7 +133,8 @@ def test_commands_import_what_they_need():
 
 def test_every_name_is_there_and_no_other():
     assert all(callable(getattr(sm, name)) for name in sm.__all__)
-    assert set(sm.__all__) <= set(dir(sm))
+    assert {*sm.__all__, "__version__"} <= set(dir(sm))
+    assert sm.__version__.startswith(version("shardmark"))
     with pytest.raises(AttributeError, match="'shardmark' has no attribute 'sovle'"):
         sm.sovle  # noqa: B018
 
