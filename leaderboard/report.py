@@ -218,7 +218,8 @@ class Loads:
 class Memory:
     """Memory in use over time steps: in ``begin[i]`` to ``until[i]`` nodes of kind j use ``used[j][i]``.
 
-    ``least`` is the least that any choice of strategies uses there. All arrays have one shape.
+    ``least`` is the least that any choice of strategies uses there. All arrays have one shape. ``unit`` is that of
+    memory, "" if any.
     """
 
     begin: Sequence[int]
@@ -228,6 +229,7 @@ class Memory:
     limit: int | None
     title: str = ""
     caption: str = ""
+    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -270,8 +272,8 @@ class Schedule:
     """Vertices that run on devices one after another, from time 0: ``device[v]`` is an index into ``devices``.
 
     Each vertex of the critical ``chain`` waited for the one before it; the last one ends last. No schedule ends before
-    ``bound``, which is None if nothing is proved. The time axis ends at ``until``; None: with the schedule. ``what``
-    names one vertex, and several; ``end`` names the end.
+    ``bound``, which is None if nothing is proved. The time ``axis`` ends at ``until``; None: with the schedule.
+    ``what`` names one vertex, and several; ``end`` names the end.
     """
 
     nodes: Sequence[str]
@@ -286,6 +288,7 @@ class Schedule:
     caption: str = ""
     what: tuple[str, str] = ("vertex", "vertices")
     end: str = "makespan"
+    axis: str = "time, in the unit of the instance"
 
 
 #: Pictures that a page can draw.

@@ -225,7 +225,8 @@ def heat(score: float | None) -> str:
     return f"q{sum(score >= step for step in (1e-12, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0))}"
 
 
-def si(value: float) -> str:
+def si(value: float, unit: str = "") -> str:
     """A number of any size in at most four digits, with k, M, G, T, P or E for thousands, millions and so on."""
     power = min(max(math.floor(math.log10(abs(value)) / 3 + 1e-9), 0), 6) if value else 0
-    return f"{value / 1000**power:.4g}".replace("-", "−") + ("", " k", " M", " G", " T", " P", " E")[power]
+    prefix = ("", "k", "M", "G", "T", "P", "E")[power]
+    return f"{value / 1000**power:.4g} {prefix}{unit}".rstrip().replace("-", "−")

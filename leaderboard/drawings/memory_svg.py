@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from markupsafe import Markup
@@ -38,7 +39,10 @@ def _drawing(memory: Memory, width: int) -> Markup:
     limit = memory.limit if memory.limit is not None and memory.limit <= FAR * most else None
     high = max(most, float(limit or 0)) * 1.04 or 1.0
     last = max(memory.until, default=1)
-    x, y = linear(float(min(memory.begin, default=0)), float(last), si), linear(0.0, high, si)
+    x, y = (
+        linear(float(min(memory.begin, default=0)), float(last), si),
+        linear(0.0, high, partial(si, unit=memory.unit)),
+    )
     base = height - foot
 
     def at(value: float) -> float:
@@ -118,5 +122,7 @@ def _limit(memory: Memory, drawn: int | None, at: At, left: float, inner: float)
 def peak_words(memory: Memory) -> str:
     """Say how much memory is in use at most, and when."""
     most, step = peak(memory)
-    words = f"peak {si(most)} at step {step:,}"
-    return f"limit {si(memory.limit)}; {words}, {percent(most / memory.limit)} of it" if memory.limit else words
+    words = f"peak {si(most, memory.unit)} at step {step:,}"
+    if not memory.limit:
+        return words
+    return f"limit {si(memory.limit, memory.unit)}; {words}, {percent(most / memory.limit)} of it"

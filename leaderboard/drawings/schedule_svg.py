@@ -20,7 +20,6 @@ MAX_ROWS = 60
 MAX_NAMED = 1000
 #: Lines between devices are thinner if there are more than this.
 MANY_HOPS = 60
-AXIS = "time, in the unit of the instance"
 #: Meaning of each kind of mark, in the order of the legend.
 MARKS = {
     "run": "a {what} runs",
@@ -130,7 +129,7 @@ def _drawing(schedule: Schedule, shown: Sequence[Row], width: int) -> Markup:
         speed = schedule.devices[row.device].speed if width > NARROW else ""
         name = row.name if width > NARROW else row.name.replace("accelerator ", "accel. ")
         marks.append(_row(frame, i, row, f"{name}, {speed}" if speed else name, bars))
-    parts = [*charts.ruled(x, left, inner, top, foot, AXIS), *marks, *_hops(schedule, frame, shown)]
+    parts = [*charts.ruled(x, left, inner, top, foot, schedule.axis), *marks, *_hops(schedule, frame, shown)]
     words = (
         f"{_count(schedule, len(schedule.nodes))} on {len(schedule.devices)} devices, {schedule.end} {makespan:,.6g}"
     )

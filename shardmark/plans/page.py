@@ -75,7 +75,8 @@ def split(plan: Plan) -> Split:
         known = sorted(set(patterns))
         devices, of = [Device(pattern) for pattern in known], [known.index(pattern) for pattern in patterns]
         caption = "The colour says which axes of the mesh split an operator."
-    return Split(names, list(plan.model.edges()), of, devices, "Operators", f"{caption} Data flows from left to right.")
+    title = f"Operators by {'axes' if plan.layout.specs else plan.target.kind}"
+    return Split(names, list(plan.model.edges()), of, devices, title, f"{caption} Data flows from left to right.")
 
 
 def _axes(plan: Plan, operator: str) -> str:
@@ -124,7 +125,11 @@ def report(plan: Plan) -> Report:
 
 def _of_parts(plan: Plan) -> Section:
     name = f"{plan.target.kind.capitalize()}s"
-    return Section(name, tables=[Table(name, rows(plan), digits=2)], pictures=[_loads(plan) or _schedule(plan)])
+    return Section(
+        name,
+        tables=[Table(f"Figures per {plan.target.kind}", rows(plan), digits=2)],
+        pictures=[_loads(plan) or _schedule(plan)],
+    )
 
 
 def _loads(plan: Plan) -> Loads | None:
@@ -144,20 +149,24 @@ def _schedule(plan: Plan) -> Schedule:
     drawn = schedule_layout.drawing(plan.instance, plan.solution, bound=plan.lower_bound, title="Schedule")
     if drawn is None:
         raise AssertionError("expected a schedule that was verified")
-    return drawn
+    return replace(drawn, axis="time in µs")
 
 
 def _of_strategies(plan: Plan) -> Section:
     words = (
         "Operators of one kind whose loops are split alike, those with the most work first. Loops d0, d1, ... run "
         "over dimensions of the result; in a product, b over the batch, m and n over rows and columns, k over the "
-        "sum. "
-        "An axis with - splits none: its devices repeat the operator."
+        "sum; in a convolution, n over the batch, g over groups of channels, o and i over their output and input "
+        "channels. An axis with - splits none: its devices repeat the operator."
     )
     bound = plan.lower_bound / plan.target.unit_us
     found = choices_layout.drawings(plan.instance, plan.solution, bound=bound)
-    drawn: list[Picture] = [] if found is None else [found.memory, replace(found.costs, axis="cost in ns")]
-    return Section("Strategies", tables=[Table("Kinds of operators", strategies(plan), note=words)], pictures=drawn)
+    drawn: list[Picture] = (
+        [] if found is None else [replace(found.memory, unit="B"), replace(found.costs, axis="cost in ns")]
+    )
+    return Section(
+        "Strategies", tables=[Table("Kinds of operators", strategies(plan), digits=2, note=words)], pictures=drawn
+    )
 
 
 def _of_graph(plan: Plan) -> Section:

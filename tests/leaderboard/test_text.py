@@ -26,6 +26,7 @@ from leaderboard.text import (
     seconds,
     short,
     shorten,
+    si,
     slug,
     tail,
     tone,
@@ -155,6 +156,10 @@ def test_tail_is_the_end_of_a_log() -> None:
     shown = tail(log).split("\n")
     assert (shown[0], shown[1], shown[-1], len(shown)) == ("…", "line 70", "line 99", LOG_LINES + 1)
     assert tail("one\ntwo\n") == "one\ntwo"
+
+
+def test_a_number_takes_its_unit_behind_the_prefix() -> None:
+    assert (si(80e9), si(80e9, "B"), si(12, "B"), si(12)) == ("80 G", "80 GB", "12 B", "12")
 
 
 def test_every_status_has_a_tone_and_a_meaning() -> None:

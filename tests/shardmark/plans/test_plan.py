@@ -68,6 +68,8 @@ def test_what_is_saved_is_the_plan(plan, tmp_path):
     page = (written.parent / "plan.html").read_text(encoding="utf-8")
     assert not re.search(r'(href|src)="[^#]|url\(', page), "the page needs no other file"
     assert all(part.name in page for part in plan.parts)
+    headings = re.findall(r"<h\d[^>]*>([^<]+)", page)
+    assert len(headings) == len(set(headings)) == 6
 
 
 def test_a_plan_replaces_an_earlier_one_and_nothing_else(plan, tmp_path):
@@ -205,6 +207,7 @@ def test_the_strategies_of_a_mesh_add_up(tmp_path):
         assert sum(row["µs on one device"] for row in rows) == pytest.approx(plan.single_device_us)
         assert len(rows) <= most + 1
     plan.save(tmp_path / "plan", export="specs")
+    assert "limit 80 GB; peak " in (tmp_path / "plan" / "plan.html").read_text(encoding="utf-8")
     assert json.loads((tmp_path / "plan" / "specs.json").read_text())["operators"].keys() == set(names)
     assert "expected specs or annotated for a plan on a mesh, found 'stages'" in refusal(
         plan.save, tmp_path / "plan", export="stages"
