@@ -9,6 +9,7 @@ from itertools import pairwise
 from shlex import quote
 from typing import Any
 
+from harness.campaign.discover import discover
 from harness.campaign.settings import declared_and_settings
 from harness.sandbox.contract import DEFAULT_MEMORY_MIB, Limits
 from instances import track_module
@@ -30,14 +31,19 @@ def commands(
     reference = [FILE, "--track", instance["track"]] if origin is None else [origin.entry.id]
     options = {number: [*_options(instance, origin, campaigns[number])] for number in {r["campaign"] for _, r in runs}}
     return [
-        _command(reference, options[run["campaign"]], method, run, campaigns[run["campaign"]]) for method, run in runs
+        _command(reference, options[run["campaign"]], method, run, campaigns[run["campaign"]], instance["track"])
+        for method, run in runs
     ]
 
 
-def _command(reference: Sequence[str], options: Sequence[str], method: Row, run: Row, campaign: Sequence[str]) -> str:
-    paths = [word for path in _given(campaign, "--solver-path") for word in ("--solver-path", path)]
+def _command(
+    reference: Sequence[str], options: Sequence[str], method: Row, run: Row, campaign: Sequence[str], track: str
+) -> str:
     limits, seed = _limits(*(run[name] for name in LIMITS)), ["--seed", str(run["seed"])]
     name, given = _named(method["solver"], method["params"])
+    paths = [word for path in _given(campaign, "--solver-path") for word in ("--solver-path", path)]
+    if paths and (track, name) in _own_methods():
+        paths = []
     if method["kind"] == "bound" and given:  # only campaigns take parameters of bound methods
         what = ["run", "--instance", reference[0], *options, "--solver", name, *given, "--seeds", "1", *paths, *limits]
     elif method["kind"] == "bound":
@@ -47,6 +53,12 @@ def _command(reference: Sequence[str], options: Sequence[str], method: Row, run:
     else:
         what = ["solve", *reference, *options, "--solver", name, *given, *paths, *limits, *seed]
     return " ".join(map(_quoted, ["shardmark", *what]))
+
+
+@cache
+def _own_methods() -> frozenset[tuple[str, str]]:
+    """Return track and name of the methods that need no ``--solver-path``: those of the project and of packages."""
+    return frozenset((info.track, info.name) for info in discover())
 
 
 _quoted = cache(quote)  # most words are in many commands

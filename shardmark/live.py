@@ -9,7 +9,9 @@ from typing import Any
 
 from harness.results.claims import contradicts, gap, optimal
 from harness.results.judgement import Reports
+from harness.results.records import decimal
 from harness.sandbox.contract import Outcome
+from leaderboard.text import exact
 from shardmark.outcomes import Cost
 from shardmark.problems import Stated
 
@@ -77,5 +79,6 @@ class Live:
         if self.show is not None:
             words = self.show(Progress(now - self.start, self.timeout_s, cost, self.found_s, bound))
         if optimal(cost, bound):
-            words = f"ended early: the lower bound {bound!r}{whose} proves the cost {cost!r} optimal"
+            shown = f"the lower bound {exact(decimal(bound))}{whose} proves the cost {exact(decimal(cost))}"
+            words = f"ended early: {shown} optimal"
         return now >= self.next_look, words or ""

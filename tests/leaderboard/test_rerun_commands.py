@@ -19,8 +19,18 @@ from shardmark.cli.arguments import main, parser
 RUNS = (
     ["-i", "crossing", "--objective", "latency", "-s", "one-accelerator", "--cpu", "30"],
     ["-i", "crossing", "--objective", "latency", "-s", "critical-path", "--memory", "1500.5"],
+    ["-i", "chain", "-s", "halves", "-s", "random-1", "--solver-path", "halves.py"],
     ["-i", "a copy/sandwich-free", "--contiguity", "acyclic", "-s", "pipedream", "--set", "light=0.25", "-t", "20"],
 )
+
+HALVES = """
+from shardmark import solver
+
+
+@solver(track="pipeline")
+def halves(instance, run):
+    run.report([0] * instance.nodes)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +40,13 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     copy = folder / "a copy" / "sandwich-free"  # the name of an entry, but not its content
     copy.parent.mkdir()
     copy.write_bytes(catalog.locate(catalog.find("crossing")).read_bytes())
+    own = folder / "halves.py"
+    own.write_text(HALVES)
     for words in RUNS:
-        given = [word.replace("a copy", str(copy.parent)) for word in words]
-        assert main(["run", *given, "--seeds", "1", "--results", str(folder / "results"), "--json"]) == 0
+        given = [word.replace("a copy", str(copy.parent)).replace("halves.py", str(own)) for word in words]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.argv", ["shardmark", "run", *given])  # as it is stored
+            assert main(["run", *given, "--seeds", "1", "--results", str(folder / "results"), "--json"]) == 0
     with closing(Store.open(folder / "results")) as store:
         found = {}
         for path, page in instance.pages(Site(tables(store))):
@@ -51,6 +65,12 @@ def test_commands_name_instance_options_method_parameters_and_limits(commands: d
     assert local == f"shardmark solve FILE --track placement --contiguity acyclic {method} --timeout 20 --seed 0"
     for line in (bound, solver, local):
         parser().parse_args(shlex.split(line)[1:])
+
+
+def test_only_methods_from_elsewhere_need_the_path_of_their_file(commands: dict[str, list[str]]) -> None:
+    halves, random = sorted(commands["chain.html"])
+    assert "--solver halves --solver-path " in halves
+    assert "--solver random-1 --timeout " in random
 
 
 def test_a_command_repeats_its_run(commands: dict[str, list[str]], capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,7 @@ def waits(tmp_path_factory):
 def test_a_run_ends_once_its_own_bound_proves_its_cost(chain, waits):
     found = api.solve(chain.path, "waits", params={"bound": 5.99999}, **waits)
     assert (found.status, found.cost, found.optimal) == ("ok", 6.0, True)
-    assert found.reason == "ended early: the lower bound 5.99999 proves the cost 6.0 optimal"
+    assert found.reason == "ended early: the lower bound 5.99999 proves the cost 6 optimal"
     assert found.wall_s < 40
     assert [incumbent.cost for incumbent in found.incumbents] == [10.0] * 4 + [6.0]
 
@@ -58,7 +58,7 @@ def test_a_run_ends_once_it_reaches_a_recorded_bound_and_says_so(waits, tmp_path
     file = shutil.copyfile(catalog.locate(catalog.find("chain")), tmp_path / "mine.json")
     found = api.solve(file, "waits", params={"blocks": "[0,0,0,1,1]"}, **waits)
     assert (found.status, found.cost, found.bound_from, found.optimal) == ("ok", 11.0, "records", True)
-    assert found.reason.endswith("(records) proves the cost 11.0 optimal")
+    assert found.reason.endswith("(records) proves the cost 11 optimal")
     assert (found.best_known, found.best_from, found.over_best) == (11.0, "records", 0.0)
 
 
@@ -98,7 +98,7 @@ def test_a_known_bound_that_the_cost_refutes_does_not_hide_the_runs_own(chain):
     one = Live(chain.instance, 60.0, (8.0, "published"), None)
     solution, bound = (encode(*words)[HEADER.size :] for words in (("solution", [0, 0, 1, 1], None), ("bound", 6.0)))
     one.take([(1.0, solution), (2.0, bound)])
-    assert one.tick()[1] == "ended early: the lower bound 6.0 proves the cost 6.0 optimal"
+    assert one.tick()[1] == "ended early: the lower bound 6 proves the cost 6 optimal"
 
 
 def test_verifying_takes_a_fifth_of_a_core_at_most(chain, monkeypatch):

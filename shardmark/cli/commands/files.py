@@ -7,6 +7,7 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 
 from instances import InputError, catalog, track_module, tracks
 from instances.files.jsonfile import write_bytes
@@ -138,6 +139,7 @@ def run_new_solver(options: argparse.Namespace) -> Answer:
     """Write a solver file to start from; create its folder if need be."""
     from harness.campaign.discover import discover
     from shardmark.cli.new_solver import template
+    from solvers import registry
 
     folder = options.directory or (Path("solvers") / options.track if Path("solvers/registry.py").is_file() else Path())
     path = Path(folder) / f"{options.name.replace('-', '_')}.py"
@@ -151,11 +153,12 @@ def run_new_solver(options: argparse.Namespace) -> Answer:
     except OSError as error:
         raise InputError(folder, "--directory", f"expected a folder that can be written ({error.strerror})") from None
     write_bytes(path, template(options.name, options.track).encode())
-    listed = path.parent == Path("solvers") / options.track
+    listed = path.resolve().parent == registry.FOLDER / options.track
+    where = "" if listed else f" --solver-path {quote(str(path))}"
     return 0, {
         "file": str(path),
-        "try": f"shardmark solve INSTANCE --solver {options.name}" + ("" if listed else f" --solver-path {folder}"),
-        "check": f"shardmark submit {path}",
+        "try": f"shardmark solve INSTANCE --solver {options.name}{where}",
+        "check": f"shardmark submit {quote(str(path))}",
     }
 
 

@@ -27,6 +27,8 @@ from harness.results.claims import PROVEN, gap
 from instances.files.jsonfile import read_json, write_json
 from shardmark import api, runs
 from shardmark.cli.arguments import parser
+from shardmark.cli.commands import files
+from solvers import registry
 
 pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=2)]
 
@@ -318,6 +320,17 @@ def test_a_misspelt_option_is_named_rather_than_the_one_that_is_missing(graph):
     result = shardmark("solve", graph, "--solvr", "random")
     told = "shardmark solve: unrecognized arguments: --solvr, did you mean '--solver'?\n"
     assert (result.returncode, result.stderr) == (2, told)
+
+
+def test_a_new_solver_in_a_folder_that_is_searched_needs_no_path(tmp_path, monkeypatch):
+    def tried(folder: str) -> str:
+        words = ["new-solver", "mine", "--track", "pipeline", "--directory", folder]
+        return files.run_new_solver(parser().parse_args(words))[1]["try"]
+
+    monkeypatch.setattr(registry, "FOLDER", tmp_path / "solvers")
+    monkeypatch.chdir(tmp_path)
+    assert tried(f"{tmp_path}/solvers/pipeline") == "shardmark solve INSTANCE --solver mine"
+    assert tried("a b") == "shardmark solve INSTANCE --solver mine --solver-path 'a b/mine.py'"
 
 
 @pytest.mark.parametrize("name", ["greedy", "lagrange"])
