@@ -35,12 +35,8 @@ def as_pipeline(model: Model, costs: Costs, device: Device, stages: int, *, limi
     Unless ``limited`` is False, a stage may use the device's memory, and parameters that exceed it are read over the
     link. An instance whose tensors and parameters fit one device altogether has no limit, as none would matter.
 
-    Raises InputError if there are more stages than operators, or if the parameters do not fit the devices.
+    Raises InputError if the parameters do not fit the devices.
     """
-    if not 1 <= stages <= len(model.operators):
-        raise InputError(
-            model.name, "stages", f"expected 1 to {len(model.operators)}, one operator each, found {stages}"
-        )
     if limited:
         refuse_lack_of_memory(model, device, stages)
     operations = _operations(model, costs, device)

@@ -22,7 +22,6 @@ from itertools import chain, pairwise
 import numpy as np
 
 from instances import placement
-from instances.errors import InputError
 from instances.files.columns import Floats, Ints
 from instances.graph import Graph
 from instances.models.as_pipeline import MICROSECONDS, refuse_lack_of_memory
@@ -36,14 +35,10 @@ def as_placement(
 ) -> placement.Instance:
     """Build the instance that asks for the placement with the least load of the busiest device.
 
-    ``costs`` are for an accelerator, a ``device``, and ``cpu_costs`` for a CPU. Raises InputError if there are more
-    devices than operators, or if there are no CPUs and the accelerators cannot hold the model.
+    ``costs`` are for an accelerator, a ``device``, and ``cpu_costs`` for a CPU. Raises InputError if there are no CPUs
+    and the accelerators cannot hold the model.
     """
     count = len(model.operators)
-    if accelerators + cpus > count:
-        raise InputError(
-            model.name, "devices", f"expected at most {count}, one operator each, found {accelerators + cpus}"
-        )
     if not cpus:
         refuse_lack_of_memory(model, device, accelerators)
     colour = classes(model, chain(gradients(model), state_readers(model)))

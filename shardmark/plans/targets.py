@@ -106,7 +106,7 @@ class Pipeline(Target):
         """An instance of ``pipeline``; parts are stages, first to last."""
         from instances.models.as_pipeline import as_pipeline, with_helpers
 
-        instance = as_pipeline(model, costs, self.device, self.stages)
+        instance = as_pipeline(model, costs, self.device, _useful(self.stages, model))
         edges = list(zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True))
         count = len(model.operators)
 
@@ -202,7 +202,8 @@ class AcceleratorsAndCpus(Target):
         from instances.models.as_placement import as_placement
 
         on_cpu = roofline(model, self.cpu)
-        instance = as_placement(model, costs, on_cpu, self.device, self.accelerators, self.cpus)
+        accelerators, cpus = _useful(self.accelerators, model), _useful(self.cpus, model)
+        instance = as_placement(model, costs, on_cpu, self.device, accelerators, cpus)
 
         def divide(solution: Any) -> Layout:
             found = verify.parts(instance, solution)
@@ -266,6 +267,11 @@ class Machine(Target):
             return Layout(parts, part_of, idle=len(instance.device_names) - len(used))
 
         return Task(instance, divide)
+
+
+def _useful(devices: int, model: Model) -> int:
+    """At most so many of the devices hold an operator; the others are idle in every plan that is worth a look."""
+    return min(devices, len(model.operators))
 
 
 #: Device of a plan that names none.

@@ -139,7 +139,7 @@ def _swept(count: int, options: argparse.Namespace, known: Plan) -> dict[str, An
     keys = ("devices", "cost_us", "lower_bound_us", "gap", "speedup")
     try:
         found = known if count == int(options.devices) else _planned(options, str(count))
-    except InputError as error:  # such as more devices than operators
+    except InputError as error:  # such as too little memory
         tell(f"{count} devices: {error}")
         return {**dict.fromkeys(keys), "devices": count}
     return dict(zip(keys, (count, found.cost, found.lower_bound, found.gap, found.speedup), strict=True))

@@ -123,11 +123,6 @@ def test_lack_of_memory(memory, cpus, sentence):
     placed(built(*CHAIN), cpus=1, device=replace(DEVICE, memory=memory))  # CPUs have room
 
 
-def test_more_devices_than_operators():
-    with pytest.raises(InputError, match="expected at most 3, one operator each, found 4"):
-        placed(built(*CHAIN), accelerators=3, cpus=1)
-
-
 @st.composite
 def placements(draw):
     """A model of up to five operators with up to three tensors each, and a device for each operator."""

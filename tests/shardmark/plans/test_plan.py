@@ -109,7 +109,15 @@ def test_a_sweep_compares_numbers_of_devices():
     assert alone["speedup"] == pytest.approx(1.0)
     assert four["speedup"] > found["speedup"] > 1
     assert {key: same[key] for key in ("cost_us", "lower_bound_us", "gap", "speedup")}.items() <= found.items()
-    assert many["cost_us"] is many["gap"] is None, "more devices than operators"
+    assert many["cost_us"] <= four["cost_us"] * 1.1, "more devices than operators"
+
+
+@pytest.mark.parametrize("devices", [10_000, "h100:9000,cpu:1000"])
+def test_devices_beyond_the_operators_are_idle(devices, tmp_path):
+    chain(tmp_path / "chain.onnx", ["first", "second", "third"])
+    found = sm.plan(tmp_path / "chain.onnx", devices=devices, timeout=10)
+    assert len(found.parts) <= 3
+    assert (len(found.parts) + found.layout.idle, found.gap) == (10_000, 0)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +135,6 @@ def test_a_sweep_compares_numbers_of_devices():
         ({"mesh": "2x2", "profile": True}, "profile: expected equal devices or a machine"),
         ({"devices": "h100:1,cpu:1", "profile": True}, "profile: expected equal devices or a machine"),
         ({"devices": 2, "device": "h1000"}, "expected a file *.toml, or one of h100"),
-        ({"devices": 10_000}, "expected 1 to 66"),
         ({"mesh": "2x"}, "plan: mesh: expected axis sizes of at least 2, such as 2x4, found '2x'"),
         ({"mesh": (2, "two")}, "found '2xtwo'"),
         ({"devices": 2, "timeout": "x"}, "timeout: expected a positive number"),
@@ -229,8 +236,7 @@ def test_a_folder_with_other_files_is_refused_before_the_search(tmp_path):
 
 
 def test_a_refused_plan_leaves_no_folder(tmp_path):
-    words = refused("plan", SQUEEZENET, "--devices", 999, "--output", tmp_path / "new" / "plan")
-    assert "one operator each" in words
+    refused("plan", SQUEEZENET, "--machine", tmp_path / "nowhere.json", "--output", tmp_path / "new" / "plan")
     assert not list(tmp_path.iterdir())
 
 
