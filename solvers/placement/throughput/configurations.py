@@ -17,11 +17,10 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from instances.files.columns import Floats
 from instances.graph import Index
@@ -29,12 +28,11 @@ from instances.placement import Instance
 from instances.rounding import safely
 from solvers.native import Longs
 from solvers.placement.kernels.loads import Nets
-from solvers.placement.kernels.sets import SetDiagram
 from solvers.placement.throughput.anchored import WEIGHTS
+from solvers.placement.throughput.configuration_master import Kind, Master, Proof
 from solvers.placement.throughput.moves import Space, spaces
 from solvers.placement.throughput.set_diagram import narrow_order, set_diagram
 
-Flags = NDArray[np.bool_]
 #: A cost and placements of the units, each of shape (units,): accelerators of the instance first, then CPUs.
 Known = tuple[float, list[Index]]
 
@@ -51,8 +49,6 @@ ORDER_SHARE = 0.1
 #: First reach of a step, relatively: worths lie that near to those of the best proof. Steps that fail shrink it after
 #: so many, to no less than the last.
 REACH, SHRINK, PATIENCE, NEAREST = 0.3, 0.6, 4, 1e-3
-#: A worth of 0 may move as much as this share of a mean one.
-FLOOR = 0.3
 #: Relative differences of sums of worth that do not count.
 TOLERANCE = 1e-7
 #: Steps for a target before a lesser one is tried.
@@ -63,8 +59,6 @@ RESOLUTION, NEAR = 5e-8, 1e-3
 VAIN = 4
 #: Most items: the master program has a variable for each.
 MOST_ITEMS = 5000
-#: Memory below this has no price: prices per size would leave the range of float64.
-LEAST_ROOM = 1e-250
 
 
 class _Stopped(Exception):
@@ -78,55 +72,6 @@ class Limits:
     until: float
     memory: float
     stop: Index
-
-
-@dataclass(eq=False)
-class Kind:
-    """Equal devices and the sets found that one of them can hold.
-
-    ``size``  shape (items,): sizes that must be at most ``room`` together; 0 for items that no set may have
-    """
-
-    count: int
-    nets: Nets
-    cost: Longs
-    work: Longs
-    diagram: SetDiagram
-    size: Floats
-    room: float
-    sets: list[Flags] = field(default_factory=list)
-    loads: list[int] = field(default_factory=list)
-    known: set[bytes] = field(default_factory=set)
-
-    def load(self, members: Flags) -> int:
-        """The load of a set, shape (items,)."""
-        pins = np.repeat(members, np.diff(self.nets.start))
-        count = np.bincount(self.nets.of[pins], minlength=len(self.cost))
-        cut = (count > 0) & (count < self.nets.members)
-        return int(self.work[members].sum()) + int(self.cost[cut].sum())
-
-    def add(self, members: Flags) -> None:
-        """Keep a set, shape (items,), if it is new."""
-        if (self.work[members] >= 0).all() and members.tobytes() not in self.known:
-            self.known.add(members.tobytes())
-            self.sets.append(members.copy())
-            self.loads.append(self.load(members))
-
-    def within(self, limit: int) -> list[Flags]:
-        """The sets with a load of at most ``limit``."""
-        return [members for members, load in zip(self.sets, self.loads, strict=True) if load <= limit]
-
-
-@dataclass(frozen=True, eq=False)
-class _Proof:
-    """Worths of items and prices of memory, per kind, scaled so that all devices hold at most 1 together.
-
-    ``value``  the worth of all items, which proves the target if it is above 1
-    """
-
-    worth: Floats
-    price: Floats
-    value: float
 
 
 class Configurations:
@@ -155,7 +100,7 @@ class Configurations:
             self._add(devices.cpus, nets, nets.cost, slow, order, most, np.zeros(self.items), 0.0)
         base = np.where(np.isfinite(fast), fast, slow) if devices.accelerators else slow
         base = np.maximum(base / max(float(base.sum()), 1e-300), 1e-9 / self.items)
-        self.best = _Proof(base / base.sum(), np.zeros(len(self.kinds)), 0.0)
+        self.best = Proof(base / base.sum(), np.zeros(len(self.kinds)), 0.0)
 
     def _add(
         self, count: int, nets: Nets, cost: Floats, time_of: Floats, order: Longs, most: int, *memory: Any
@@ -174,12 +119,12 @@ class Configurations:
         The last value is True if so, False if no worths prove it, None if neither is known after `STEPS`.
         """
         best, reach, failed = self._judge(self.best.worth, self.best.price, target), REACH, 0
-        master = _Master(self, target)
+        master = Master(self.items, self.kinds, target)
         for _ in range(STEPS):
             if best.value > 1:
                 break
             yield None
-            step = master.step(best, reach)
+            step = master.step(best, reach, self._left())
             if step is None:
                 return
             worth, price, value, inside = step
@@ -199,7 +144,7 @@ class Configurations:
                 reach = max(SHRINK * reach, NEAREST) if failed % PATIENCE == 0 else reach
         yield True if best.value > 1 else None
 
-    def _judge(self, worth: Floats, price: Floats, target: int) -> _Proof:
+    def _judge(self, worth: Floats, price: Floats, target: int) -> Proof:
         """Find what devices can hold of these worths within a target, exactly in integers, and scale them by it."""
         due = [float((cost * kind.size).sum()) for kind, cost in zip(self.kinds, price.tolist(), strict=True)]
         scale = 2.0**WORTH_BITS / (float(np.abs(worth).sum()) + max(due))
@@ -211,7 +156,7 @@ class Configurations:
             allowance = math.floor(cost * scale * kind.room * (1 + 1e-9)) + 1 if cost else 0
             held += kind.count * (self._most(kind, whole - due, target) + allowance)
         value = int(whole.sum()) / max(held, 1)
-        return _Proof(worth * scale / max(held, 1), price * scale / max(held, 1), value)
+        return Proof(worth * scale / max(held, 1), price * scale / max(held, 1), value)
 
     def _most(self, kind: Kind, worth: Longs, target: int) -> int:
         """The greatest worth that a device holds within a target; keeps sets with much of it."""
@@ -234,65 +179,6 @@ class Configurations:
         """Take the sets of a placement of the items, shape (items,)."""
         for d in np.unique(device).tolist():
             self.kinds[0 if d < self._accelerators else -1].add(device == d)
-
-
-class _Master:
-    """The dual of the program with the sets found so far: worths near the best ones that prove most."""
-
-    def __init__(self, program: Configurations, target: int) -> None:
-        from ortools.linear_solver import pywraplp
-
-        self._program, self._target = program, target
-        self._solver: Any = pywraplp.Solver.CreateSolver("GLOP")
-        solver, infinity = self._solver, self._solver.infinity()
-        self._worth = [solver.NumVar(-infinity, infinity, "") for _ in range(program.items)]
-        self._held = [solver.NumVar(0.0, infinity, "") for _ in program.kinds]
-        self._price = [solver.NumVar(0.0, infinity if tight(kind) else 0.0, "") for kind in program.kinds]
-        self._rows = [0] * len(program.kinds)
-        all_held = solver.Constraint(1.0, 1.0)
-        for kind, held, price in zip(program.kinds, self._held, self._price, strict=True):
-            all_held.SetCoefficient(held, float(kind.count))
-            all_held.SetCoefficient(price, kind.count * kind.room * unit(kind))
-        solver.Objective().SetMaximization()
-        for worth in self._worth:
-            solver.Objective().SetCoefficient(worth, 1.0)
-
-    def _add_rows(self) -> None:
-        for number, kind in enumerate(self._program.kinds):
-            for at in range(self._rows[number], len(kind.sets)):
-                if kind.loads[at] > self._target:
-                    continue
-                row = self._solver.Constraint(-self._solver.infinity(), 0.0)
-                row.SetCoefficient(self._held[number], -1.0)
-                row.SetCoefficient(self._price[number], -float(kind.size[kind.sets[at]].sum()) * unit(kind))
-                for v in np.flatnonzero(kind.sets[at]).tolist():
-                    row.SetCoefficient(self._worth[v], 1.0)
-            self._rows[number] = len(kind.sets)
-
-    def step(self, center: _Proof, reach: float) -> tuple[Floats, Floats, float, bool] | None:
-        """Worths, prices, their value if no other sets counted, and whether no bound of the reach holds them."""
-        self._add_rows()
-        span = reach * (np.abs(center.worth) + FLOOR * float(np.abs(center.worth).mean()))
-        low, high = center.worth - span, center.worth + span
-        for variable, *ends in zip(self._worth, low.tolist(), high.tolist(), strict=True):
-            variable.SetBounds(*ends)
-        self._solver.SetTimeLimit(max(1, int(1000 * self._program._left())))
-        if self._solver.Solve() != self._solver.OPTIMAL:
-            return None
-        worth = np.array([variable.solution_value() for variable in self._worth])
-        price = [p.solution_value() * unit(kind) for p, kind in zip(self._price, self._program.kinds, strict=True)]
-        inside = bool((np.abs(worth - center.worth) < span * (1 - 1e-6)).all())
-        return worth, np.array(price).clip(0), float(self._solver.Objective().Value()), inside
-
-
-def tight(kind: Kind) -> bool:
-    """Return whether memory may matter, and has a price."""
-    return float(kind.size.sum()) > kind.room > LEAST_ROOM
-
-
-def unit(kind: Kind) -> float:
-    """A unit of price for which all memory costs 1, so that coefficients are near 1; 0 if memory does not matter."""
-    return 1 / float(kind.size.sum()) if tight(kind) else 0.0
 
 
 def configuration_bounds(instance: Instance, low: float, high: Callable[[], Known], limits: Limits) -> Iterator[float]:
