@@ -122,8 +122,8 @@ def parse(document: Any, source: str, stages: int | None = None) -> Instance:
     if placement_file.recognises(document):
         document = {"format": FORMAT, **as_pipeline(document, source)}
     optional = ("name", "stages", "bandwidth", "memory", "comment")
-    require_keys(document, source, "", ("format", "nodes", "edges"), optional)
     require_format(document, FORMAT, source)
+    require_keys(document, source, "", ("format", "nodes", "edges"), optional)
     nodes = require_keys(document["nodes"], source, "nodes", ("work", "output_size"), ("name", "param_size"))
     require_equal_lengths(nodes, source, "nodes")
     work = float_column(nodes["work"], source, "nodes.work")

@@ -303,8 +303,8 @@ def parse(document: Any, source: str, **given: Any) -> Instance:
     memory is unlimited. ``bandwidth`` may be one number for all links.
     """
     optional = ("name", "options", "comment")
-    require_keys(document, source, "", ("format", "nodes", "edges", "devices", "bandwidth"), optional)
     require_format(document, FORMAT, source)
+    require_keys(document, source, "", ("format", "nodes", "edges", "devices", "bandwidth"), optional)
     nodes = require_keys(document["nodes"], source, "nodes", ("complexity",), ("name", "colocation", "devices"))
     devices = require_keys(document["devices"], source, "devices", ("speed",), ("name", "memory"))
     require_equal_lengths(nodes, source, "nodes")

@@ -162,9 +162,9 @@ def refuse_below_0(column: NDArray[Any], source: str, place: str, *, finite: boo
         raise InputError(source, place.format(*at), expected)
 
 
-def require_format(document: Mapping[str, Any], expected: str, source: str) -> None:
-    """Raise InputError unless the document's ``format`` is the expected one."""
-    if document["format"] != expected:
+def require_format(document: Any, expected: str, source: str) -> None:
+    """Raise InputError if a document has another ``format`` than the expected one, whatever else it has."""
+    if isinstance(document, dict) and document.get("format", expected) != expected:
         raise InputError(source, "format", f"expected {expected!r}, found {describe(document['format'])}")
 
 

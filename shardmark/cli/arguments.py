@@ -60,6 +60,10 @@ class UsageError(Exception):
         self.show = show
 
 
+#: What argparse says about a value that is none of the choices.
+CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$")
+
+
 class Parser(argparse.ArgumentParser):
     """Says in one sentence what is wrong with a value or unknown; shows usage if something is missing.
 
@@ -91,11 +95,13 @@ class Parser(argparse.ArgumentParser):
         unknown = [x for x in words if x.startswith("--") and x.split("=")[0] not in self._option_string_actions]
         if unknown and "required" in message:  # what is missing may well be what was misspelt
             self._refuse(unknown)
+        choice = CHOICE.search(message)
+        hint = near_miss(choice[1], re.findall("'([^']*)'", choice[2])) if choice else ""
         message = shortened(message)
         if self.bare:
             raise UsageError(message, self.format_help())
         if isinstance(sys.exc_info()[1], argparse.ArgumentError):
-            raise UsageError(message, f"{self.prog}: {message}\n")
+            raise UsageError(message, f"{self.prog}: {message}{hint}\n")
         raise UsageError(message, f"{self.format_usage()}{self.prog}: error: {message}\n")
 
 

@@ -31,9 +31,9 @@ MAX_LINES = 20
 
 
 def text(value: Any, digits: int | None = None) -> str:
-    """A value in a table: "-" for None, yes or no for a bool, all digits of an int; of a float ``digits`` after the
-    point, or six significant ones."""
-    if value is None:
+    """A value in a table: "-" for None and an empty text, yes or no for a bool, all digits of an int; of a float
+    ``digits`` after the point, or six significant ones."""
+    if value is None or value == "":
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -458,6 +458,8 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
             "to use here, found 4096",
         ),
         (["list", "everything"], "invalid choice"),
+        (["list", "solver"], "'devices'), did you mean 'solvers'?"),
+        (["sovle", "chain"], "'completion'), did you mean 'solve'?"),
         ([], "COMMAND"),
     ],
     ids=lambda value: " ".join(value[:3]) if isinstance(value, list) else "",

@@ -136,7 +136,7 @@ def test_a_defective_file_is_one_sentence(tmp_path, change, sentence):
         (["solve", "fork-join", "--solver", "heft-pctt"], "did you mean 'heft-pct'"),
         (
             ["generate", "random-dataflow", "--links", "loose", "--output", "graph.json"],
-            "option links: expected one of independent, queue, share",
+            "--links: expected one of independent, queue, share",
         ),
     ],
 )
