@@ -291,6 +291,11 @@ def test_unknown_track(tmp_path):
         load(tmp_path / "a.json", track="routing")
 
 
+def test_a_format_that_is_not_known_is_told_before_what_it_lacks(tmp_path):
+    message = sentence(tmp_path / "a.json", b'{"format": "shardmark/pipeline/2", "graph": []}')
+    assert message.endswith("format: expected 'shardmark/pipeline/1', found 'shardmark/pipeline/2'")
+
+
 def test_option_of_another_track(tmp_path):
     message = sentence(tmp_path / "a.json", text("intraop"), stages=4)
     assert "option stages: expected no option: intraop has none" in message

@@ -6,7 +6,12 @@ import io
 
 import pytest
 
-from shardmark.cli.terminal import MAX_LINES, in_colour, pairs, table
+from shardmark.cli.terminal import MAX_LINES, in_colour, pairs, table, text
+
+
+def test_what_is_absent_shows_as_a_dash() -> None:
+    assert [text(value) for value in (None, "", [])] == ["-", "-", "-"]
+    assert pairs({"status": "ok", "reason": ""}).splitlines() == ["status  ok", "reason  -"]
 
 
 def test_every_element_of_a_list_has_its_line() -> None:
