@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from instances.catalog import near_miss
 from instances.errors import InputError
 from instances.files.columns import describe
 from instances.files.jsonfile import require_keys
@@ -80,7 +81,8 @@ def device(name: str | os.PathLike[str]) -> Device:
     if text in known:
         return known[text]
     if not text.endswith(".toml"):
-        raise InputError("device", repr(text), f"expected a file *.toml, or one of {', '.join(known)}")
+        expected = f"expected a file *.toml, or one of {', '.join(known)}{near_miss(text, known)}"
+        raise InputError("device", repr(text), expected)
     return _device(Path(text).stem, load_toml(text), text, "")
 
 

@@ -294,7 +294,7 @@ def target_of(
     """
     ways = [name for name, value in (("devices", devices), ("mesh", mesh), ("machine", machine)) if value is not None]
     if len(ways) != 1:
-        found = " and ".join(ways) or "none"
+        found = " and ".join(ways) or "none: --devices 4 (devices=4 in Python) stands for a pipeline of four"
         raise InputError("plan", "", f"expected one of devices, mesh and machine, found {found}")
     if mesh is not None:
         sizes = mesh if isinstance(mesh, str) else "x".join(map(str, mesh))

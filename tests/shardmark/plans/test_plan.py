@@ -123,7 +123,7 @@ def test_devices_beyond_the_operators_are_idle(devices, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "expected one of devices, mesh and machine, found none"),
+        ({}, "expected one of devices, mesh and machine, found none: --devices 4"),
         ({"devices": 2, "mesh": "2x4"}, "found devices and mesh"),
         ({"devices": "two"}, "expected a number from 1, or kinds with their numbers such as h100:6,cpu:2, found 'two'"),
         ({"devices": ["h100", "h100"]}, "expected a number or a text such as 'h100:6,cpu:2', found ['h100', 'h100']"),
@@ -135,6 +135,7 @@ def test_devices_beyond_the_operators_are_idle(devices, tmp_path):
         ({"mesh": "2x2", "profile": True}, "profile: expected equal devices or a machine"),
         ({"devices": "h100:1,cpu:1", "profile": True}, "profile: expected equal devices or a machine"),
         ({"devices": 2, "device": "h1000"}, "expected a file *.toml, or one of h100"),
+        ({"devices": 2, "device": "h1000"}, "epyc-9654, did you mean 'h100'?"),
         ({"mesh": "2x"}, "plan: mesh: expected axis sizes of at least 2, such as 2x4, found '2x'"),
         ({"mesh": (2, "two")}, "found '2xtwo'"),
         ({"devices": 2, "timeout": "x"}, "timeout: expected a positive number"),
