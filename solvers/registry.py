@@ -19,6 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from instances import TRACKS
+
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
@@ -165,6 +167,9 @@ def _declare(
     deterministic: bool,
     proves_bounds: bool,
 ) -> Callable[[Function], Function]:
+    if track not in TRACKS:
+        raise ValueError(f"track {track!r}: expected one of {', '.join(TRACKS)}")
+
     def register(function: Function) -> Function:
         named = variants or {name or function.__name__.replace("_", "-"): {}}
         _require_instance_and_run(function)

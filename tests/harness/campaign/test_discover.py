@@ -80,7 +80,7 @@ IMPORT = "from solvers.registry import solver\n"
     ("text", "error"),
     [
         ("def (", "SyntaxError"),
-        (IMPORT + "@solver(track='nowhere')\ndef f(i, r): ...", "declares the track 'nowhere'"),
+        (IMPORT + "@solver(track='nowhere')\ndef f(i, r): ...", "track 'nowhere': expected one of intraop, pipeline"),
         (IMPORT + "@solver(track='pipeline', name='Bad Name')\ndef f(i, r): ...", "'Bad Name'"),
         (IMPORT + "@solver(track='pipeline', variants={'a': {'x': {1}}})\ndef f(i, r): ...", "JSON"),
     ],
