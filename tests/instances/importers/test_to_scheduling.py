@@ -79,7 +79,7 @@ def test_other_devices_for_a_pipeline(tmp_path: Any) -> None:
     assert drawn.speed.tolist() != read(tmp_path, endless, devices=5, seed=4).speed.tolist()
     (tmp_path / "machine.json").write_text(json.dumps({"devices": {"speed": [2]}, "bandwidth": 1}))
     assert makespan(read(tmp_path, endless, machine=str(tmp_path / "machine.json")), [0, 0, 0]) == 4.5
-    with pytest.raises(InputError, match="expected a number of stages"):
+    with pytest.raises(InputError, match="stages: expected a number in the file"):
         read(tmp_path, endless)
 
 
