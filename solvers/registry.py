@@ -19,8 +19,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from instances import TRACKS
-
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
@@ -167,6 +165,8 @@ def _declare(
     deterministic: bool,
     proves_bounds: bool,
 ) -> Callable[[Function], Function]:
+    from instances import TRACKS  # for whoever declares a solver only
+
     if track not in TRACKS:
         raise ValueError(f"track {track!r}: expected one of {', '.join(TRACKS)}")
 
