@@ -34,9 +34,10 @@ struct heads_tails *heads_tails_new(struct arena *arena, const struct shard_syst
                                     const struct shard_units *units, const int32_t *order,
                                     const int32_t *back, int32_t window, double *start, double *behind);
 
-/* Raise the heads and tails that follow from changed ones: what all would be raised to.
+/* Raise the heads and tails that follow from changed ones. If the window is 0, or all vertices fit in it, this is what all
+ * would be raised to; with others a vertex may gain from being raised again, which only those near a change are.
  *
  *   head_changed  in/out, nodes elements: true for the vertices whose heads may differ from those after the last
- *                 call, or at first for all; then false for all
+ *                 call, or after an earlier one if all heads and tails are back; at first for all; then false for all
  *   tail_changed  in/out, likewise */
 void heads_tails_raise(struct heads_tails *ends, bool *head_changed, bool *tail_changed);

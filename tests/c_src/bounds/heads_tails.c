@@ -101,6 +101,58 @@ static bool check_grown(const struct problem *p, const struct bounds *known, con
     return grown;
 }
 
+/* Raise all that is known, as if each head and tail had changed. */
+static void raise_all(const struct problem *p, struct heads_tails *ends) {
+    bool changed[2][MOST_NODES];
+    for (int32_t v = 0; v < p->system.nodes; v++)
+        changed[0][v] = changed[1][v] = true;
+    heads_tails_raise(ends, changed[0], changed[1]);
+}
+
+/* Raise some heads or tails of a vertex, or rule a device out. */
+static void change(const struct problem *p, struct bounds *bounds, bool changed[2][MOST_NODES]) {
+    const int32_t v = draw(p->system.nodes), d = draw(p->system.devices), at = v * p->system.devices + d;
+    const double by = draw(3) ? 1 + draw(9) : (double)INFINITY;
+    const int32_t which = draw(3);
+    if (which != 1)
+        bounds->start[at] += by;
+    if (which != 0)
+        bounds->behind[at] += by;
+    changed[0][v] |= which != 1;
+    changed[1][v] |= which != 0;
+}
+
+/* What is raised near changes is what is raised if all is, also after a step back to earlier bounds; true if more was
+ * raised than has changed. */
+static bool check_raised_near(const struct problem *p) {
+    const size_t cells = (size_t)(p->system.nodes * p->system.devices) * sizeof(double);
+    const int32_t window = draw(2) ? MOST_NODES : 0;
+    struct bounds near = {{0}, {0}};
+    struct arena arena = {0};
+    bool changed[2][MOST_NODES] = {{false}}, followed = false;
+    struct heads_tails *ends =
+        heads_tails_new(&arena, &p->system, &p->units, p->order, p->back, window, near.start, near.behind);
+    raise_all(p, ends);
+    const struct bounds earlier = near;
+    for (int32_t round = 0; round < 4; round++) {
+        if (!draw(3))
+            near = earlier;
+        for (int32_t i = draw(3); i >= 0; i--)
+            change(p, &near, changed);
+        struct bounds all = near;
+        const struct bounds before = near;
+        heads_tails_raise(ends, changed[0], changed[1]);
+        raise_all(p, heads_tails_new(&arena, &p->system, &p->units, p->order, p->back, window, all.start,
+                                     all.behind));
+        CHECK(!memcmp(near.start, all.start, cells) && !memcmp(near.behind, all.behind, cells));
+        for (int32_t v = 0; v < p->system.nodes; v++)
+            CHECK(!changed[0][v] && !changed[1][v]);
+        followed = followed || memcmp(before.start, near.start, cells);
+    }
+    arena_free(&arena);
+    return followed;
+}
+
 /* Two paths part at the first vertex, which is on one of the two devices, and meet at the fourth. */
 static void make_diamond(struct problem *p) {
     const int32_t edge[][3] = {{0, 1, 4}, {0, 2, 2}, {1, 3, 4}, {2, 3, 5}, {3, 4, 2}};
@@ -173,14 +225,15 @@ static void check_all(bool wrong) {
         CHECK(longest(&p, &found) + wrong == longest(&p, &found));
         return;
     }
-    int32_t ran = 0, grown = 0;
+    int32_t ran = 0, grown = 0, followed = 0;
     for (int32_t round = 0; round < ROUNDS; round++) {
         make(&p, MOST_NODES, MOST_DEVICES);
         const struct bounds known = solve(&p, 0, NULL), found = solve(&p, 2 + draw(MOST_NODES), &known);
         grown += check_grown(&p, &known, &found);
         ran += check_schedules(&p, &found);
+        followed += check_raised_near(&p);
     }
-    CHECK(ran > ROUNDS * SCHEDULES / 3 && grown > ROUNDS / 20);
+    CHECK(ran > ROUNDS * SCHEDULES / 3 && grown > ROUNDS / 20 && followed > ROUNDS / 4);
     check_diamond();
     check_wide();
     check_no_memory();
