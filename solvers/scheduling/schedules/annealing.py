@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -19,14 +19,12 @@ from solvers.scheduling.heuristics.heft import earliest_finish
 from solvers.scheduling.heuristics.local import orders, path_computation_time
 from solvers.scheduling.heuristics.path import around_the_path
 from solvers.scheduling.schedules.memory import fits
+from solvers.scheduling.schedules.windows import LAST, REHEATED, reheat
 
 #: First temperature, in mean times of a vertex, if there is time for MOVES_EACH moves per vertex; otherwise it is
 #: proportional to the root of the moves per vertex.
 HOT = 0.5
 MOVES_EACH = 250
-
-#: Last temperature, in mean times of a vertex: hardly anything longer is accepted any more.
-LAST = 0.03
 
 #: Least first temperature, in mean times of a vertex.
 COLDEST = 0.25
@@ -50,19 +48,10 @@ MOST_MOVES = 10**9
 #: Number of times, in the second half, that all threads go on from the best of them.
 EXCHANGES = 5
 
-#: Vertices of a window that is annealed on its own, moves for each of them, and first temperature, in mean times of a
-#: vertex.
-REHEATED = 200
-REHEATED_EACH = 100
-WARM = 0.3
-
 #: Share of the time for windows, if there is time for so many moves per vertex, and the graph has so many windows.
 WINDOWS_SHARE = 0.5
 MOVES_FOR_WINDOWS = 800
 SOME_WINDOWS = 10
-
-#: Number of times that all threads go on from the best of them while windows are annealed.
-WINDOW_EXCHANGES = 5
 
 #: Share of the time for path moves, which know neither shared links nor memory, if these count.
 PATH_MOVES_SHARE = 0.25
@@ -175,53 +164,65 @@ Searching = TypeVar("Searching", SimulatedMoves, PathMoves)
 
 
 def _anneal(searches: list[Searching], best: Best, seconds: float) -> None:
-    """Let searches, one a thread, cool down while there is time; then anneal windows of path moves, if any."""
-    instance = best.simulator.instance
-    each = float((instance.complexity / instance.speed[best.device]).mean())
-    length = min(SLICE + SLICE_EACH * instance.nodes, SLICE_SHARE * seconds)
-    begun, moves, met, first, late = time.monotonic(), [FIRST_MOVES] * len(searches), 0, searches[0], 0.0
-    paths, until = [search for search in searches if isinstance(search, PathMoves)], seconds
+    """Let searches, one a thread, cool down while there is time; then reheat windows of path moves, if any."""
+    end = time.monotonic() + seconds
+    cooling = _Cooling(searches, best, seconds)
     with ThreadPoolExecutor(len(searches)) as pool:
-        while (passed := time.monotonic() - begun) < until - late:
-            done = passed / until
-            rate = max(moves) / length / instance.nodes
-            hot = min(HOTTEST[type(first)], max(COLDEST, HOT * math.sqrt(rate * until / MOVES_EACH)))
-            advance = partial(_advance, temperature=each * hot * (LAST / hot) ** done, seconds=length)
-            moves = list(pool.map(advance, searches, moves))
-            first = min(searches, key=lambda search: search.best)
-            if math.isfinite(first.best):
-                best.take(*first.run())
-            late = max(late, time.monotonic() - begun - passed - length)
-            if math.isfinite(first.best) and int((2 * done - 1) * EXCHANGES) > met:
-                met += 1
-                for search in searches:
-                    search.follow(first)
-            if paths and instance.nodes >= SOME_WINDOWS * REHEATED and rate * seconds >= MOVES_FOR_WINDOWS:
-                until = seconds * (1 - WINDOWS_SHARE)
-    if until < seconds:
-        few = min(max(moves), REHEATED * REHEATED_EACH)
-        _anneal_windows(paths, best, begun + seconds - late, few, each)
+        while cooling.goes_on():
+            cooling.advance(pool)
+    paths = [search for search in searches if isinstance(search, PathMoves)]
+    if cooling.until < seconds:
+        reheat(paths, best.take, end - cooling.late, max(cooling.moves), cooling.each)
 
 
-def _anneal_windows(searches: Sequence[PathMoves], best: Best, end: float, moves: int, each: float) -> None:
-    """Anneal windows of the best schedules with so many moves until a time; ``each`` is the mean time of a vertex.
+class _Cooling(Generic[Searching]):
+    """Searches that cool down from slice to slice.
 
-    A whole schedule that cools down once keeps what was bad luck somewhere; a window can be tried again and again.
+    ``until``   seconds after which they are cold
+    ``each``    mean time of a vertex
+    ``length``  seconds of a slice, and ``late`` the most by which one has taken longer
+    ``moves``   of the next slice, for each search
     """
-    period = (end - time.monotonic()) / WINDOW_EXCHANGES
-    with ThreadPoolExecutor(len(searches)) as pool:
-        while (now := time.monotonic()) < end:
-            reheat = partial(_reheat, moves=moves, each=each, until=min(end, now + period))
-            list(pool.map(reheat, searches))
-            first = min(searches, key=lambda search: search.best)
-            best.take(*first.run())
-            for search in searches:
-                search.adopt(first)
 
+    def __init__(self, searches: list[Searching], best: Best, seconds: float) -> None:
+        instance = best.simulator.instance
+        self.searches: list[Searching] = searches
+        self.best, self.seconds, self.until = best, seconds, seconds
+        self.nodes, self.each = instance.nodes, float((instance.complexity / instance.speed[best.device]).mean())
+        self.length = min(SLICE + SLICE_EACH * self.nodes, SLICE_SHARE * seconds)
+        self.late, self.exchanges, self.moves = 0.0, 0, [FIRST_MOVES] * len(searches)
+        self.begun = time.monotonic()
+        self.passed = 0.0
 
-def _reheat(search: PathMoves, moves: int, each: float, until: float) -> None:
-    while time.monotonic() < until:
-        search.search_window(moves, WARM * each, LAST * each, REHEATED)
+    def goes_on(self) -> bool:
+        """Say if there is time for another slice."""
+        self.passed = time.monotonic() - self.begun
+        return self.passed < self.until - self.late
+
+    def advance(self, pool: ThreadPoolExecutor) -> None:
+        """Search for a slice; at times all go on from the best."""
+        done, rate = self.passed / self.until, max(self.moves) / self.length / self.nodes
+        advance = partial(_advance, temperature=self._temperature(done, rate), seconds=self.length)
+        self.moves = list(pool.map(advance, self.searches, self.moves))
+        first = min(self.searches, key=lambda search: search.best)
+        if math.isfinite(first.best):
+            self.best.take(*first.run())
+        self.late = max(self.late, time.monotonic() - self.begun - self.passed - self.length)
+        if math.isfinite(first.best) and int((2 * done - 1) * EXCHANGES) > self.exchanges:
+            self.exchanges += 1
+            for search in self.searches:
+                search.follow(first)
+        if isinstance(first, PathMoves) and self._suits_windows(rate):
+            self.until = self.seconds * (1 - WINDOWS_SHARE)
+
+    def _temperature(self, done: float, rate: float) -> float:
+        """The temperature after a share of the time, at so many moves per vertex and second."""
+        most = HOTTEST[type(self.searches[0])]
+        hot = min(most, max(COLDEST, HOT * math.sqrt(rate * self.until / MOVES_EACH)))
+        return self.each * hot * (LAST / hot) ** done
+
+    def _suits_windows(self, rate: float) -> bool:
+        return self.nodes >= SOME_WINDOWS * REHEATED and rate * self.seconds >= MOVES_FOR_WINDOWS
 
 
 def _advance(search: Searching, moves: int, temperature: float, seconds: float) -> int:
