@@ -103,7 +103,7 @@ class SetTree:
             return []
         indices, share = program.cover()
         self._round(indices, share)
-        if self._incumbent.limit <= self._target or self._left() == 0:
+        if self._incumbent.limit < self._target or self._left() == 0:
             return None
         candidates = self._candidates(indices, share, node.below)
         if candidates:

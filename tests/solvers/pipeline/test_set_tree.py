@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, product
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from harness.verify import verify
+from instances.generate import families
 from instances.graph import Graph
 from instances.pipeline import Instance
 from solvers.pipeline._kernels import compatible_sets, weigh_sets
@@ -18,7 +20,7 @@ from solvers.pipeline.programs.blocks import Blocks
 from solvers.pipeline.programs.incumbent import Incumbent
 from solvers.pipeline.programs.mip import search_first
 from solvers.pipeline.trees.set_program import SetProgram, packed, unpacked
-from solvers.pipeline.trees.set_tree import SetTree, _cycle
+from solvers.pipeline.trees.set_tree import Node, SetTree, _cycle
 from solvers.registry import LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
@@ -95,13 +97,18 @@ def test_bits_are_flags() -> None:
     assert (unpacked(packed(flags), 70) == flags).all()
 
 
-def tree_of(instance: Instance, factor: float, optimum: float, cores: int) -> tuple[SetTree, LocalRun]:
-    """Return a tree over all sets that cost less than the optimum times a factor; nothing is known before."""
+def tree_of(
+    instance: Instance, factor: float, optimum: float, cores: int, *, known_cost: bool = False
+) -> tuple[SetTree, LocalRun]:
+    """Return a tree over all sets that cost less than the optimum times a factor.
+
+    Nothing is known before, or if ``known_cost``, a partition that costs just that.
+    """
     run = LocalRun(timeout=60.0, cores=cores)
     blocks = Blocks(instance, run)
     search, known = search_first(instance, run)
-    incumbent = Incumbent(blocks, instance, search, known.core, 2**52)
     target = blocks.units(factor * optimum)
+    incumbent = Incumbent(blocks, instance, search, known.core, target if known_cost else 2**52)
     listed = blocks.list_sets(np.ones(instance.nodes, dtype=np.int64), 1, target, 60.0, most=10**4)
     return SetTree(packed(listed.member), packed(reach(instance.graph)), incumbent, target, 0.0), run
 
@@ -120,6 +127,21 @@ def test_targets_up_to_the_optimum_are_refuted_and_no_others(
             tree, run = tree_of(instance, factor, optimum, cores)
             assert tree.refute(cores) == refuted
             assert verify(instance, run.solutions[-1]).cost == pytest.approx(optimum, rel=1e-9) or not refuted
+
+
+def test_the_known_cost_is_proved_by_branching() -> None:
+    """A target equal to the known cost does not end the search: to refute it proves the known partition optimal."""
+    instance = replace(families()["watts-strogatz"].build(0, nodes=24, costs_from="all"), stages=5)
+    tree, _ = tree_of(instance, 1 - 1e-9, 1695.73, 1, known_cost=True)
+    visit, calls = tree._visit, []
+
+    def counted(program: SetProgram, node: Node) -> list[Node] | None:
+        calls.append(node)
+        return visit(program, node)
+
+    tree._visit = counted  # type: ignore[method-assign]
+    assert tree.refute(1)
+    assert len(calls) > 1
 
 
 @pytest.mark.parametrize("seed", [75, 77])
