@@ -6,7 +6,8 @@
 #include "common/arena.h"
 #include "common/stop.h"
 
-/* Share of the weight of the heaviest set by which a loss must exceed the slack, far above the rounding of doubles. */
+/* A loss must exceed the slack by this share of the slack, or of the heaviest set if that weighs more: far above the
+ * rounding of a sum of doubles over all nodes. */
 #define ROUNDING 1e-9
 
 struct sets {
@@ -92,7 +93,9 @@ static double loss_with(struct sets *sets, int64_t i, int64_t slack) {
 
 int shard_compatible_sets(int32_t nodes, int64_t sets, const uint64_t *member, const int64_t *loss,
                           int64_t heaviest, const int64_t *weight, const uint64_t *below, int64_t slack,
-                          int8_t *keep, const int32_t *stop) {
+                          double seconds, int8_t *keep) {
+    const double deadline = monotonic_seconds() + seconds;
+    const double most = (double)slack + ROUNDING * (double)(slack > heaviest ? slack : heaviest);
     struct arena arena = {0};
     struct sets all = {nodes, (nodes + 63) / 64, sets, member, NULL, loss, heaviest, weight, keep, NULL,
                        NULL};
@@ -103,8 +106,8 @@ int shard_compatible_sets(int32_t nodes, int64_t sets, const uint64_t *member, c
         return SHARD_NO_MEMORY;
     }
     reach(&all, below);
-    for (int64_t i = sets; i-- > 0 && !is_stopped(stop);)
-        if (keep[i] && loss_with(&all, i, slack) > (double)slack + ROUNDING * (double)heaviest)
+    for (int64_t i = sets; i-- > 0 && monotonic_seconds() < deadline;)
+        if (keep[i] && loss_with(&all, i, slack) > most)
             keep[i] = 0;
     arena_free(&arena);
     return SHARD_OK;

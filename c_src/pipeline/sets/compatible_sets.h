@@ -25,9 +25,9 @@ void shard_weigh_sets(int32_t nodes, int64_t sets, const uint64_t *member, const
  *   weight   in,     nodes elements, as above
  *   below    in,     nodes * words elements: bit w of row v says that w is v or comes after v
  *   slack    in,     greatest loss of all blocks together, at most 2^50
+ *   seconds  in,     time limit: sets that are not tested by then are kept
  *   keep     in/out, sets elements: 1 for sets to consider, then 0 for those that are in no such partition
- *   stop     in,     1 element: the search ends soon after another thread sets it to 1; all else is kept
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_compatible_sets(int32_t nodes, int64_t sets, const uint64_t *member, const int64_t *loss,
                           int64_t heaviest, const int64_t *weight, const uint64_t *below, int64_t slack,
-                          int8_t *keep, const int32_t *stop);
+                          double seconds, int8_t *keep);

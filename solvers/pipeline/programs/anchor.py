@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.pipeline._kernels import CheapestSet
+from solvers.pipeline._set_kernels import CheapestSet
 from solvers.pipeline.programs.blocks import Blocks
 from solvers.pipeline.programs.mip import Bounds
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from instances.graph import Graph
 from instances.pipeline import Instance
 from solvers.native import Longs, Words
-from solvers.pipeline._kernels import SHARED, CheapestSet, SetCosts, SetList
+from solvers.pipeline._set_kernels import SHARED, CheapestSet, SetCosts, SetList
 from solvers.registry import Run
 
 Found = TypeVar("Found", CheapestSet, SetList)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.native import Longs
-from solvers.pipeline._kernels import SetList
+from solvers.pipeline._set_kernels import SetList
 
 
 @dataclass(frozen=True, eq=False)

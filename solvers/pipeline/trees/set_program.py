@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.native import Longs, Words
-from solvers.pipeline._kernels import weigh_sets
+from solvers.pipeline._set_kernels import weigh_sets
 from solvers.pipeline.search.orders import Floats
 
 #: The integer weights together are about 2 to this power.

@@ -13,7 +13,7 @@ from medium import pretend
 from harness.verify import verify
 from instances.graph import Graph
 from instances.pipeline import Instance
-from solvers.pipeline._kernels import SHARED, CheapestSet, SetCosts, SetList
+from solvers.pipeline._set_kernels import SHARED, CheapestSet, SetCosts, SetList
 from solvers.pipeline.bounds.anchored import anchored
 from solvers.pipeline.bounds.reweighted import reweighted
 from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE, Blocks, descendants

@@ -14,7 +14,7 @@ from harness.verify import verify
 from instances.generate import families
 from instances.graph import Graph
 from instances.pipeline import Instance
-from solvers.pipeline._kernels import compatible_sets, weigh_sets
+from solvers.pipeline._set_kernels import compatible_sets, weigh_sets
 from solvers.pipeline.bounds.reweighted import reweighted
 from solvers.pipeline.programs.blocks import Blocks
 from solvers.pipeline.programs.incumbent import Incumbent
@@ -67,6 +67,7 @@ def test_sets_of_a_partition_within_the_slack_are_kept(oracle: SimpleNamespace) 
             for at in chosen
         }
         assert keep[list(needed)].all()
+        assert compatible_sets(packed(member), loss, heaviest, weight, packed(below), slack, 0.0).all()
         kept, dropped = kept + len(needed), dropped + int((~keep).sum())
     assert kept > 100
     assert dropped > 500

@@ -1,0 +1,176 @@
+"""The core's kernels for convex sets of nodes: the cheapest ones, lists of them, and which may be blocks together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.graph import Graph, Index
+from solvers.native import Longs, Words, array_in, array_out, check, ffi, lib, shaped
+
+#: Elements of what the threads of one search share.
+SHARED: int = 2 * lib.SHARD_TRUNK
+
+
+@dataclass(frozen=True)
+class CheapestSet:
+    """Result of a search for the cheapest convex set, in the units of its `SetCosts`.
+
+    ``cost``    of the set found; the limit if none was found
+    ``proved``  no set that was asked for costs less than this or the limit
+    ``member``  shape (n,), bool: the set found
+    ``cuts``    minimum cuts computed
+    """
+
+    cost: int
+    proved: int
+    member: NDArray[np.bool_]
+    cuts: int
+
+
+@dataclass(frozen=True)
+class SetList:
+    """Convex sets that cost less than a limit and weigh enough, in the units of their `SetCosts`.
+
+    ``member``  shape (sets, n), bool
+    ``cost``    shape (sets,), int64
+    ``proved``  no other such set costs less than this; the limit if these are all
+    """
+
+    member: NDArray[np.bool_]
+    cost: Longs
+    proved: int
+
+
+class SetCosts:
+    """Costs of convex sets of nodes, as integers that are never more than `scale` times Equation (3).
+
+    ``work``, ``size``  shape (n,), int64: of each node and of sending its tensor, together at most 2^50
+    ``below, above``    shape (n, words), uint64: bit w of row v says that w descends from v, or v from w
+    ``pair``            shape (n, n), int64: a lower bound on the cost of a block with both nodes
+    ``closure``         1: only sets that hold all ancestors of their nodes, as a first block does; -1: all
+                        descendants, as a last block does; 0: every convex set
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        work: Longs,
+        size: Longs,
+        below: Words,
+        above: Words,
+        pair: Longs | None = None,
+        closure: int = 0,
+    ) -> None:
+        if min(work.min(initial=0), size.min(initial=0)) < 0 or int(work.sum()) + int(size.sum()) > 2**50:
+            raise ValueError("expected work and sizes of at most 2^50 together, none negative")
+        self.nodes = graph.nodes
+        words = (self.nodes, (self.nodes + 63) // 64)
+        nodes = [shaped(column, (self.nodes,)) for column in (work, size)]
+        reach = [shaped(column, words) for column in (below, above)]
+        columns: list[NDArray[Any]] = [*graph.out_csr, *graph.in_csr, *nodes, *reach]
+        self._columns = [array_in(column) for column in columns]
+        self._columns += [ffi.NULL if pair is None else array_in(shaped(pair, (self.nodes, self.nodes)))]
+        self._blocks = ffi.new("struct shard_set_costs *", (self.nodes, *self._columns, closure))
+
+    def cheapest_set(
+        self,
+        weight: Longs,
+        need: int,
+        limit: int,
+        *,
+        cuts: int,
+        fixed: NDArray[np.int8] | None = None,
+        any_set: bool = False,
+        seconds: float = math.inf,
+        shared: Index | None = None,
+        stop: Index | None = None,
+    ) -> CheapestSet:
+        """The cheapest convex set of weight ``need`` or more, or any such set, that costs less than ``limit``.
+
+        ``weight`` has shape (n,), int64, none negative, at most 2^50 in all; ``fixed`` has shape (n,): 1 for nodes of
+        the set, -1 for others, 0 where that is open. At most ``cuts`` minimum cuts are computed, within ``seconds``.
+
+        Threads that search for the same, any set, share the work by one ``shared``, shape (SHARED,), zeros to begin
+        with, and are called off by one ``stop``, shape (1,): no such set costs less than the least of what they prove.
+        """
+        member = np.zeros(self.nodes, dtype=np.int8)
+        fixed = np.zeros(self.nodes, dtype=np.int8) if fixed is None else shaped(fixed, (self.nodes,))
+        spent, cost, proved = ffi.new("int64_t *", cuts), ffi.new("int64_t *"), ffi.new("int64_t *")
+        stop = np.zeros(1, dtype=np.int32) if stop is None else shaped(stop, (1,))
+        common = ffi.NULL if shared is None else array_out(shaped(shared, (SHARED,)))
+        given = (*self._demand(weight, need), array_in(fixed), limit, any_set, seconds, common, array_out(stop))
+        check(lib.shard_cheapest_set(self._blocks, *given, spent, cost, proved, array_out(member)))
+        return CheapestSet(cost[0], proved[0], member.astype(bool), spent[0])
+
+    def list_sets(
+        self,
+        weight: Longs,
+        need: int,
+        limit: int,
+        *,
+        most: int,
+        fixed: NDArray[np.int8] | None = None,
+        seconds: float = math.inf,
+        shared: Index | None = None,
+        stop: Index | None = None,
+    ) -> SetList:
+        """All convex sets of weight ``need`` or more that cost less than ``limit``, or ``most`` of them.
+
+        See `cheapest_set` for what else is given; of threads that share the work, each set is listed by at least one.
+        """
+        fixed = np.zeros(self.nodes, dtype=np.int8) if fixed is None else shaped(fixed, (self.nodes,))
+        stop = np.zeros(1, dtype=np.int32) if stop is None else shaped(stop, (1,))
+        common = ffi.NULL if shared is None else array_out(shaped(shared, (SHARED,)))
+        count, proved = ffi.new("int64_t *", most), ffi.new("int64_t *")
+        cost, rows = np.empty(most, dtype=np.int64), np.empty((most, (self.nodes + 63) // 64), dtype=np.uint64)
+        given = (*self._demand(weight, need), array_in(fixed), limit, seconds, common, array_out(stop))
+        check(lib.shard_list_sets(self._blocks, *given, count, array_out(cost), array_out(rows), proved))
+        member = np.unpackbits(rows[: count[0]].view(np.uint8), axis=1, bitorder="little", count=self.nodes)
+        return SetList(member.astype(bool), cost[: count[0]], proved[0])
+
+    def anneal_set(
+        self, weight: Longs, need: int, limit: int, begin: NDArray[np.bool_], *, moves: int, hot: float, seed: int
+    ) -> CheapestSet:
+        """Some convex set of weight ``need`` or more that costs less than ``limit``, by annealing; proves nothing.
+
+        ``begin``, shape (n,), is a convex set to begin with, which may cost or weigh anything; see `cheapest_set`.
+        """
+        member, cost = begin.astype(np.int8), ffi.new("int64_t *")
+        given = (*self._demand(weight, need), limit, moves, hot, seed)
+        check(lib.shard_anneal_set(self._blocks, *given, array_out(shaped(member, (self.nodes,))), cost))
+        return CheapestSet(cost[0], 0, member.astype(bool), 0)
+
+    def _demand(self, weight: Longs, need: int) -> tuple[Any, int]:
+        if weight.min(initial=0) < 0 or int(weight.sum()) > 2**50 or need < 1:
+            raise ValueError("expected weights of at most 2^50 together, none negative, and a need of at least 1")
+        return array_in(shaped(weight, (self.nodes,))), need
+
+
+def weigh_sets(member: Words, weight: Longs) -> Longs:
+    """Weight of each of some sets of nodes, shape (sets,), int64.
+
+    ``member`` has shape (sets, words), bit v of row i says that node v is in set i; ``weight`` has shape (n,), int64.
+    """
+    weighs = np.empty(len(member), dtype=np.int64)
+    lib.shard_weigh_sets(len(weight), len(member), array_in(member), array_in(weight), array_out(weighs))
+    return weighs
+
+
+def compatible_sets(
+    member: Words, loss: Longs, heaviest: int, weight: Longs, below: Words, slack: int, seconds: float = math.inf
+) -> NDArray[np.bool_]:
+    """Say which sets may be in a partition whose blocks lose at most ``slack`` together, shape (sets,), bool.
+
+    ``member`` and ``weight`` are as in `weigh_sets`; ``loss``, shape (sets,), ascending, is ``heaviest`` less what each
+    set weighs; ``below``, shape (n, words), uint64: bit w of row v says that w is v or comes after it. Sets that are
+    not tested within ``seconds`` may be.
+    """
+    keep = np.ones(len(member), dtype=np.int8)
+    given = (array_in(member), array_in(loss), heaviest, array_in(weight), array_in(below), slack, seconds)
+    check(lib.shard_compatible_sets(len(weight), len(member), *given, array_out(keep)))
+    return keep.astype(bool)
