@@ -16,6 +16,9 @@ from solvers.pipeline.trees.set_search import SetSearch
 from solvers.pipeline.trees.stage_tree import StageTree
 from solvers.registry import Run, bound
 
+#: Share of the time left at first in which partitions are annealed, if there are more than two blocks.
+ANNEALING = 0.1
+
 #: Share of the time left that one target may take.
 PATIENCE = 0.25
 
@@ -72,10 +75,11 @@ def reweighted(instance: Instance, run: Run) -> None:
         if instance.stages == 2:
             _halve(incumbent, proved, bounds)
         else:
+            incumbent.anneal(run, ANNEALING)
             finest = FEW_FINEST if instance.stages <= MOST_ENDED_EARLY else FINEST
             pool = SetPool(instance.nodes)
             cover = Cover(blocks, run, _places(instance.stages), _start(instance), PATIENCE, pool)
-            proved = _ascend(cover, proved, limit, bounds, finest)
+            proved = _ascend(cover, proved, incumbent.limit, bounds, finest)
             if instance.stages <= MOST_DIVIDED:
                 tree = StageTree(incumbent, run, bounds, pool)
                 tree.grow(cover.center, proved)

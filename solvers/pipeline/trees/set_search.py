@@ -22,8 +22,8 @@ MOST_SETS = 300_000
 #: Share of the memory that their members may take, a byte for each node.
 MEMORY = 0.1
 
-#: Share of the time left at first that is for annealing, and that one target may take at first.
-ANNEALING, PATIENCE = 0.1, 0.2
+#: Share of the time left at first that one target may take at first.
+PATIENCE = 0.2
 
 #: Share of a target's time for the list of its sets.
 LISTING = 0.5
@@ -55,7 +55,6 @@ class SetSearch:
 
     def climb(self, proved: int) -> None:
         """Prove targets between what is proved and the known cost until they meet or time is over."""
-        self._incumbent.anneal(self._run, ANNEALING)
         failed, finest = self._incumbent.limit, FINEST * (self._incumbent.limit - proved)
         seconds = PATIENCE * self._blocks.left()
         while proved < self._incumbent.limit and not self._blocks.over():
