@@ -41,8 +41,12 @@ LEAST = 0.5
 #: First try above the known length of a segment, as a share of it, and least difference that is tried.
 FIRST_LIFT, LEAST_LIFT = 8e-3, 5e-4
 
-#: Nodes of the search for a refutation, at most.
-NODES = 1_500
+#: Nodes of the search for a refutation at most, and those that a second suffices for, by far.
+NODES = 6_000
+PACE = 1_500
+
+#: Nodes of a refutation from which on it tells how many a second suffices for.
+MEASURED = 100
 
 #: Vertices before one that a node looks at together (of 0, 4, 8 and 24, 4 takes least time).
 CLOSE = 4
@@ -153,6 +157,7 @@ class _Search:
 
     def __init__(self, ends: HeadsTails, segment: Segment, deadline: float) -> None:
         self.ends, self.last, self.deadline = ends, segment.last, deadline
+        self.pace = float(PACE)
         self.instance = part_of(ends.instance, segment.vertices)
         self.place = int(np.searchsorted(segment.vertices, segment.last))
         self.base = float(ends.start[segment.first].min()) if segment.first >= 0 else 0.0
@@ -182,11 +187,16 @@ class _Search:
         np.maximum(start, (self.base + length) * (1 - ERROR) - time_, out=start)
 
     def _refuted(self, device: int, longest: float) -> bool:
-        """Say if each schedule that ends on a device takes longer than a time."""
+        """Say if each schedule that ends on a device takes longer than a time, as far as the time left suffices."""
         other = np.arange(self.instance.devices) != device
         start, behind = self.known.start.copy(), self.known.behind.copy()
         start[self.place, other] = behind[self.place, other] = np.inf
-        return self.simulator.refute(*self.orders, CLOSE, start, behind, longest, NODES)[0]
+        begun = time.monotonic()
+        nodes = max(1, min(NODES, int(self.pace * (self.deadline - begun))))
+        refuted, left = self.simulator.refute(*self.orders, CLOSE, start, behind, longest, nodes)
+        if nodes - left >= MEASURED:
+            self.pace = (nodes - left) / max(time.monotonic() - begun, 1e-9)
+        return refuted
 
 
 def part_of(instance: Instance, vertices: Ints) -> Instance:

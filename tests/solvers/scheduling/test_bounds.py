@@ -7,6 +7,7 @@ import math
 import random
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -231,6 +232,25 @@ def test_segments_end_where_little_runs_beside_them():
         (-1, 3, [0, 1, 2, 3]),
         (3, 6, [3, 4, 5, 6]),
     ]
+
+
+def test_a_refutation_takes_no_more_nodes_than_the_time_left_suffices_for(monkeypatch: pytest.MonkeyPatch):
+    """A clock goes on by a second whenever it is read, and each refutation fails once it has taken all its nodes."""
+    ends = heads_and_tails(devices_alike([2] * 4, [[0, 1, 1], [0, 2, 1], [1, 3, 1], [2, 3, 1]], 2), 1.0)
+    asked = list[int]()
+
+    def refute(*given: Any) -> tuple[bool, int]:
+        asked.append(given[-1])
+        return False, 0
+
+    monkeypatch.setattr(Simulator, "refute", refute)
+    monkeypatch.setattr(segments, "PACE", 300)
+    for measured, nodes in ((1, [3000, 6000, 6000, 6000]), (10**9, [3000, 2400, 1800, 1200])):
+        asked.clear()
+        monkeypatch.setattr(segments, "MEASURED", measured)
+        monkeypatch.setattr(segments, "time", SimpleNamespace(monotonic=itertools.count().__next__))
+        segments._sweep(ends, segments.segments(ends), 12)
+        assert asked == nodes
 
 
 def test_two_inputs_run_in_turn_where_a_transfer_takes_longer():
