@@ -39,7 +39,7 @@ BESIDE = 0.02
 LEAST = 0.5
 
 #: First try above the known length of a segment, as a share of it, and least difference that is tried.
-FIRST_LIFT, LEAST_LIFT = 8e-3, 5e-4
+FIRST_LIFT, LEAST_LIFT = 8e-3, 1e-4
 
 #: Nodes of the search for a refutation at most, and those that a second suffices for, by far.
 NODES = 6_000
