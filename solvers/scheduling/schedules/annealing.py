@@ -51,7 +51,7 @@ EXCHANGES = 5
 #: Share of the time for windows, if there is time for so many moves per vertex, and the graph has so many windows.
 WINDOWS_SHARE = 0.5
 MOVES_FOR_WINDOWS = 800
-SOME_WINDOWS = 10
+SOME_WINDOWS = 20
 
 #: Share of the time for path moves, which know neither shared links nor memory, if these count.
 PATH_MOVES_SHARE = 0.25

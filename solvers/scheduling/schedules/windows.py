@@ -11,8 +11,8 @@ from instances.files.columns import Ints
 from solvers.scheduling._kernels import Execution, PathMoves
 
 #: Vertices of a window, and moves for each of them.
-REHEATED = 200
-REHEATED_EACH = 100
+REHEATED = 100
+REHEATED_EACH = 200
 
 #: First temperature, in mean times of a vertex: what is won before the window cools down is not lost.
 WARM = 0.3
