@@ -149,9 +149,9 @@ class Simulator:
         return bool(refuted[0])
 
     def start_search(
-        self, seed: int, *, noise: float, seconds: float, most_bytes: int
+        self, weight: Floats, limit: Floats, seconds: float, most_bytes: int
     ) -> tuple[tuple[Index, Index] | None, bool]:
-        """Search all schedules: ``start_search.h``.
+        """Search all schedules, with whole weights, shape (m,), and limits, shape (k,): ``start_search.h``.
 
         Returns devices and the sequence, shape (n,) each, of one that fits memory if it is found, and whether none is
         left.
@@ -160,10 +160,9 @@ class Simulator:
         device, sequence = np.zeros(n, np.int32), np.zeros(n, np.int32)
         units, _columns = self._units()
         reserved, ended = self.instance.holding == "reserved", ffi.new("int32_t *")
-        state = array_out(np.array([seed], dtype=np.uint64))
         found = array_out(device), array_out(sequence)
-        limits = noise, seconds, most_bytes
-        check(lib.shard_start_search(self._system, units, reserved, *limits, state, *found, ended))
+        held = array_in(floats(weight[self._by_tail], weight.shape)), array_in(floats(limit, limit.shape))
+        check(lib.shard_start_search(self._system, units, reserved, *held, seconds, most_bytes, *found, ended))
         schedule = (device, sequence) if ended[0] == lib.SHARD_STARTS_FOUND else None
         return schedule, ended[0] == lib.SHARD_STARTS_NONE
 

@@ -90,24 +90,23 @@ static int64_t list_inputs(struct outlook *o, const struct partial *p, const str
         if (under_way && s->system->links == SHARD_SHARE)
             continue; /* it may arrive at any time */
         const double from = under_way ? o->arrival[e] : p->head->now;
-        o->held[count++] = (struct held){from, until, s->system->size[e]};
+        o->held[count++] = (struct held){from, until, s->weight[e]};
     }
     return count;
 }
 
 /* True if the memory of device d is full just after one of the listed times. */
 static bool is_overfull(const struct outlook *o, const struct setting *s, int32_t d, int64_t count) {
-    const double limit = s->units->memory[d] * (1 + MARGIN);
     double all = 0;
     for (int64_t i = 0; i < count; i++)
         all += o->held[i].size;
-    for (int64_t i = 0; i < count && all >= limit; i++) {
+    for (int64_t i = 0; i < count && all >= s->limit[d]; i++) {
         const double time = o->held[i].from;
         double sum = 0;
         for (int64_t j = 0; j < count; j++)
             if (o->held[j].from <= time && o->held[j].until > time + SLACK * o->held[j].until)
                 sum += o->held[j].size;
-        if (sum >= limit)
+        if (sum >= s->limit[d])
             return true;
     }
     return false;
@@ -116,7 +115,7 @@ static bool is_overfull(const struct outlook *o, const struct setting *s, int32_
 bool overfills(struct outlook *o, const struct partial *p, const struct setting *s) {
     look(o, p, s);
     for (int32_t d = 0; d < s->system->devices; d++) {
-        if (!isfinite(s->units->memory[d]))
+        if (isinf(s->limit[d]))
             continue;
         int64_t count = 0;
         for (int64_t i = 0; i < p->head->readers; i++)
@@ -142,8 +141,8 @@ bool is_stuck(const struct partial *p, const struct setting *s, int32_t d) {
         double more = 0;
         for (int64_t i = s->units->in_start[w]; i < s->units->in_start[w + 1]; i++)
             if (p->pending[s->units->in_tail[i]] >= 0)
-                more += s->units->in_size[i];
-        if (held + more < s->units->memory[d] * (1 + MARGIN))
+                more += s->weight[s->edge_of[i]];
+        if (held + more < s->limit[d])
             return false;
         any = true;
     }

@@ -24,7 +24,7 @@ static struct coming pop_coming(struct partial *p) {
 static void arrives(struct partial *p, const struct setting *s, int64_t e) {
     const int32_t w = s->system->out_head[e];
     if (!s->reserved)
-        p->held[p->home[s->units->unit[w]]] += s->system->size[e];
+        p->held[p->home[s->units->unit[w]]] += s->weight[e];
     if (--p->pending[w] == 0)
         p->executable[p->head->executables++] = (struct executable){p->head->now, w, 0};
 }
@@ -46,7 +46,7 @@ static bool depart(struct partial *p, const struct setting *s, int64_t e, int32_
         p->reader[p->head->readers++] = w;
     p->touched[w] = true;
     if (s->reserved)
-        p->held[to] += size;
+        p->held[to] += s->weight[e];
     if (from == to || size <= 0) {
         arrives(p, s, e);
         return true;
@@ -203,9 +203,12 @@ static double least_step(const struct shard_system *system) {
 }
 
 void setting_allocate(struct setting *s, struct arena *arena, const struct shard_system *system,
-                      const struct shard_units *units, bool reserved) {
+                      const struct shard_units *units, bool reserved, const double *weight,
+                      const double *limit) {
     int64_t *next; /* input of each vertex */
     *s = (struct setting){.system = system, .units = units, .reserved = reserved};
+    s->weight = weight;
+    s->limit = limit;
     s->step = least_step(system);
     ARENA_ZEROS(arena, system->nodes, s->read, s->made);
     ARENA_ARRAYS(arena, system->nodes, next);
@@ -216,8 +219,8 @@ void setting_allocate(struct setting *s, struct arena *arena, const struct shard
     for (int32_t v = 0; v < system->nodes; v++) {
         for (int64_t e = system->out_start[v]; e < system->out_start[v + 1]; e++) {
             s->edge_of[next[system->out_head[e]]++] = e;
-            s->made[v] += system->size[e];
-            s->read[system->out_head[e]] += system->size[e];
+            s->made[v] += weight[e];
+            s->read[system->out_head[e]] += weight[e];
         }
     }
 }

@@ -54,21 +54,22 @@ struct setting {
     const struct shard_system *system;
     const struct shard_units *units;
     bool reserved;
-    double *read, *made; /* by vertex: summed sizes of inputs and outputs */
+    const double *weight, *limit; /* by edge, in the order of tails, and by device: whole numbers; or no limit: infinite */
+    double *read, *made;          /* by vertex: summed weights of inputs and outputs */
     int64_t *edge_of;    /* by place in in_tail: the place by tail */
     double step;         /* least time from a start to its finish, or from a departure that takes time to the arrival */
 };
 
-/* Relative to a time, and of a sum of sizes: what exceeds a limit by less, or for less, does not count. It covers the
- * tolerance of times and rounding. */
-static const double SLACK = 1e-8, MARGIN = 5e-10;
+/* Share of a time: what is overfull for less does not count. It covers the tolerance of times and rounding. */
+static const double SLACK = 1e-8;
 
 /* What `partial_process` ends with. */
 enum progress { WITHOUT_LINK = -1, SETTLED = 0, NEEDS_HOME = 1 };
 
 /* Allocate from an arena, which fails if there is no memory. */
 void setting_allocate(struct setting *setting, struct arena *arena, const struct shard_system *system,
-                      const struct shard_units *units, bool reserved);
+                      const struct shard_units *units, bool reserved, const double *weight,
+                      const double *limit);
 void partial_allocate(struct partial *partial, struct arena *arena, const struct setting *setting);
 
 /* Nothing has started. */
@@ -84,9 +85,9 @@ void partial_start(struct partial *partial, const struct setting *setting, int32
 /* The next time at which something happens; infinite if nothing does. */
 double partial_next(const struct partial *partial, const struct setting *setting);
 
-/* Say if a device holds its memory or more. */
+/* Say if a device holds its limit or more. */
 static inline bool is_full(const struct partial *partial, const struct setting *setting, int32_t d) {
-    return partial->held[d] >= setting->units->memory[d] * (1 + MARGIN);
+    return partial->held[d] >= setting->limit[d];
 }
 
 /* Bytes of a packed schedule, and at most of any; pack it, and unpack it again. */

@@ -1,7 +1,6 @@
 /* A stack holds the schedules that are left to try, packed, the next one on top. */
 #include "scheduling/starts/start_search.h"
 
-#include "common/random.h"
 #include "common/stop.h"
 #include "scheduling/starts/overfills.h"
 
@@ -26,8 +25,6 @@ struct search {
     struct setting setting;
     struct partial partial;
     struct outlook outlook;
-    struct random random;
-    double noise;
     char *before; /* scratch: a packed schedule */
     char *bytes;
     size_t used, room, most;
@@ -84,14 +81,9 @@ static void pop(struct search *s) {
         s->sequence[top.started - 1] = top.vertex;
 }
 
-static double draw_noise(struct search *s) {
-    return s->noise > 0 ? s->noise * random_share(&s->random) : 0;
-}
-
 /* Share of the memory of a device that is free; 1 if it has no limit. */
 static double free_share(const struct search *s, int32_t d) {
-    const double memory = s->setting.units->memory[d];
-    return isfinite(memory) && memory > 0 ? 1 - s->partial.held[d] / memory : 1;
+    return isinf(s->setting.limit[d]) ? 1 : 1 - s->partial.held[d] / s->setting.limit[d];
 }
 
 /* Try each device for the unit that needs one, last that with most memory. */
@@ -101,7 +93,7 @@ static void branch_home(struct search *s) {
     const struct device_set set = devices_of(setting->system, setting->units, unit);
     for (int32_t i = 0; i < set.count; i++) {
         const int32_t d = device_at(set, i);
-        s->option[i] = (struct option){free_share(s, d) + draw_noise(s), d};
+        s->option[i] = (struct option){free_share(s, d), d};
     }
     qsort(s->option, (size_t)set.count, sizeof *s->option, better_last);
     for (int32_t i = 0; i < set.count; i++) {
@@ -144,10 +136,8 @@ static int32_t list_startable(struct search *s, int32_t d) {
             continue;
         if (home < 0 ? !allows(s, it.vertex, d) : home != d)
             continue;
-        const double memory = setting->units->memory[d];
         const double gain = setting->read[it.vertex] - setting->made[it.vertex];
-        const double share = isfinite(memory) && memory > 0 ? gain / memory : 0;
-        s->option[count++] = (struct option){share + draw_noise(s), it.vertex};
+        s->option[count++] = (struct option){gain, it.vertex};
     }
     qsort(s->option, (size_t)count, sizeof *s->option, better_last);
     return count;
@@ -218,10 +208,10 @@ static bool go_on(struct search *s) {
 }
 
 static int allocate(struct search *s, const struct shard_system *system, const struct shard_units *units,
-                    bool reserved) {
+                    bool reserved, const double *weight, const double *limit) {
     struct arena *arena = &s->arena;
     const int64_t n = system->nodes, k = system->devices;
-    setting_allocate(&s->setting, arena, system, units, reserved);
+    setting_allocate(&s->setting, arena, system, units, reserved, weight, limit);
     partial_allocate(&s->partial, arena, &s->setting);
     outlook_allocate(&s->outlook, arena, &s->setting);
     ARENA_ARRAYS(arena, n + k, s->option);
@@ -245,11 +235,10 @@ static enum shard_starts search(struct search *s, double end) {
 }
 
 int shard_start_search(const struct shard_system *system, const struct shard_units *units, int32_t reserved,
-                       double noise, double seconds, int64_t bytes, uint64_t *random, int32_t *device,
-                       int32_t *sequence, int32_t *found) {
+                       const double *weight, const double *limit, double seconds, int64_t bytes, int32_t *device, int32_t *sequence, int32_t *found) {
     const double end = monotonic_seconds() + seconds;
-    struct search s = {.random = {*random}, .noise = noise, .most = (size_t)bytes, .sequence = sequence};
-    int status = allocate(&s, system, units, reserved);
+    struct search s = {.most = (size_t)bytes, .sequence = sequence};
+    int status = allocate(&s, system, units, reserved, weight, limit);
     if (status == SHARD_OK) {
         *found = search(&s, end);
         for (int32_t v = 0; v < system->nodes && *found == SHARD_STARTS_FOUND; v++)
