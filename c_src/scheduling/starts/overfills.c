@@ -12,9 +12,19 @@ void outlook_allocate(struct outlook *o, struct arena *arena, const struct setti
     ARENA_ARRAYS(arena, s->system->devices, o->busy);
     ARENA_ZEROS(arena, n, o->start_mark, o->finish_mark);
     ARENA_ZEROS(arena, m, o->arrival_mark);
-    ARENA_ARRAYS(arena, m + 1, o->held);
+    ARENA_ARRAYS(arena, m + s->system->devices, o->held);
     for (int32_t d = 0; d < s->system->devices; d++)
         o->speed = fmax(o->speed, s->system->speed[d]);
+}
+
+/* When a tensor on a shared link arrives if no other one joins the link, which would only make it later. */
+static double end_of_transfer(const struct partial *p, const struct setting *s, struct shared it) {
+    const double served = p->served[it.link];
+    double sum = 0;
+    for (int64_t i = 0; i < p->head->shares; i++)
+        if (p->shared[i].link == it.link)
+            sum += fmax(0, fmin(p->shared[i].through, it.through) - served);
+    return p->since[it.link] + sum / s->system->bandwidth[it.link];
 }
 
 /* Note the next moment, and what runs or is under way. */
@@ -34,7 +44,7 @@ static void look(struct outlook *o, const struct partial *p, const struct settin
         }
     }
     for (int64_t i = 0; i < p->head->shares; i++) {
-        o->arrival[p->shared[i].edge] = o->next;
+        o->arrival[p->shared[i].edge] = end_of_transfer(p, s, p->shared[i]);
         o->arrival_mark[p->shared[i].edge] = o->round;
     }
 }
@@ -76,6 +86,12 @@ static double earliest_start(struct outlook *o, const struct partial *p, const s
     return time;
 }
 
+/* The earliest time at which the device of a vertex that has finished sends anything more. */
+static double joined_from(const struct outlook *o, const struct partial *p, const struct setting *s, int32_t u) {
+    const double busy = o->busy[p->home[s->units->unit[u]]];
+    return busy > 0 ? busy : o->next + s->step;
+}
+
 /* List the inputs of a reader on device d that are there, or will be at a known time. */
 static int64_t list_inputs(struct outlook *o, const struct partial *p, const struct setting *s, int32_t w,
                            int32_t d, int64_t count) {
@@ -87,46 +103,79 @@ static int64_t list_inputs(struct outlook *o, const struct partial *p, const str
             continue;
         const int64_t e = s->edge_of[i];
         const bool under_way = !s->reserved && o->arrival_mark[e] == o->round;
-        if (under_way && s->system->links == SHARD_SHARE)
-            continue; /* it may arrive at any time */
         const double from = under_way ? o->arrival[e] : p->head->now;
+        if (under_way && s->system->links == SHARD_SHARE && from > joined_from(o, p, s, s->units->in_tail[i]))
+            continue; /* others may join it */
         o->held[count++] = (struct held){from, until, s->weight[e]};
     }
     return count;
 }
 
-/* True if the memory of device d is full just after one of the listed times. */
-static bool is_overfull(const struct outlook *o, const struct setting *s, int32_t d, int64_t count) {
+/* True if listed tensors reach a limit just after one of the times from which they are held. */
+static bool reaches(const struct held *held, int64_t count, double limit) {
     double all = 0;
     for (int64_t i = 0; i < count; i++)
-        all += o->held[i].size;
-    for (int64_t i = 0; i < count && all >= s->limit[d]; i++) {
-        const double time = o->held[i].from;
+        all += held[i].size;
+    for (int64_t i = 0; i < count && all >= limit; i++) {
+        const double time = held[i].from;
         double sum = 0;
         for (int64_t j = 0; j < count; j++)
-            if (o->held[j].from <= time && o->held[j].until > time + SLACK * o->held[j].until)
-                sum += o->held[j].size;
-        if (sum >= s->limit[d])
+            if (held[j].from <= time && held[j].until > time + SLACK * held[j].until)
+                sum += held[j].size;
+        if (sum >= limit)
             return true;
     }
     return false;
 }
 
+/* The longest that a tensor from a device takes to where it is held; infinite if nothing is known. */
+static double longest_transfer(const struct setting *s, int32_t from, double size) {
+    if (s->reserved || size <= 0)
+        return 0;
+    if (s->system->links != SHARD_INDEPENDENT)
+        return INFINITY;
+    double longest = 0;
+    for (int32_t d = 0; d < s->system->devices; d++)
+        if (d != from)
+            longest = fmax(longest, size / s->system->bandwidth[from * s->system->devices + d]);
+    return longest;
+}
+
+/* List the outputs of the vertex that runs on a device, which will be held on some device. */
+static int64_t list_outputs(struct outlook *o, const struct partial *p, const struct setting *s, int32_t d,
+                            int64_t count) {
+    const int32_t v = p->running[d];
+    for (int64_t e = s->system->out_start[v]; e < s->system->out_start[v + 1]; e++) {
+        const int32_t w = s->system->out_head[e];
+        const double from = o->busy[d] + longest_transfer(s, d, s->system->size[e]);
+        double until = earliest_start(o, p, s, w, 0);
+        if (s->reserved)
+            until += s->system->complexity[w] / o->speed;
+        if (from < until)
+            o->held[count++] = (struct held){from, until, s->weight[e]};
+    }
+    return count;
+}
+
 bool overfills(struct outlook *o, const struct partial *p, const struct setting *s) {
     look(o, p, s);
+    double limits = 0;
+    int64_t count = 0;
     for (int32_t d = 0; d < s->system->devices; d++) {
-        if (isinf(s->limit[d]))
-            continue;
-        int64_t count = 0;
+        const int64_t first = count;
+        limits += s->limit[d];
         for (int64_t i = 0; i < p->head->readers; i++)
             if (p->home[s->units->unit[p->reader[i]]] == d)
                 count = list_inputs(o, p, s, p->reader[i], d, count);
         if (s->reserved && p->running[d] >= 0)
             o->held[count++] = (struct held){p->head->now, o->busy[d], s->read[p->running[d]]};
-        if (is_overfull(o, s, d, count))
+        if (reaches(o->held + first, count - first, s->limit[d]))
             return true;
     }
-    return false;
+    for (int32_t d = 0; d < s->system->devices; d++)
+        if (p->running[d] >= 0)
+            count = list_outputs(o, p, s, d, count);
+    return reaches(o->held, count, limits);
 }
 
 bool is_stuck(const struct partial *p, const struct setting *s, int32_t d) {
