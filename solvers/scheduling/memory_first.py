@@ -1,4 +1,4 @@
-"""Schedules for tight memory: lists that reserve memory before a tensor is made, then moves; proofs by cuts."""
+"""Schedules for tight memory: lists that reserve memory before a tensor is made, moves, a search; proofs by cuts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNKNOWN = "found no schedule that fits the memory of the devices, and no proof t
 @solver(
     track="scheduling",
     name="memory-first",
-    source="ours: list scheduling with reservations, then annealed moves; minimum cuts prove that nothing fits",
+    source="ours: lists with reservations, then annealed moves; a search of all starts and minimum cuts as proofs",
     deterministic=False,
 )
 def memory_first(instance: Instance, run: Run) -> None:
