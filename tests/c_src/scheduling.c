@@ -534,11 +534,12 @@ static void check_no_memory(void) {
                 status =
                     shard_memory_moves(&p.system, &p.units, 0, 5, 1.0, &random, device, order, &overfull);
             if (call == 6)
-                status = shard_start_search(&p.system, &p.units, 0, p.size, p.memory, 1.0, 1 << 20, device, order,
-                                            &found);
+                status = shard_start_search(&p.system, &p.units, 0, p.size, p.memory, 1.0, 1 << 20, device,
+                                            order, &found);
             granted = -1;
             if (status == SHARD_NO_MEMORY)
-                CHECK(o.ran == -1 && isinf(best) && overfull < 0 && random == 1 && found == SHARD_STARTS_OPEN);
+                CHECK(o.ran == -1 && isinf(best) && overfull < 0 && random == 1 &&
+                      found == SHARD_STARTS_OPEN);
         }
         CHECK(status == SHARD_OK && allocations > 4);
     }
