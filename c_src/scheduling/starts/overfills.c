@@ -87,7 +87,8 @@ static double earliest_start(struct outlook *o, const struct partial *p, const s
 }
 
 /* The earliest time at which the device of a vertex that has finished sends anything more. */
-static double joined_from(const struct outlook *o, const struct partial *p, const struct setting *s, int32_t u) {
+static double joined_from(const struct outlook *o, const struct partial *p, const struct setting *s,
+                          int32_t u) {
     const double busy = o->busy[p->home[s->units->unit[u]]];
     return busy > 0 ? busy : o->next + s->step;
 }

@@ -54,10 +54,12 @@ struct setting {
     const struct shard_system *system;
     const struct shard_units *units;
     bool reserved;
-    const double *weight, *limit; /* by edge, in the order of tails, and by device: whole numbers; or no limit: infinite */
-    double *read, *made;          /* by vertex: summed weights of inputs and outputs */
+    const double *weight,
+        *limit; /* by edge, in the order of tails, and by device: whole numbers; or no limit: infinite */
+    double *read, *made; /* by vertex: summed weights of inputs and outputs */
     int64_t *edge_of;    /* by place in in_tail: the place by tail */
-    double step;         /* least time from a start to its finish, or from a departure that takes time to the arrival */
+    double
+        step; /* least time from a start to its finish, or from a departure that takes time to the arrival */
 };
 
 /* Share of a time: what is overfull for less does not count. It covers the tolerance of times and rounding. */

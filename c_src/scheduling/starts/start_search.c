@@ -195,7 +195,8 @@ static bool go_on(struct search *s) {
                 branch_home(s);
             return false;
         }
-        if (s->partial.head->started == s->setting.system->nodes && isinf(partial_next(&s->partial, &s->setting)))
+        if (s->partial.head->started == s->setting.system->nodes &&
+            isinf(partial_next(&s->partial, &s->setting)))
             return true;
         const int32_t d = idle_device(s, s->partial.head->turn);
         if (d >= 0) {
@@ -235,7 +236,8 @@ static enum shard_starts search(struct search *s, double end) {
 }
 
 int shard_start_search(const struct shard_system *system, const struct shard_units *units, int32_t reserved,
-                       const double *weight, const double *limit, double seconds, int64_t bytes, int32_t *device, int32_t *sequence, int32_t *found) {
+                       const double *weight, const double *limit, double seconds, int64_t bytes,
+                       int32_t *device, int32_t *sequence, int32_t *found) {
     const double end = monotonic_seconds() + seconds;
     struct search s = {.most = (size_t)bytes, .sequence = sequence};
     int status = allocate(&s, system, units, reserved, weight, limit);

@@ -24,5 +24,6 @@ enum shard_starts { SHARD_STARTS_OPEN = 0, SHARD_STARTS_NONE = 1, SHARD_STARTS_F
  *             longer than 4 SLACK (`partial.h`) of the longest schedule.
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_start_search(const struct shard_system *system, const struct shard_units *units, int32_t reserved,
-                       const double *weight, const double *limit, double seconds, int64_t bytes, int32_t *device, int32_t *sequence, int32_t *found);
+                       const double *weight, const double *limit, double seconds, int64_t bytes,
+                       int32_t *device, int32_t *sequence, int32_t *found);
 /* cffi: end */
