@@ -25,7 +25,7 @@ LIVE, EARLY = (0.0, 1.0, 3.0, 10.0, 30.0), (0.05, 0.0, 0.3)
 
 #: Shares of the time left that lists may take at most, then the first moves of the best of them, then a search of all
 #: schedules, then proofs by cuts.
-LISTS, FIRST, STARTS, PROOF = 0.1, 0.1, 0.15, 0.4
+LISTS, FIRST, STARTS, PROOF = 0.1, 0.1, 0.05, 0.4
 
 #: Why there is no schedule: that is proven, or it is not known.
 NONE = "no schedule fits the memory of the devices"
