@@ -9,27 +9,53 @@
 
 /* cffi: begin */
 
-/* Values computed at once. */
-enum { SHARD_LANES = 8 };
+/* Most values computed at once. The messages to a variable are padded to a multiple. */
+enum { SHARD_LANES = 16 };
 
-/* Copy the tables of a network for shard_soft_trws to `table`, out, 2 * cell_start[pairs] + SHARD_LANES
- * elements: of each pair first row-major, then column-major. `range`, out, 2 * message_start[pairs] elements,
- * gets the least and the greatest cell of the value that each message belongs to. Returns SHARD_OK. */
-int shard_soft_trws_tables(const struct shard_network *network, float *table, float *range);
-
-/* Pass softened messages by copied tables in `sweeps` sweeps over all variables, up and down.
+/* What an arc, an entry of `arc` in the network, reads; numbers of elements from the beginning of each array.
  *
+ *   table  its table: as many columns as its variable has values, and `rows` rows, a value of the other end each
+ *   range  pairs of the least and the greatest cell of each row
+ *   sent   messages of its pair to the other end */
+struct shard_soft_arc {
+    int64_t table, range, sent, rows;
+};
+
+/* Tables in the order in which sweeps read them, and where messages lie.
+ *
+ *   slot   variables + 1 elements: the messages to v begin at slot[v], arc by arc
+ *   arc    2 * pairs elements
+ *   table  2 * cell_start[pairs] + SHARD_LANES elements
+ *   range  2 * message_start[pairs] elements */
+struct shard_soft {
+    const int64_t *slot;
+    const struct shard_soft_arc *arc;
+    const float *table, *range;
+};
+
+/* Write the arrays of struct shard_soft for a network. Returns SHARD_OK or SHARD_NO_MEMORY. */
+int shard_soft_trws_tables(const struct shard_network *network, int64_t *slot, struct shard_soft_arc *arc,
+                           float *table, float *range);
+
+/* Pass softened messages in `sweeps` sweeps over all variables, up and down.
+ *
+ *   lanes     in,     8 or 16: values computed at once, 8 if the processor cannot do more; the result is the same
  *   softness  in,     above 0, in units of cost
- *   cost      in/out, start[variables] elements: reparametrised cost of each value; about 2^60 for forbidden
- *                     values, which send no messages
- *   message   in/out, message_start[pairs] elements: cost moved from the tables to the values
+ *   cost      in,     start[variables] elements: cost of each value; about 2^60 for forbidden values, which send no
+ *                     messages
+ *   message   in/out, slot[variables] elements: cost moved from the tables to the values; 0 at first
  *   belief    out,    start[variables] elements: excess over the variable's cheapest value, divided by its
  *                     number of chains; exp(-belief / softness) is the value's weight
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
-int shard_soft_trws(const struct shard_network *network, const float *table, const float *range,
-                    int64_t sweeps, double softness, double *cost, double *message, double *belief);
+int shard_soft_trws(const struct shard_network *network, const struct shard_soft *soft, int64_t lanes,
+                    int64_t sweeps, double softness, const double *cost, float *message, double *belief);
 
-/* Round what shard_soft_trws leaves to an assignment, value, out, variables elements: in order, each variable
+/* Copy the messages of shard_soft_trws to `sent`, out, message_start[pairs] elements, in the order of the network, and
+ * add them to `cost`, in/out, start[variables] elements. */
+void shard_soft_trws_messages(const struct shard_network *network, const struct shard_soft *soft,
+                              const float *message, double *cost, double *sent);
+
+/* Round what shard_soft_trws_messages leaves to an assignment, value, out, variables elements: in order, each variable
  * takes its cheapest value given the values already chosen and the messages from later variables. Returns
  * SHARD_OK or SHARD_NO_MEMORY. */
 int shard_soft_trws_round(const struct shard_network *network, const double *cost, const double *message,

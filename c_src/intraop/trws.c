@@ -2,6 +2,8 @@
  * and divides the rest among the pairs ahead. */
 #include "intraop/trws.h"
 
+#include "intraop/simd.h"
+
 __extension__ typedef __int128 int128;
 
 /* State of the sweeps. */
@@ -22,7 +24,7 @@ struct table {
     int64_t to_tail, to_head; /* first message to each */
 };
 
-static struct table table_of(const struct shard_network *network, int64_t e) {
+SHARD_INLINE struct table table_of(const struct shard_network *network, int64_t e) {
     const int64_t tail = network->tail[e], head = network->head[e];
     const int64_t message = network->message_start[e], rows = size_of(network, tail);
     return (struct table){.rows = rows,
@@ -35,7 +37,7 @@ static struct table table_of(const struct shard_network *network, int64_t e) {
 }
 
 /* List the values that the other end allows: all others sent -FORBIDDEN. */
-static int64_t list_allowed(int64_t size, const int64_t *sent, int64_t *allowed) {
+SHARD_INLINE int64_t list_allowed(int64_t size, const int64_t *sent, int64_t *allowed) {
     int64_t count = 0;
     for (int64_t i = 0; i < size; i++) {
         allowed[count] = i;
@@ -45,8 +47,8 @@ static int64_t list_allowed(int64_t size, const int64_t *sent, int64_t *allowed)
 }
 
 /* least[i] = min over allowed j of cell[i][j] - sent[j], FORBIDDEN if none is; only for allowed i */
-static void least_of_rows(const struct table *table, const int64_t *sent, const int64_t *cost,
-                          int64_t *allowed, int64_t *least) {
+SHARD_INLINE void least_of_rows(const struct table *table, const int64_t *sent, const int64_t *cost,
+                                int64_t *allowed, int64_t *least) {
     const int64_t *cell = table->cell, count = list_allowed(table->columns, sent, allowed);
     for (int64_t i = 0; i < table->rows; i++, cell += table->columns) {
         if (cost[i] == FORBIDDEN)
@@ -66,7 +68,7 @@ static void least_of_rows(const struct table *table, const int64_t *sent, const 
 }
 
 /* least[j] = min over allowed i of cell[i][j] - sent[i], FORBIDDEN if none is */
-static void least_of_columns(const struct table *table, const int64_t *sent, int64_t *least) {
+SHARD_INLINE void least_of_columns(const struct table *table, const int64_t *sent, int64_t *least) {
     const int64_t *cell = table->cell;
     for (int64_t j = 0; j < table->columns; j++)
         least[j] = FORBIDDEN;
@@ -81,7 +83,7 @@ static void least_of_columns(const struct table *table, const int64_t *sent, int
 }
 
 /* Move to each value of v its minimum in the table of pair e. */
-static void collect(struct pass *pass, int64_t v, int64_t e) {
+SHARD_INLINE void collect(struct pass *pass, int64_t v, int64_t e) {
     const struct table table = table_of(pass->network, e);
     const bool is_tail = pass->network->tail[e] == v;
     int64_t *mine = pass->message + (is_tail ? table.to_tail : table.to_head);
@@ -104,7 +106,7 @@ static void collect(struct pass *pass, int64_t v, int64_t e) {
 }
 
 /* Minimum cost of v; FORBIDDEN if no value is allowed. */
-static int64_t least_cost(const struct pass *pass, int64_t v) {
+SHARD_INLINE int64_t least_cost(const struct pass *pass, int64_t v) {
     const int64_t *cost = pass->cost + pass->network->start[v];
     int64_t least = FORBIDDEN;
     for (int64_t i = 0; i < size_of(pass->network, v); i++)
@@ -113,7 +115,7 @@ static int64_t least_cost(const struct pass *pass, int64_t v) {
 }
 
 /* Take the minimum cost of v, `least`, from each of its values. */
-static void normalise(struct pass *pass, int64_t v, int64_t least) {
+SHARD_INLINE void normalise(struct pass *pass, int64_t v, int64_t least) {
     int64_t *cost = pass->cost + pass->network->start[v];
     for (int64_t i = 0; i < size_of(pass->network, v); i++)
         cost[i] = cost[i] == FORBIDDEN ? FORBIDDEN : cost[i] - least;
@@ -138,14 +140,14 @@ static void normalise_all(struct pass *pass) {
 }
 
 /* Forbid the values of v that reach the top; all other variables and pairs cost at least 0. */
-static void rule_out(struct pass *pass, int64_t v) {
+SHARD_INLINE void rule_out(struct pass *pass, int64_t v) {
     int64_t *cost = pass->cost + pass->network->start[v];
     for (int64_t i = 0; i < size_of(pass->network, v); i++)
         cost[i] = cost[i] != FORBIDDEN && pass->bound + cost[i] >= pass->top ? FORBIDDEN : cost[i];
 }
 
 /* Move the share `per_value` of each value's cost from v to pair e. */
-static void share(struct pass *pass, int64_t v, int64_t e) {
+SHARD_INLINE void share(struct pass *pass, int64_t v, int64_t e) {
     const struct table table = table_of(pass->network, e);
     int64_t *mine = pass->message + (pass->network->tail[e] == v ? table.to_tail : table.to_head);
     int64_t *cost = pass->cost + pass->network->start[v];
@@ -160,7 +162,7 @@ static void share(struct pass *pass, int64_t v, int64_t e) {
 }
 
 /* Visit v on the way up or down; false if no assignment below the top is left. */
-static bool visit(struct pass *pass, int64_t v, bool up) {
+SHARD_INLINE bool visit(struct pass *pass, int64_t v, bool up) {
     const struct shard_network *network = pass->network;
     const int64_t first = network->arc_start[v], end = network->arc_start[v + 1];
     int64_t middle = first;
@@ -182,6 +184,20 @@ static bool visit(struct pass *pass, int64_t v, bool up) {
     return true;
 }
 
+/* Sweep up and down while assignments below the top may be left; false if none is. */
+SHARD_SIMD
+static bool sweep_all(struct pass *pass, int64_t sweeps) {
+    const int64_t variables = pass->network->variables;
+    bool open = true;
+    for (int64_t sweep = 0; sweep < sweeps && open; sweep++) {
+        for (int64_t v = 0; v < variables && open; v++)
+            open = visit(pass, v, true);
+        for (int64_t v = variables - 1; v >= 0 && open; v--)
+            open = visit(pass, v, false);
+    }
+    return open;
+}
+
 static int64_t largest_size(const struct shard_network *network) {
     int64_t largest = 1;
     for (int64_t v = 0; v < network->variables; v++)
@@ -201,12 +217,7 @@ int shard_trws(const struct shard_network *network, int64_t top, int64_t sweeps,
     bool open = pass.bound < top;
     if (pass.bound < -COST_LIMIT / 2) /* a cost of COST_LIMIT might still be below the top */
         sweeps = 0;
-    for (int64_t sweep = 0; sweep < sweeps && open; sweep++) {
-        for (int64_t v = 0; v < network->variables && open; v++)
-            open = visit(&pass, v, true);
-        for (int64_t v = network->variables - 1; v >= 0 && open; v--)
-            open = visit(&pass, v, false);
-    }
+    open = open && sweep_all(&pass, sweeps);
     *bound = open ? pass.bound : top;
     free(pass.per_value);
     return SHARD_OK;

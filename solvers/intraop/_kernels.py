@@ -186,29 +186,40 @@ class Trws(CostNetwork):
 class SoftTrws:
     """TRW-S under a softened minimum, in floating point; its messages prove nothing by themselves.
 
-    ``cost``     shape (rows,), float64: reparametrised cost of each value
-    ``message``  shape (network.message[-1],), float64: cost moved from tables to values
-    ``belief``   shape (rows,), float64: after `sweep`, ``exp(-belief / softness)`` is a value's weight
+    ``cost``    shape (rows,), float64: cost of each value, without messages
+    ``belief``  shape (rows,), float64: after `sweep`, ``exp(-belief / softness)`` is a value's weight
     """
 
     def __init__(self, network: CostNetwork, cost: Floats) -> None:
         self._network = network  # owns the arrays that the struct points to
-        self._table = np.empty(2 * network.cells + lib.SHARD_LANES, dtype=np.float32)
+        sizes, lanes = np.diff(network.start), lib.SHARD_LANES
+        degree = np.bincount(np.concatenate([network.tail, network.head]), minlength=len(sizes))
+        self._slot = np.empty(len(sizes) + 1, dtype=np.int64)
+        self._arc = np.empty((2 * len(network.tail), 4), dtype=np.int64)
+        self._table = np.empty(2 * network.cells + lanes, dtype=np.float32)
         self._range = np.empty(2 * int(network.message[-1]), dtype=np.float32)
+        self._message = np.zeros(int((degree * -(-sizes // lanes) * lanes).sum()), dtype=np.float32)
         self.cost, self.belief = cost.copy(), np.zeros(len(cost))
-        self.message = np.zeros(int(network.message[-1]))
-        tables = array_out(self._table), array_out(self._range)
-        check(lib.shard_soft_trws_tables(network.struct, *tables))
+        arc = ffi.from_buffer("struct shard_soft_arc[]", self._arc, require_writable=True)
+        columns = array_out(self._slot), arc, array_out(self._table), array_out(self._range)
+        check(lib.shard_soft_trws_tables(network.struct, *columns))
+        self._struct, self._columns = ffi.new("struct shard_soft *", columns), columns
 
-    def sweep(self, count: int, softness: float) -> None:
-        """Pass messages in ``count`` sweeps over all variables, up and down."""
-        tables = array_in(self._table), array_in(self._range)
-        columns = (array_out(self.cost), array_out(self.message), array_out(self.belief))
-        check(lib.shard_soft_trws(self._network.struct, *tables, count, softness, *columns))
+    def sweep(self, count: int, softness: float, *, lanes: int = lib.SHARD_LANES) -> None:
+        """Pass messages in ``count`` sweeps over all variables, up and down, up to ``lanes`` values at once."""
+        columns = array_in(self.cost), array_out(self._message), array_out(self.belief)
+        check(lib.shard_soft_trws(self._network.struct, self._struct, lanes, count, softness, *columns))
+
+    def reparametrised(self) -> tuple[Floats, Floats]:
+        """Return ``(cost, message)``: costs with all messages, (rows,), and the messages, (network.message[-1],)."""
+        cost, message = self.cost.copy(), np.empty(int(self._network.message[-1]))
+        columns = array_in(self._message), array_out(cost), array_out(message)
+        lib.shard_soft_trws_messages(self._network.struct, self._struct, *columns)
+        return cost, message
 
     def round(self) -> Longs:
         """Assignment, shape (v,): each variable in order takes its best value given earlier ones and messages."""
-        return _rounded(self._network, self.cost, self.message)
+        return _rounded(self._network, *self.reparametrised())
 
 
 def _rounded(network: CostNetwork, cost: Floats, message: Floats) -> Longs:

@@ -254,11 +254,14 @@ static void check_large_costs(void) {
 
 /* ---------------------------------------------------------------- softened messages */
 
-#define MOST_SOFT (2 * MOST_CELLS + SHARD_LANES)
-
 struct soft {
-    float table[MOST_SOFT], range[MOST_PAIRS * 4 * MOST_VALUES];
-    double softness, cost[MOST_ROWS], message[MOST_PAIRS * 2 * MOST_VALUES], belief[MOST_ROWS];
+    int64_t slot[MOST_VARIABLES + 1];
+    struct shard_soft_arc arc[2 * MOST_PAIRS];
+    float table[2 * MOST_CELLS + SHARD_LANES], range[MOST_PAIRS * 4 * MOST_VALUES];
+    struct shard_soft tables;
+    float message[2 * MOST_PAIRS * SHARD_LANES];
+    double softness, cost[MOST_ROWS], belief[MOST_ROWS];
+    double with[MOST_ROWS], sent[MOST_PAIRS * 2 * MOST_VALUES]; /* after copy_messages */
 };
 
 /* True if some value of the other end of a pair is allowed with value k of v. */
@@ -286,6 +289,29 @@ static void rule_out_lonely(const struct net *net, double *cost) {
             }
 }
 
+/* The copy of a table that arc a, of v, reads, and its ranges. */
+static void check_copy(const struct net *net, const struct soft *soft, int64_t v, int64_t a) {
+    const int64_t e = net->arc[a], size = values_of(net, v);
+    const int64_t u = net->tail[e] == v ? net->head[e] : net->tail[e];
+    const struct shard_soft_arc *arc = soft->arc + a;
+    CHECK(arc->rows == values_of(net, u));
+    for (int64_t i = 0; i < arc->rows; i++) {
+        const float *range = soft->range + 2 * (arc->range + i);
+        bool least = false, most = false;
+        for (int64_t j = 0; j < size; j++) {
+            int64_t choice[MOST_VARIABLES] = {0};
+            choice[u] = i;
+            choice[v] = j;
+            const float cell = (float)net->cell[cell_of(net, e, choice)];
+            const float copy = soft->table[arc->table + i * size + j];
+            CHECK(copy >= cell && copy <= cell && cell >= range[0] && cell <= range[1]);
+            least = least || cell <= range[0];
+            most = most || cell >= range[1];
+        }
+        CHECK(least && most);
+    }
+}
+
 /* Copy every table both ways and check the copies. */
 static void make_soft(const struct net *net, double softness, struct soft *soft) {
     memset(soft, 0, sizeof *soft);
@@ -293,26 +319,32 @@ static void make_soft(const struct net *net, double softness, struct soft *soft)
     for (int64_t r = 0; r < net->start[net->network.variables]; r++)
         soft->cost[r] = (double)net->cost[r];
     rule_out_lonely(net, soft->cost);
-    CHECK(shard_soft_trws_tables(&net->network, soft->table, soft->range) == SHARD_OK);
-    for (int64_t e = 0; e < net->network.pairs; e++) {
-        const int64_t rows = values_of(net, net->tail[e]), columns = values_of(net, net->head[e]);
-        const float *to_head = soft->table + 2 * net->cell_start[e], *to_tail = to_head + rows * columns;
-        for (int64_t i = 0; i < rows; i++)
-            for (int64_t j = 0; j < columns; j++) {
-                const float cell = (float)net->cell[net->cell_start[e] + i * columns + j];
-                CHECK(to_head[i * columns + j] >= cell && to_head[i * columns + j] <= cell);
-                CHECK(to_tail[j * rows + i] >= cell && to_tail[j * rows + i] <= cell);
-            }
-    }
+    CHECK(shard_soft_trws_tables(&net->network, soft->slot, soft->arc, soft->table, soft->range) == SHARD_OK);
+    soft->tables = (struct shard_soft){soft->slot, soft->arc, soft->table, soft->range};
+    for (int64_t v = 0; v < net->network.variables; v++)
+        for (int64_t a = net->arc_start[v]; a < net->arc_start[v + 1]; a++)
+            check_copy(net, soft, v, a);
+}
+
+/* Pass messages, 8 or 16 at a time. */
+static int pass_softly(const struct net *net, struct soft *soft, int64_t lanes, int64_t sweeps) {
+    return shard_soft_trws(&net->network, &soft->tables, lanes, sweeps, soft->softness, soft->cost,
+                           soft->message, soft->belief);
+}
+
+/* The messages in the order of the network, and the costs with them. */
+static void copy_messages(const struct net *net, struct soft *soft) {
+    memcpy(soft->with, soft->cost, sizeof soft->cost);
+    shard_soft_trws_messages(&net->network, &soft->tables, soft->message, soft->with, soft->sent);
 }
 
 /* The cost of an assignment after the messages. */
 static double soft_cost(const struct net *net, const struct soft *soft, const int64_t *choice) {
     double sum = 0;
     for (int64_t v = 0; v < net->network.variables; v++)
-        sum += soft->cost[net->start[v] + choice[v]];
+        sum += soft->with[net->start[v] + choice[v]];
     for (int64_t e = 0; e < net->network.pairs; e++) {
-        const double *to_tail = soft->message + net->message_start[e];
+        const double *to_tail = soft->sent + net->message_start[e];
         sum += (double)net->cell[cell_of(net, e, choice)] - to_tail[choice[net->tail[e]]] -
                to_tail[values_of(net, net->tail[e]) + choice[net->head[e]]];
     }
@@ -358,12 +390,16 @@ static void check_softened(int kind) {
     for (size_t i = 0; i < sizeof softness / sizeof *softness; i++) {
         int64_t value[MOST_VARIABLES];
         make_soft(&net, softness[i], &soft);
-        CHECK(shard_soft_trws(&net.network, soft.table, soft.range, 1 + draw(3), softness[i], soft.cost,
-                              soft.message, soft.belief) == SHARD_OK);
+        const int64_t sweeps = 1 + draw(3);
+        struct soft narrow = soft;
+        CHECK(pass_softly(&net, &soft, 16, sweeps) == SHARD_OK);
+        CHECK(pass_softly(&net, &narrow, 8, sweeps) == SHARD_OK);
+        CHECK(memcmp(soft.belief, narrow.belief, sizeof soft.belief) == 0);
+        copy_messages(&net, &soft);
         check_soft_cost(&net, &soft);
         if (kind == CHAIN && allowed)
             check_weights(&net, &soft, least_cost(&net));
-        CHECK(shard_soft_trws_round(&net.network, soft.cost, soft.message, value) == SHARD_OK);
+        CHECK(shard_soft_trws_round(&net.network, soft.with, soft.sent, value) == SHARD_OK);
         for (int64_t v = 0; v < net.network.variables; v++)
             CHECK(value[v] >= 0 && value[v] < values_of(&net, v));
         if (kind == CHAIN && allowed && softness[i] < 0.1)
@@ -417,10 +453,10 @@ static void check_softened_by_hand(void) {
     memcpy(net.cost, (int64_t[]){0, 1, 2}, sizeof(int64_t[3]));
     memcpy(net.cell, (int64_t[]){0, 0}, sizeof(int64_t[2]));
     make_soft(&net, 1, &soft);
-    CHECK(shard_soft_trws(&net.network, soft.table, soft.range, 1, 1, soft.cost, soft.message, soft.belief) ==
-          SHARD_OK);
+    CHECK(pass_softly(&net, &soft, 16, 1) == SHARD_OK);
+    copy_messages(&net, &soft);
     CHECK(fabs(soft.belief[0]) < 1e-4 && fabs(soft.belief[1] - 1) < 1e-4 && fabs(soft.belief[2]) < 1e-4);
-    CHECK(fabs(soft.cost[0]) < 1e-4 && fabs(soft.cost[1] - 1) < 1e-4 && fabs(soft.cost[2] - 2) < 1e-4);
+    CHECK(fabs(soft.with[0]) < 1e-4 && fabs(soft.with[1] - 1) < 1e-4 && fabs(soft.with[2] - 2) < 1e-4);
 }
 
 /* ---------------------------------------------------------------- dominance */
@@ -791,7 +827,7 @@ static void check_contraction(void) {
 static void check_no_memory(void) {
     struct net net;
     make(&net, MOST_VARIABLES, ANY);
-    for (int call = 0; call < 6; call++) {
+    for (int call = 0; call < 7; call++) {
         int status = SHARD_NO_MEMORY, allocations = 0;
         for (; status == SHARD_NO_MEMORY && allocations < 10; allocations++) {
             struct trws trws = initial_messages(&net, (int64_t)1 << 56), before = trws;
@@ -802,17 +838,17 @@ static void check_no_memory(void) {
             int64_t choice[MOST_VARIABLES] = {-1};
             make_soft(&net, 1, &soft);
             const struct soft soft_before = soft;
-            WITH_MEMORY_FOR(
-                allocations,
-                call == 0 ? pass_messages(&net, &trws, 1)
-                : call == 1
-                    ? shard_trws_prune(&net.network, trws.top, trws.cost, trws.message, 0, value, open)
-                : call == 2 ? shard_dead_end_elimination(&net.network, net.cost, net.usage_start, net.usage,
-                                                         net.skip, value)
-                : call == 3 ? shard_arc_consistency(&net.network, FORBIDDEN, value, determines)
-                : call == 4 ? shard_soft_trws(&net.network, soft.table, soft.range, 1, 1, soft.cost,
-                                              soft.message, soft.belief)
-                            : shard_soft_trws_round(&net.network, soft.cost, soft.message, choice));
+            WITH_MEMORY_FOR(allocations,
+                            call == 0   ? pass_messages(&net, &trws, 1)
+                            : call == 1 ? shard_trws_prune(&net.network, trws.top, trws.cost, trws.message, 0,
+                                                           value, open)
+                            : call == 2 ? shard_dead_end_elimination(&net.network, net.cost, net.usage_start,
+                                                                     net.usage, net.skip, value)
+                            : call == 3 ? shard_arc_consistency(&net.network, FORBIDDEN, value, determines)
+                            : call == 4 ? pass_softly(&net, &soft, 16, 1)
+                            : call == 5 ? shard_soft_trws_tables(&net.network, soft.slot, soft.arc,
+                                                                 soft.table, soft.range)
+                                        : shard_soft_trws_round(&net.network, soft.cost, soft.sent, choice));
             if (status == SHARD_NO_MEMORY)
                 CHECK(memcmp(&trws, &before, sizeof trws) == 0 && memcmp(value, all, sizeof value) == 0 &&
                       memcmp(&soft, &soft_before, sizeof soft) == 0 && choice[0] == -1);

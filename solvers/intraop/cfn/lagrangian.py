@@ -220,7 +220,7 @@ class Dual:
         self._proved = [(row, min(int(row.multiplier), largest_multiplier(row))) for row in self._prices.rows.values()]
         cost = np.where(self._cost < FORBIDDEN, np.minimum(self._cost + self._priced(), 2 * FINE), FORBIDDEN)
         constant = -sum(multiplier * row.room for row, multiplier in self._proved)
-        message = np.rint(np.clip(soft.message, -4 * FINE, 4 * FINE)).astype(np.int64)
+        message = np.rint(np.clip(soft.reparametrised()[1], -4 * FINE, 4 * FINE)).astype(np.int64)
         self.messages.reparametrise(cost, constant, message)
         if self.messages.bound > NO_USE:
             self.messages.sweep(PROOF)

@@ -113,10 +113,13 @@ class _Table:
 
     @classmethod
     def of(cls, rows: list[StepMultiplier], variable: Ints) -> _Table:
-        at = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(row.at for row in rows)]))
+        uses = np.zeros(len(variable), dtype=bool)
+        for row in rows:
+            uses[row.at] = True
+        at, place = np.flatnonzero(uses), np.cumsum(uses) - 1
         usage = np.zeros((len(rows), len(at)))
         for line, row in zip(usage, rows, strict=True):
-            line[np.searchsorted(at, row.at)] = row.usage
+            line[place[row.at]] = row.usage
         start = np.flatnonzero(np.diff(variable[at], prepend=-1))
         return cls(at, variable[at][start], start, usage, np.array([row.room for row in rows], dtype=np.float64))
 
