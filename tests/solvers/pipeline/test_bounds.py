@@ -21,10 +21,11 @@ from solvers.pipeline.bounds.bottleneck_guess import bottleneck_guess
 from solvers.pipeline.bounds.exact import _shape as shape
 from solvers.pipeline.bounds.exact import _work_before as work_before
 from solvers.pipeline.bounds.exact import exact, exact_highs
-from solvers.pipeline.bounds.reweighted import reweighted
+from solvers.pipeline.bounds.reweighted import ANNEALING, reweighted
 from solvers.pipeline.bounds.simple import simple
 from solvers.pipeline.bounds.windows import windows
 from solvers.pipeline.programs.highs import Model
+from solvers.pipeline.programs.incumbent import Incumbent
 from solvers.pipeline.programs.mip import Bounds, Program, capped, search_first
 from solvers.pipeline.search.orders import Search
 from solvers.registry import LocalRun
@@ -387,3 +388,17 @@ def test_a_search_takes_its_share_of_the_time_only(oracle: SimpleNamespace) -> N
     instance = oracle.draw(np.random.default_rng(17), 50, 5, density=0.05)
     assert Search(instance, LocalRun(timeout=60), share=0.0).over()
     assert not Search(instance, LocalRun(timeout=60), share=0.1).over()
+
+
+def test_partitions_are_annealed_once_a_target_fails(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal blocks without edges meet the first bound; in the other graph some target fails first."""
+    even = oracle.make([], [1] * 8, [0] * 8, [0] * 8, 4)
+    drawn = replace(families()["watts-strogatz"].build(0, nodes=24, costs_from="all"), stages=5)
+    calls: list[float] = []
+    monkeypatch.setattr(Incumbent, "anneal", lambda _, run, share: calls.append(share))
+    for instance, annealed in ((even, 0), (drawn, 1)):
+        run = LocalRun(timeout=20.0)
+        reweighted(instance, run)
+        assert run.bounds[-1] == pytest.approx(verify(instance, run.solutions[-1]).cost, rel=1e-9)
+        assert len(calls) == annealed
+    assert 0 < calls[0] <= ANNEALING
