@@ -18,8 +18,10 @@ from solvers.pipeline._set_kernels import compatible_sets, weigh_sets
 from solvers.pipeline.bounds.reweighted import reweighted
 from solvers.pipeline.programs.blocks import Blocks
 from solvers.pipeline.programs.incumbent import Incumbent
-from solvers.pipeline.programs.mip import search_first
+from solvers.pipeline.programs.mip import Bounds, search_first
+from solvers.pipeline.programs.set_pool import SetPool
 from solvers.pipeline.trees.set_program import SetProgram, packed, unpacked
+from solvers.pipeline.trees.set_search import SetSearch
 from solvers.pipeline.trees.set_tree import Node, SetTree, _cycle
 from solvers.registry import LocalRun
 
@@ -143,6 +145,24 @@ def test_the_known_cost_is_proved_by_branching() -> None:
     tree._visit = counted  # type: ignore[method-assign]
     assert tree.refute(1)
     assert len(calls) > 1
+
+
+def test_sets_that_lose_little_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are fewer; a proof takes all sets, and none follows if one of the two lists is not complete."""
+    instance = replace(families()["watts-strogatz"].build(0, nodes=24, costs_from="all"), stages=5)
+    sizes: list[int] = []
+    monkeypatch.setattr(SetTree, "refute", lambda tree, _: sizes.append(len(tree._member)) is None)
+    for most, lists in ((10**4, 2), (10, 1)):
+        monkeypatch.setattr("solvers.pipeline.trees.set_search.MOST_SETS", most)
+        run, pool = LocalRun(timeout=60.0), SetPool(24)
+        blocks = Blocks(instance, run)
+        search, known = search_first(instance, run)
+        incumbent = Incumbent(blocks, instance, search, known.core, blocks.units(1700.0))
+        proved = SetSearch(incumbent, run, Bounds(instance, run), pool, instance.work)._prove(incumbent.limit, 30.0)
+        assert proved == (lists == 2)
+        assert len(sizes) == lists
+        assert sizes[0] < sizes[-1] or lists == 1
+        sizes.clear()
 
 
 @pytest.mark.parametrize("seed", [75, 77])
