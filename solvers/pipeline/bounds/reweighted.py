@@ -62,7 +62,8 @@ def reweighted(instance: Instance, run: Run) -> None:
     the blocks that nodes are in if all of them together allow no greater bound; see `StageTree`. For more, they are
     divided by the order of nodes, over a list of all sets that may be blocks; see `SetSearch`. All cores search.
 
-    Ignores the overflow. Reports the bound of Lemma 3.3 first, and the partitions of a short search.
+    Ignores the overflow. Reports the bound of Lemma 3.3 first, and partitions: those of a short search, of a
+    longer one once a target fails, and those that trees find.
     """
     instance = capped(instance)
     bounds = Bounds(instance, run)

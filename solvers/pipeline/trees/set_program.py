@@ -19,6 +19,9 @@ WEIGHT_BITS = 40
 #: Variables added at a time: of the heaviest sets of all, and of the heaviest that hold each node.
 HEAVIEST, HOLDING = 60, 2
 
+#: Bytes of the flags of sets that are too heavy, at most: each core has a program. Lighter ones may come later.
+MOST_FLAGS = 2**24
+
 #: Excess of a set's weight over 1 from which on its variable is added.
 VIOLATION = 1e-5
 
@@ -110,7 +113,8 @@ class SetProgram:
     def _add(self, alive: Longs, found: Weighing, unit: float) -> bool:
         """Add variables for sets that weigh too much; False if there are none."""
         heavy = np.flatnonzero(found.weighs > (1 + VIOLATION) * unit)
-        heavy = alive[heavy[np.argsort(-found.weighs[heavy], kind="stable")]]
+        heavy = heavy[np.argsort(-found.weighs[heavy], kind="stable")]
+        heavy = alive[heavy[: max(1, MOST_FLAGS // len(self._rows))]]
         member = unpacked(self._member[heavy], len(self._rows))
         picked = [heavy[:HEAVIEST], *(heavy[holding][:HOLDING] for holding in member.T)]
         fresh = [index for index in dict.fromkeys(np.concatenate(picked).tolist()) if index not in self._at]

@@ -86,6 +86,23 @@ def test_a_program_weighs_only_the_sets_in_question() -> None:
         assert program.cover()[1].sum() == pytest.approx(covers)
 
 
+def test_a_program_unpacks_few_sets_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All sets of 4 of 8 nodes: two of them cover the nodes, however few are looked at together."""
+    member = packed(np.array([[v in chosen for v in range(8)] for chosen in combinations(range(8), 4)]))
+    rows: list[int] = []
+
+    def counted(some: Any, nodes: int) -> Any:
+        rows.append(len(some))
+        return unpacked(some, nodes)
+
+    monkeypatch.setattr("solvers.pipeline.trees.set_program.unpacked", counted)
+    monkeypatch.setattr("solvers.pipeline.trees.set_program.MOST_FLAGS", 40)
+    found = SetProgram(member, 8, lambda: 60.0).weigh(np.arange(len(member)), 2)
+    assert found is not None
+    assert found.total / found.heaviest == pytest.approx(2.0, abs=1e-3)
+    assert max(rows) == 5
+
+
 def test_the_shortest_cycle_is_found() -> None:
     leads = np.zeros((6, 6), dtype=bool)
     assert _cycle(leads) == []
