@@ -17,16 +17,6 @@ void outlook_allocate(struct outlook *o, struct arena *arena, const struct setti
         o->speed = fmax(o->speed, s->system->speed[d]);
 }
 
-/* When a tensor on a shared link arrives if no other one joins the link, which would only make it later. */
-static double end_of_transfer(const struct partial *p, const struct setting *s, struct shared it) {
-    const double served = p->served[it.link];
-    double sum = 0;
-    for (int64_t i = 0; i < p->head->shares; i++)
-        if (p->shared[i].link == it.link)
-            sum += fmax(0, fmin(p->shared[i].through, it.through) - served);
-    return p->since[it.link] + sum / s->system->bandwidth[it.link];
-}
-
 /* Note the next moment, and what runs or is under way. */
 static void look(struct outlook *o, const struct partial *p, const struct setting *s) {
     o->round++;
@@ -44,7 +34,7 @@ static void look(struct outlook *o, const struct partial *p, const struct settin
         }
     }
     for (int64_t i = 0; i < p->head->shares; i++) {
-        o->arrival[p->shared[i].edge] = end_of_transfer(p, s, p->shared[i]);
+        o->arrival[p->shared[i].edge] = o->next;
         o->arrival_mark[p->shared[i].edge] = o->round;
     }
 }
@@ -86,13 +76,6 @@ static double earliest_start(struct outlook *o, const struct partial *p, const s
     return time;
 }
 
-/* The earliest time at which the device of a vertex that has finished sends anything more. */
-static double joined_from(const struct outlook *o, const struct partial *p, const struct setting *s,
-                          int32_t u) {
-    const double busy = o->busy[p->home[s->units->unit[u]]];
-    return busy > 0 ? busy : o->next + s->step;
-}
-
 /* List the inputs of a reader on device d that are there, or will be at a known time. */
 static int64_t list_inputs(struct outlook *o, const struct partial *p, const struct setting *s, int32_t w,
                            int32_t d, int64_t count) {
@@ -104,9 +87,9 @@ static int64_t list_inputs(struct outlook *o, const struct partial *p, const str
             continue;
         const int64_t e = s->edge_of[i];
         const bool under_way = !s->reserved && o->arrival_mark[e] == o->round;
+        if (under_way && s->system->links == SHARD_SHARE)
+            continue; /* others may join it and delay it */
         const double from = under_way ? o->arrival[e] : p->head->now;
-        if (under_way && s->system->links == SHARD_SHARE && from > joined_from(o, p, s, s->units->in_tail[i]))
-            continue; /* others may join it */
         o->held[count++] = (struct held){from, until, s->weight[e]};
     }
     return count;
