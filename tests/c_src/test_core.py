@@ -25,7 +25,7 @@ PROGRAMS = {
     "schedule_dp": ("placement/ideals/*",),
     "load_searches": ("placement/load/*",),
     "cheapest_with": ("placement/cheapest_*", "placement/hypergraph_flow", "common/flow"),
-    "scheduling": ("scheduling/*", "scheduling/simulation/*"),
+    "scheduling": ("common/*", "scheduling/*", "scheduling/simulation/*", "scheduling/starts/*"),
     "bounds/heads_tails": ("common/*", "scheduling/bounds/*"),
     "bounds/refute": ("common/*", "scheduling/bounds/*"),
 }
