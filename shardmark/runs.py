@@ -57,8 +57,8 @@ def find_method(infos: Sequence[SolverInfo], track: str, name: str, kind: str | 
     ``kind`` takes; None takes both.
     """
     names = {info.name: info for info in infos if info.track == track}
+    offered = sorted(known for known, other in names.items() if _serves(other, kind) and not other.error)
     if name not in names:
-        offered = sorted(known for known, info in names.items() if _serves(info, kind) and not info.error)
         others = sorted({info.track for info in infos if info.name == name})
         elsewhere = f"; this instance is of {track}, {name} is for {' and '.join(others)}" if others else ""
         broken = [f"; {info.file} cannot be imported ({info.error})" for info in names.values() if info.error]
@@ -75,7 +75,6 @@ def find_method(infos: Sequence[SolverInfo], track: str, name: str, kind: str | 
     if info.error:
         raise InputError(info.file, "", f"expected a solver file that can be imported ({info.error})")
     if not _serves(info, kind):
-        offered = sorted(known for known, other in names.items() if _serves(other, kind) and not other.error)
         raise InputError("bound", repr(name), f"expected a method that proves bounds: {', '.join(offered)}")
     return info
 

@@ -57,7 +57,7 @@ static void place_messages(const struct shard_network *network, int64_t *slot, i
     slot[network->variables] = next;
 }
 
-/* Where tables and ranges are written next. */
+/* Tables and ranges, and the places at which the next ones begin. */
 struct cursor {
     float *table, *range;
     int64_t cells, rows;

@@ -39,10 +39,8 @@ def _drawing(memory: Memory, width: int) -> Markup:
     limit = memory.limit if memory.limit is not None and memory.limit <= FAR * most else None
     high = max(most, float(limit or 0)) * 1.04 or 1.0
     last = max(memory.until, default=1)
-    x, y = (
-        linear(float(min(memory.begin, default=0)), float(last), si),
-        linear(0.0, high, partial(si, unit=memory.unit)),
-    )
+    x = linear(float(min(memory.begin, default=0)), float(last), si)
+    y = linear(0.0, high, partial(si, unit=memory.unit))
     base = height - foot
 
     def at(value: float) -> float:

@@ -1,4 +1,4 @@
-/* What a search for cheap convex sets knows at a node of its tree; shared by the parts of `cheapest_set`. */
+/* State of a search for cheap convex sets, which the parts of `cheapest_set` share. */
 #pragma once
 
 #include "common/flow.h"

@@ -49,7 +49,7 @@ struct partial {
     int32_t *reader; /* vertices with inputs that have departed that have not started */
 };
 
-/* What does not change. */
+/* The problem, which no schedule changes. */
 struct setting {
     const struct shard_system *system;
     const struct shard_units *units;

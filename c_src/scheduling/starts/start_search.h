@@ -6,7 +6,7 @@
 
 /* cffi: begin */
 
-/* How a search of starts ends. */
+/* Results of a search of starts. */
 enum shard_starts { SHARD_STARTS_OPEN = 0, SHARD_STARTS_NONE = 1, SHARD_STARTS_FOUND = 2 };
 
 /* Search depth first, until a schedule fits the memory, none is left, or the time is over. At each moment each idle
