@@ -55,7 +55,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             page.meta["search"] = {"boost": boost}
     markdown = GENERATED.sub(lambda place: reference.SECTIONS[place[1]](), markdown)
     markdown = BLOCK.sub(lambda formula: f'<div class="formula">{_mathml(formula[1], "block")}</div>', markdown)
-    return INLINE.sub(lambda formula: _mathml(formula[1], "inline"), markdown)
+    # Markdown takes <math> for a block of its own at the beginning of a line, but not <span>.
+    return INLINE.sub(lambda formula: f"<span>{_mathml(formula[1], 'inline')}</span>", markdown)
 
 
 def _mathml(latex: str, display: str) -> str:
