@@ -129,6 +129,12 @@ def test_a_formula_is_mathml_and_none_is_left_as_latex(site):
         assert "<math" in text or page.name == "index.html"
 
 
+def test_a_formula_at_the_beginning_of_a_line_does_not_end_its_paragraph(site):
+    pages = [page.read_text(encoding="utf-8") for page in (site / "methods").glob("*.html")]
+    assert not any(re.search(r"^\s*<math", page, re.MULTILINE) for page in pages)
+    assert any(re.search(r"^<span><math", page, re.MULTILINE) for page in pages)  # some lines begin so
+
+
 def commands(of: argparse.ArgumentParser, before: str = "shardmark") -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """Yield every command by its full name."""
     for action in of._actions:
