@@ -3,26 +3,53 @@
 
 void flow_allocate(struct flow *flow, struct arena *arena, int32_t vertices, int64_t arcs) {
     *flow = (struct flow){.vertices = vertices};
-    ARENA_ARRAYS(arena, vertices, flow->first, flow->level, flow->current, flow->queue);
-    ARENA_ARRAYS(arena, arcs, flow->next, flow->tip, flow->left);
+    ARENA_ARRAYS(arena, vertices, flow->level, flow->current, flow->queue);
+    ARENA_ARRAYS(arena, arcs, flow->place, flow->reverse, flow->tip, flow->left);
     ARENA_ZEROS(arena, vertices, flow->excess);
+    ARENA_ZEROS(arena, (int64_t)vertices + 1, flow->start);
     if (arcs >= INT32_MAX)
         arena->failed = true;
-    if (!arena->failed)
-        memset(flow->first, -1, (size_t)vertices * sizeof *flow->first);
 }
 
 static void add_arc(struct flow *flow, int32_t tail, int32_t head, int64_t capacity) {
     const int32_t e = flow->arcs++;
+    flow->reverse[e] = tail;
     flow->tip[e] = head;
     flow->left[e] = capacity;
-    flow->next[e] = flow->first[tail];
-    flow->first[tail] = e;
 }
 
 void flow_join(struct flow *flow, int32_t tail, int32_t head, int64_t forwards, int64_t backwards) {
     add_arc(flow, tail, head, forwards);
     add_arc(flow, head, tail, backwards);
+}
+
+static void swap_arcs(struct flow *flow, int32_t a, int32_t b) {
+    const int32_t tip = flow->tip[a];
+    const int64_t left = flow->left[a];
+    flow->tip[a] = flow->tip[b];
+    flow->left[a] = flow->left[b];
+    flow->tip[b] = tip;
+    flow->left[b] = left;
+}
+
+void flow_sort(struct flow *flow) {
+    int32_t *tail = flow->reverse, *to = flow->reverse;
+    for (int32_t i = 0; i < flow->arcs; i++)
+        flow->start[tail[i]]++;
+    for (int32_t v = 0; v < flow->vertices; v++)
+        flow->start[v + 1] += flow->start[v];
+    for (int32_t i = 0; i < flow->arcs; i++)
+        to[i] = flow->place[i] = --flow->start[tail[i]];
+    for (int32_t i = 0; i < flow->arcs; i++) {
+        while (to[i] != i) {
+            const int32_t at = to[i];
+            swap_arcs(flow, i, at);
+            to[i] = to[at];
+            to[at] = at;
+        }
+    }
+    for (int32_t i = 0; i < flow->arcs; i++)
+        flow->reverse[flow->place[i]] = flow->place[i ^ 1];
 }
 
 /* Queue all vertices with an excess (sign 1) or a deficit (-1), at level 0; return their number. */
@@ -44,12 +71,12 @@ static bool set_levels(struct flow *flow, int32_t sources) {
     int32_t queued = sources, last = INT32_MAX;
     for (int32_t at = 0; at < queued; at++) {
         const int32_t v = flow->queue[at];
-        flow->current[v] = flow->first[v];
+        flow->current[v] = flow->start[v];
         if (flow->level[v] == last)
             continue;
-        for (int32_t e = flow->first[v]; e >= 0; e = flow->next[e]) {
+        for (int32_t e = flow->start[v], end = flow->start[v + 1]; e < end; e++) {
             const int32_t w = flow->tip[e];
-            if (flow->level[w] >= 0 || flow->left[e] == 0)
+            if (flow->left[e] == 0 || flow->level[w] >= 0)
                 continue;
             flow->level[w] = flow->level[v] + 1;
             flow->queue[queued++] = w;
@@ -73,7 +100,7 @@ static int32_t augment(struct flow *flow, int32_t from, const int32_t *path, int
     for (int32_t i = length - 1; i >= 0; i--) {
         const int32_t e = path[i];
         flow->left[e] -= amount;
-        flow->left[e ^ 1] += amount;
+        flow->left[flow->reverse[e]] += amount;
         if (flow->left[e] == 0)
             open = i;
     }
@@ -82,11 +109,12 @@ static int32_t augment(struct flow *flow, int32_t from, const int32_t *path, int
 
 /* Advance the current arc of a vertex to one that leads a level up; false if none is left. */
 static bool advance(struct flow *flow, int32_t v) {
+    const int32_t end = flow->start[v + 1], up = flow->level[v] + 1;
     int32_t e = flow->current[v];
-    while (e >= 0 && (flow->left[e] == 0 || flow->level[flow->tip[e]] != flow->level[v] + 1))
-        e = flow->next[e];
+    while (e < end && (flow->left[e] == 0 || flow->level[flow->tip[e]] != up))
+        e++;
     flow->current[v] = e;
-    return e >= 0;
+    return e < end;
 }
 
 /* Push the excess of a vertex up the levels until none is left or nothing more fits. */
@@ -141,9 +169,10 @@ void flow_least_side(const struct flow *flow, bool *side) {
 void flow_greatest_side(struct flow *flow, bool *side) {
     int32_t queued = queue_terminals(flow, -1);
     for (int32_t at = 0; at < queued; at++) {
-        for (int32_t e = flow->first[flow->queue[at]]; e >= 0; e = flow->next[e]) {
+        const int32_t v = flow->queue[at];
+        for (int32_t e = flow->start[v]; e < flow->start[v + 1]; e++) {
             const int32_t w = flow->tip[e];
-            if (flow->level[w] < 0 && flow->left[e ^ 1] > 0) {
+            if (flow->level[w] < 0 && flow->left[flow->reverse[e]] > 0) {
                 flow->level[w] = 0;
                 flow->queue[queued++] = w;
             }

@@ -6,12 +6,13 @@
 /* More than twice any sum of finite capacities. */
 #define FLOW_INFINITE ((int64_t)1 << 60)
 
-/* Arc e leads from tip[e ^ 1] to tip[e]; e ^ 1 is its reverse. The `excess` of a vertex is its capacity from
+/* After flow_sort, arcs start[v] .. start[v + 1] - 1 leave vertex v. The `excess` of a vertex is its capacity from
  * the source less its capacity to the sink, less its net outflow; adding to it changes the terminals. */
 struct flow {
     int32_t vertices, arcs;
-    int32_t *first;   /* vertices: first arc that leaves, -1 for none */
-    int32_t *next;    /* arcs: next arc that leaves the same vertex, -1 for none */
+    int32_t *start;   /* vertices + 1 */
+    int32_t *place;   /* arcs: index, after flow_sort, of the arc that was added as number i */
+    int32_t *reverse; /* arcs: index of the reverse arc; before flow_sort, the tail */
     int32_t *tip;     /* arcs */
     int64_t *left;    /* arcs: residual capacity */
     int64_t *excess;  /* vertices */
@@ -24,8 +25,11 @@ struct flow {
  * there is no memory or if there are 2^31 - 1 arcs or more. */
 void flow_allocate(struct flow *flow, struct arena *arena, int32_t vertices, int64_t arcs);
 
-/* Add an arc and its reverse with their capacities. */
+/* Add an arc and its reverse with their capacities, which get the next two numbers. */
 void flow_join(struct flow *flow, int32_t tail, int32_t head, int64_t forwards, int64_t backwards);
+
+/* Sort the arcs by the vertices that they leave, once: after the last one was added, before the first cut. */
+void flow_sort(struct flow *flow);
 
 /* Augment the flow to a maximum flow. */
 void flow_run(struct flow *flow);

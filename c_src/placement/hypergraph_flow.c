@@ -39,4 +39,5 @@ void hypergraph_flow(const struct shard_hypergraph *graph, struct arena *arena, 
     for (int32_t v = 0; v < graph->nodes; v++)
         for (int64_t at = graph->start[v]; at < graph->start[v + 1]; at++)
             join(graph, flow, v, graph->of[at], &vertex, other);
+    flow_sort(flow);
 }

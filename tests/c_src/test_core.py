@@ -17,6 +17,7 @@ pytestmark = pytest.mark.gate(cases=2)
 HERE = Path(__file__).resolve().parent
 #: The kernels that each test program is linked with.
 PROGRAMS = {
+    "flow": ("common/flow",),
     "pipeline": ("common/*", "pipeline/*", "pipeline/sets/*"),
     "windows": ("pipeline/windows/*", "common/flow", "common/stop"),
     "networks": ("intraop/*",),

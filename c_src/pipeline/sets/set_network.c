@@ -54,6 +54,7 @@ int build_network(struct tree *tree) {
         join_tensor(tree, v, &vertex);
     }
     join_closure(tree);
+    flow_sort(&tree->flow);
     return SHARD_OK;
 }
 

@@ -14,7 +14,7 @@ struct windows {
     int64_t total, window;
     int64_t *left;   /* nodes elements: what is left of the size of each tensor */
     int32_t *vertex; /* nodes elements: INSIDE, OUTSIDE, or a vertex of its own */
-    int32_t *arc;    /* nodes elements: the arc of the tensor, -1 if it cannot cross */
+    int32_t *arc;    /* nodes elements: number of the tensor's arc as added, -1 if it cannot cross */
 };
 
 /* Give nodes their vertices in the window above `low`; return the number of vertices. */
@@ -73,7 +73,7 @@ static void join(struct windows *w, struct flow *flow, int32_t helper) {
 static int64_t take(struct windows *w, const struct flow *flow) {
     for (int32_t u = 0; u < w->nodes; u++)
         if (w->arc[u] >= 0)
-            w->left[u] = flow->left[w->arc[u]];
+            w->left[u] = flow->left[flow->place[w->arc[u]]];
     return FLOW_INFINITE - flow->excess[INSIDE];
 }
 
@@ -89,6 +89,7 @@ static int cut(struct windows *w, int64_t low, int64_t *bound) {
     const int status = arena_status(&arena);
     if (status == SHARD_OK) {
         join(w, &flow, vertices);
+        flow_sort(&flow);
         flow.excess[INSIDE] = FLOW_INFINITE;
         flow.excess[OUTSIDE] = -FLOW_INFINITE;
         flow_run(&flow);

@@ -92,7 +92,8 @@ static int32_t started(const struct search *s, int32_t v) {
     return s->held->layers == 2 ? s->system->nodes + v : v;
 }
 
-/* Lay out the network. With 2 layers arc 2 v leads from what has started to what has finished, at a price. */
+/* Lay out the network. With 2 layers, the arc added as number 2 v leads from what has started to what has
+ * finished, at a price. */
 static void lay_out(struct search *s) {
     const struct shard_system *system = s->system;
     const int64_t whole = s->held->whole;
@@ -109,6 +110,7 @@ static void lay_out(struct search *s) {
             }
         }
     }
+    flow_sort(&s->flow);
     memcpy(s->capacity, s->flow.left, (size_t)s->flow.arcs * sizeof *s->capacity);
 }
 
@@ -128,7 +130,8 @@ static bool tie_ready(struct search *s, int32_t i) {
 static bool begin_cut(struct search *s, int32_t cut, const struct set *set) {
     const size_t arcs = (size_t)s->flow.arcs, vertices = (size_t)s->flow.vertices;
     for (int32_t v = 0; v < s->system->nodes && s->held->layers == 2; v++)
-        s->capacity[2 * v] = s->held->prices[(size_t)cut * (size_t)s->system->nodes + (size_t)v];
+        s->capacity[s->flow.place[2 * v]] =
+            s->held->prices[(size_t)cut * (size_t)s->system->nodes + (size_t)v];
     memcpy(s->flow.left, s->capacity, arcs * sizeof *s->capacity);
     memset(s->flow.excess, 0, vertices * sizeof *s->flow.excess);
     for (int32_t i = 0; i < s->chosen; i++)
