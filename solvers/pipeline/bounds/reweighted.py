@@ -21,7 +21,7 @@ from solvers.registry import Run, bound
 ANNEALING = 0.1
 
 #: Share of the time left that one target may take.
-PATIENCE = 0.25
+PATIENCE = 0.15
 
 #: The same for one of two blocks.
 HALVES_PATIENCE = 0.4
@@ -114,11 +114,15 @@ def _halve(incumbent: Incumbent, known: int, bounds: Bounds) -> None:
 
 
 def _ascend(cover: Cover, proved: int, incumbent: Incumbent, bounds: Bounds, finest: float) -> int:
-    """Prove greater and greater targets until steps are the share ``finest`` of the first; return the last one."""
+    """Prove greater and greater targets; return the last one.
+
+    Steps shrink after a failure, until one that is the share ``finest`` of the first fails as no weights refute it. A
+    target may fail merely because its time ran out, and its sets help the next one, so none is given up for good.
+    """
     began = cover.run.remaining()
     step = STEP * (incumbent.limit - proved)
     finest *= step
-    failed: int | None = None  # the least target that was not proved
+    annealed = False
     while proved < incumbent.limit and step > finest and not cover.blocks.over():
         known = len(cover.pool)
         target = min(incumbent.limit, proved + max(1, int(step)))
@@ -126,14 +130,14 @@ def _ascend(cover: Cover, proved: int, incumbent: Incumbent, bounds: Bounds, fin
             proved = target
             bounds.offer(cover.blocks.bound(target))
             step *= 1.3 if len(cover.pool) < known + 5 else 1.0
-        else:
-            if failed is None:
-                left = cover.run.remaining()
-                incumbent.anneal(cover.run, min(ANNEALING, (began - left) / max(left, 1e-9)))
-            failed = target
-            step /= 2
-        if failed is not None:
-            step = min(step, (failed - proved) / 2)
+            continue
+        if not annealed:
+            left = cover.run.remaining()
+            incumbent.anneal(cover.run, min(ANNEALING, (began - left) / max(left, 1e-9)))
+            annealed = True
+        step = min(step, target - proved) / 2
+        if not cover.stuck:
+            step = max(step, 2 * finest)
     return proved
 
 

@@ -9,7 +9,7 @@ linear program moves the weights away from them until there is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,11 +33,34 @@ REACH = 0.05
 #: Factor by which the reach grows if no weights are found.
 GROWTH = 1.6
 
+#: Reach below which it may double after a long search (146 nodes, 16 stages: the last search of a proof takes 2 to 3 s
+#: instead of 3 to 5).
+WIDEST = 0.5
+
+#: Factor by which spare weight must grow for it.
+LEAST_GAIN = 1.1
+
 #: Largest reach.
 FARTHEST = 20.0
 
 #: Share of all weight by which the needs of the places must exceed it together, far above the tolerance of GLOP.
 LEAST_SPARE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """Weights under which no known set weighs its share.
+
+    ``weights``  shape (n,), k together
+    ``shares``   of all weight, one for each place
+    ``spare``    share of all weight by which those exceed the heaviest known sets together
+    ``reach``    largest change of a weight from its value in the last proof, as a share of that value
+    """
+
+    weights: Floats
+    shares: list[float]
+    spare: float
+    reach: float
 
 
 @dataclass
@@ -47,6 +70,7 @@ class Cover:
     ``center``    shape (n,): weights that proved the last target, k together
     ``patience``  share of the time left that one target may take
     ``pool``      sets found so far; several covers may share it
+    ``stuck``     True if no weights were left for the last target, rather than no time
     """
 
     blocks: Blocks
@@ -55,6 +79,7 @@ class Cover:
     center: Floats
     patience: float
     pool: SetPool
+    stuck: bool = False
 
     @property
     def stages(self) -> int:
@@ -62,19 +87,28 @@ class Cover:
         return sum(place.count for place in self.places)
 
     def prove(self, target: int) -> bool:
-        """Find weights and needs such that no set that costs less than ``target`` weighs its need; False if not."""
-        enough = (1 - self.patience) * self.blocks.left()
-        for weights, shares in self._candidates(target):
-            whole = np.round(weights * (2**WEIGHT_BITS / weights.sum())).astype(np.int64)
-            total = int(whole.sum())
-            needs = [max(1, int(share * total)) for share in shares]
-            if sum(place.count * (need - 1) for place, need in zip(self.places, needs, strict=True)) >= total:
-                return False  # only by rounding: blocks that all weigh less than they need might hold all nodes
-            found, proved = self._search(whole, needs, target, self.blocks.left() - enough)
-            if proved:
-                self.center = weights
-            if proved or not found:
-                return proved
+        """Find weights and needs such that no set that costs less than ``target`` weighs its need; False if not.
+
+        Searches are shorter the more spare weight there is, so after a long one weights may move farther to gain some.
+        """
+        until = (1 - self.patience) * self.blocks.left()
+        master = Master(self.pool, self.places, target)
+        candidate = self._judged(self.center, 0.0, master) or self._candidate(master, REACH)
+        tried = self.stuck = False  # tried: a long search
+        while candidate and self.blocks.left() > until:
+            weight, unrefuted = self._integers(candidate)
+            fresh = self._find(weight, unrefuted, target, until)
+            if unrefuted and not fresh:
+                if tried and (wider := self._wider(candidate, master)):
+                    candidate = wider
+                    continue
+                fresh, tried = self._list(weight, unrefuted, target, until), True
+            if not unrefuted:
+                self.center = candidate.weights
+            if not fresh:
+                return not unrefuted
+            candidate = self._candidate(master, max(REACH, candidate.reach))
+        self.stuck = candidate is None and not self.blocks.over()
         return False
 
     def fractions(self, target: int) -> Floats:
@@ -83,54 +117,72 @@ class Cover:
         master.solve(self.center, FARTHEST, self.blocks.left())
         return master.held()
 
-    def _search(self, weight: Longs, needs: list[int], target: int, patience: float) -> tuple[int, bool]:
-        """Add sets that cost less than a target and weigh what they need to the pool.
+    def _integers(self, candidate: Candidate) -> tuple[Longs, list[tuple[Place, int]]]:
+        """Return weights as integers, and what a set needs in each place: together more than all nodes weigh."""
+        weight = np.round(candidate.weights * (2**WEIGHT_BITS / candidate.weights.sum())).astype(np.int64)
+        total = int(weight.sum())
+        needs = [
+            (place, max(1, int(share * total))) for place, share in zip(self.places, candidate.shares, strict=True)
+        ]
+        if sum(place.count * (need - 1) for place, need in needs) >= total:
+            raise ArithmeticError("shares of more than all weight")
+        return weight, needs
 
-        Returns how many are new, and True if it is proved that there are none.
+    def _find(self, weight: Longs, unrefuted: list[tuple[Place, int]], target: int, until: float) -> int:
+        """Look for sets that cost less than a target and weigh what they need; return how many are new to the pool.
+
+        Places that are proved to have none are removed from ``unrefuted``.
         """
-        left = list(zip(self.places, needs, strict=True))
-        for seconds in (min(FIRST_SECONDS, patience), patience):
-            for place, need in tuple(left):
-                listed = self.blocks.list_sets(weight, need, target, seconds, place.closure, place.fixed)
-                if len(listed.cost):
-                    return self.pool.add(listed, place.closure), False
-                if listed.proved >= target:
-                    left.remove((place, need))
-            if not left:
-                return 0, True
-            for place, need in left if seconds < patience else ():
-                annealed = self.blocks.annealed_sets(weight, need, target, place.closure)
-                if place.allows(annealed.member).any():
-                    return self.pool.add(annealed, place.closure), False
-        return 0, False
+        if fresh := self._list(weight, unrefuted, target, until, FIRST_SECONDS):
+            return fresh
+        for place, need in unrefuted if self.blocks.left() > until else ():
+            annealed = self.blocks.annealed_sets(weight, need, target, place.closure)
+            if place.allows(annealed.member).any():
+                return self.pool.add(annealed, place.closure)
+        return 0
 
-    def _candidates(self, target: int) -> Iterator[tuple[Floats, list[float]]]:
-        """Weights and shares such that no set known to cost less than ``target`` weighs its share."""
-        master = Master(self.pool, self.places, target)
-        if shares := self._shares(self.center, master):
-            yield self.center, shares
-        reach, nearest = REACH, True
+    def _list(
+        self, weight: Longs, unrefuted: list[tuple[Place, int]], target: int, until: float, most: float = math.inf
+    ) -> int:
+        """The same by branch and bound, for each place within at most so many seconds."""
+        for place, need in tuple(unrefuted):
+            seconds = max(0.0, min(most, self.blocks.left() - until))
+            listed = self.blocks.list_sets(weight, need, target, seconds, place.closure, place.fixed)
+            if len(listed.cost):
+                return self.pool.add(listed, place.closure)
+            if listed.proved >= target:
+                unrefuted.remove((place, need))
+        return 0
+
+    def _candidate(self, master: Master, reach: float) -> Candidate | None:
+        """Return weights within a reach, or one as little greater as needed; None if there are none."""
+        first = reach
         while reach < FARTHEST and not self.blocks.over():
-            weights = master.solve(self.center, reach, 0.5 * self.run.remaining())
-            shares = None if weights is None else self._shares(weights, master)
-            if weights is None or shares is None:
-                if nearest and not self._far_shares(master):
-                    return
-                reach, nearest = reach * GROWTH, False
-                continue
-            nearest = True
-            between = (self.center + weights) / 2
-            halfway = self._shares(between, master)
-            yield (between, halfway) if halfway else (weights, shares)
+            if found := self._within(reach, master):
+                return found
+            if reach == first and not self._within(FARTHEST, master):
+                return None
+            reach *= GROWTH
+        return None
 
-    def _far_shares(self, master: Master) -> list[float] | None:
-        """Shares as in `_shares`, under weights at the largest reach; None if there are none at any reach."""
-        weights = master.solve(self.center, FARTHEST, 0.5 * self.run.remaining())
-        return None if weights is None else self._shares(weights, master)
+    def _wider(self, candidate: Candidate, master: Master) -> Candidate | None:
+        """Return weights within twice the reach if they have more to spare."""
+        reach = max(REACH, 2 * candidate.reach)
+        found = self._within(reach, master) if candidate.reach < WIDEST else None
+        return found if found and found.spare > LEAST_GAIN * candidate.spare else None
 
-    def _shares(self, weights: Floats, master: Master) -> list[float] | None:
-        """Shares of all weight that exceed those of the known sets in each place; None if there are none."""
+    def _within(self, reach: float, master: Master) -> Candidate | None:
+        """Return weights halfway from the center to those within a reach that have most to spare, or the latter."""
+        weights = master.solve(self.center, reach, 0.5 * self.run.remaining())
+        if weights is None:
+            return None
+        return self._judged((self.center + weights) / 2, reach, master) or self._judged(weights, reach, master)
+
+    def _judged(self, weights: Floats, reach: float, master: Master) -> Candidate | None:
+        """Give the places shares of all weight that exceed those of the known sets; None if there are none."""
         heaviest = master.heaviest(weights)
         k = self.stages
         spare = 1 - sum(place.count * most for place, most in zip(self.places, heaviest, strict=True)) / k
-        return [(most + spare) / k for most in heaviest] if spare > LEAST_SPARE else None
+        if spare <= LEAST_SPARE:
+            return None
+        return Candidate(weights, [(most + spare) / k for most in heaviest], spare, reach)
