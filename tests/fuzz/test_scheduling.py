@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +20,8 @@ from instances.scheduling import Instance
 from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.memory_first import orders_to_try
 from solvers.scheduling.schedules.memory import fits
-from solvers.scheduling.schedules.memory_cuts import none_fits
+from solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
+from solvers.scheduling.schedules.memory_cuts import _confined, _Cuts, none_fits
 from solvers.scheduling.schedules.start_search import MOST_BYTES, every_vertex_lasts, in_parts
 
 PARTITIONERS = ("hash", "batch-split", "critical-path", "mite", "dfs", "heft")
@@ -58,6 +60,30 @@ def test_no_schedule_fits_where_cuts_prove_that_none_does(seeds: range) -> None:
             assert optimum(instance) is None, seed
             proofs += 1
     assert proofs or seeds != range(50)
+
+
+@blocks
+def test_no_schedule_fits_where_more_units_conflict_than_there_are_devices(seeds: range) -> None:
+    proofs = 0
+    for seed in seeds:
+        instance = tight(random.Random(f"conflicts {seed}"))
+        if units_conflict(instance):
+            assert optimum(instance) is None, seed
+            proofs += 1
+    assert proofs or seeds != range(50)
+
+
+@blocks
+def test_units_do_not_conflict_in_memory_that_some_schedule_needs(seeds: range) -> None:
+    for seed in seeds:
+        instance = lean(random.Random(f"lean conflicts {seed}"))
+        assert instance is None or not units_conflict(instance), seed
+
+
+def units_conflict(instance: Instance) -> bool:
+    """Say if more units than devices exclude each other."""
+    every = [_Cuts(instance, devices, math.inf) for devices in _confined(instance)]
+    return any(too_many_conflicts(instance, cuts.devices, cuts.lasting, math.inf) for cuts in every)
 
 
 @blocks

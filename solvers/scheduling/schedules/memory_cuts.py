@@ -29,6 +29,7 @@ import numpy as np
 from instances.files.columns import Ints
 from instances.scheduling import TOLERANCE, Instance
 from solvers.scheduling._kernels import MOST_CHOSEN, Simulator
+from solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
 
 #: Sizes are rounded down to the parts of the sum of all sizes that are so many.
 PARTS = 2**40
@@ -62,10 +63,12 @@ ROUNDING = 1e-9
 def none_fits(instance: Instance, seconds: float) -> bool:
     """Say if it is proven, within so many seconds, that no schedule fits the memory."""
     end = time.monotonic() + seconds
-    found = [cuts for devices in _confined(instance) if (cuts := _Cuts(instance, devices, end)).possible()]
+    every = [_Cuts(instance, devices, end) for devices in _confined(instance)]
+    found = [cuts for cuts in every if cuts.possible()]
     first, rest = _spread(instance)
     return (
-        any(cuts.refuted([v]) for cuts in found for v in first)
+        any(too_many_conflicts(instance, cuts.devices, cuts.lasting, end) for cuts in every)
+        or any(cuts.refuted([v]) for cuts in found for v in first)
         or any(cuts.refuted(chosen, SHARE) for cuts in found for chosen in _milestones(cuts))
         or any(cuts.refuted([v]) for cuts in found for v in rest)
     )
@@ -112,16 +115,19 @@ class _Cuts:
     ``size``   shape (m,): sizes that count, the others 0
     ``parts``  shape (m,): the same in whole parts, rounded down
     ``room``   parts that are too many to hold, rounded up
+    ``lasts``  shape (n,): vertices that last longer than the span
+    ``lasting``  those of them that are confined to the devices
     """
 
     def __init__(self, instance: Instance, devices: Ints, end: float) -> None:
-        self.instance, self.end, graph = instance, end, instance.graph
+        self.instance, self.devices, self.end, graph = instance, devices, end, instance.graph
         allowed = set(devices.tolist())
         sets = [allowed.issuperset(choice.tolist()) for choice in instance.unit_choices]
         confined = np.array([*sets, len(devices) == instance.devices])[instance.unit_choice[instance.unit]]
         self.lasts = instance.complexity / instance.fastest() > 2 * (instance.devices + 2) * TOLERANCE * (
             instance.horizon()
         )
+        self.lasting = np.flatnonzero(self.lasts & confined)
         counted = self.lasts[graph.tail] & self.lasts[graph.head] & confined[graph.head]
         self.size = np.where(counted, instance.size, 0.0)
         self.part = (float(self.size.sum()) or 1.0) / PARTS

@@ -1,0 +1,81 @@
+"""Proofs that no schedule fits the memory: more units than there are devices, of which no two may share a device.
+
+Tensors are reserved from their departure until their reader has finished. Let v finish before w on one device. While v
+runs, the device holds all that v reads, and all that w reads from what is before v. If that is too much, w must finish
+before v. If neither may finish before the other, their units are on different devices.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.files.columns import Ints
+from instances.scheduling import Instance
+
+#: Vertices that are compared with each other, those that read most.
+MOST_COMPARED = 2000
+
+#: Vertices beyond which none are compared: what is before each takes a bit per vertex.
+MOST_NODES = 20_000
+
+
+def too_many_conflicts(instance: Instance, devices: Ints, among: Ints, end: float) -> bool:
+    """Say if vertices that may use some devices only are proven, by some time, to need more devices than these.
+
+    All vertices of ``among`` must last longer than the tolerance of any time.
+    """
+    if instance.holding != "reserved" or instance.nodes > MOST_NODES or time.monotonic() >= end:
+        return False
+    conflicts = _conflicts(instance, devices, among)
+    return bool(conflicts.diagonal().any()) or _has_clique(conflicts, len(devices) + 1, end)
+
+
+def _conflicts(instance: Instance, devices: Ints, among: Ints) -> NDArray[np.bool_]:
+    """Say which units may not share a device, shape (units, units); the diagonal tells which fit on none."""
+    graph, size, n = instance.graph, instance.size, instance.nodes
+    read = np.bincount(graph.head, size, n)
+    compared = among[np.argsort(-read[among], kind="stable")[:MOST_COMPARED]]
+    place = np.full(n, -1)
+    place[compared] = np.arange(len(compared))
+    before = _before(instance, compared)
+    held = np.zeros((len(compared), len(compared)))  # row w, column v: what w reads from what is before v
+    for e in np.flatnonzero(place[graph.head] >= 0).tolist():
+        held[place[graph.head[e]]] += size[e] * before[graph.tail[e]]
+    rounding = 1 - (instance.edges + 1) * float(np.finfo(np.float64).eps)
+    load = (held.T + read[compared, None]) * rounding
+    too_much = (load > 0) & (load >= instance.capacity[devices].max())
+    not_first = too_much | before[compared].T  # row v, column w: v may not finish before w
+    np.fill_diagonal(not_first, False)
+    units, unit = np.unique(instance.unit[compared], return_inverse=True)
+    apart = np.zeros((len(units), len(units)), dtype=np.bool_)
+    first, second = np.nonzero(not_first & not_first.T)
+    apart[unit[first], unit[second]] = True
+    return apart
+
+
+def _before(instance: Instance, compared: Ints) -> NDArray[np.bool_]:
+    """Say which vertices are before those compared, shape (n, compared)."""
+    n, ancestors = instance.nodes, instance.graph.ancestors()
+    bits = np.zeros((len(compared), -(-n // 8)), dtype=np.uint8)
+    for row, v in enumerate(compared.tolist()):
+        bits[row] = np.frombuffer((ancestors[v] & ~(1 << v)).to_bytes(bits.shape[1], "little"), dtype=np.uint8)
+    return np.unpackbits(bits, axis=1, count=n, bitorder="little").T.astype(np.bool_)
+
+
+def _has_clique(adjacent: NDArray[np.bool_], size: int, end: float) -> bool:
+    """Say if a clique of so many is found: from each one, always the one that leaves most to choose from."""
+    degree = adjacent.sum(axis=1)
+    for start in np.argsort(-degree, kind="stable").tolist():
+        if degree[start] < size - 1 or time.monotonic() >= end:
+            break
+        left, count = adjacent[start], 1
+        while left.any() and count < size:
+            choice = np.flatnonzero(left)
+            left = left & adjacent[choice[np.argmax(adjacent[np.ix_(choice, choice)].sum(axis=1))]]
+            count += 1
+        if count >= size:
+            return True
+    return False
