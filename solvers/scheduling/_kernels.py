@@ -148,24 +148,6 @@ class Simulator:
         check(lib.shard_order_cuts(self._system, rules, len(vertices), *given, seconds, refuted))
         return bool(refuted[0])
 
-    def start_search(
-        self, weight: Floats, limit: Floats, seconds: float, most_bytes: int
-    ) -> tuple[tuple[Index, Index] | None, bool]:
-        """Search all schedules, with whole weights, shape (m,), and limits, shape (k,): ``start_search.h``.
-
-        Returns devices and the sequence, shape (n,) each, of one that fits memory if it is found, and whether none is
-        left.
-        """
-        n = len(self._numbers)
-        device, sequence = np.zeros(n, np.int32), np.zeros(n, np.int32)
-        units, _columns = self._units()
-        reserved, ended = self.instance.holding == "reserved", ffi.new("int32_t *")
-        found = array_out(device), array_out(sequence)
-        held = array_in(floats(weight[self._by_tail], weight.shape)), array_in(floats(limit, limit.shape))
-        check(lib.shard_start_search(self._system, units, reserved, *held, seconds, most_bytes, *found, ended))
-        schedule = (device, sequence) if ended[0] == lib.SHARD_STARTS_FOUND else None
-        return schedule, ended[0] == lib.SHARD_STARTS_NONE
-
     def _units(self) -> tuple[Any, list[Any]]:
         """Return the units as the core sees them, and the pointers that must stay alive as long."""
         instance, choices = self.instance, self.instance.unit_choices

@@ -1,4 +1,4 @@
-"""Schedules for tight memory: lists that reserve memory before a tensor is made, moves, a search; proofs by cuts."""
+"""Schedules for tight memory: lists that reserve memory before a tensor is made, and moves; proofs that none fits."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ from solvers.scheduling.schedules.annealing import Best, begin, improve
 from solvers.scheduling.schedules.deadline import Deadline
 from solvers.scheduling.schedules.memory_cuts import none_fits
 from solvers.scheduling.schedules.memory_moves import fit_memory
-from solvers.scheduling.schedules.start_search import search_starts
 
 #: Weights of what a vertex makes, against the place in the order; and of time, against memory.
 LIVE, EARLY = (0.0, 1.0, 3.0, 10.0, 30.0), (0.05, 0.0, 0.3)
 
-#: Shares of the time left that lists may take at most, then the first moves of the best of them, then a search of all
-#: schedules, then proofs by cuts.
-LISTS, FIRST, STARTS, PROOF = 0.1, 0.1, 0.05, 0.4
+#: Shares of the time left that lists may take at most, then the first moves of the best of them, then proofs.
+LISTS, FIRST, PROOF = 0.1, 0.1, 0.4
 
 #: Why there is no schedule: that is proven, or it is not known.
 NONE = "no schedule fits the memory of the devices"
@@ -35,7 +33,7 @@ UNKNOWN = "found no schedule that fits the memory of the devices, and no proof t
 @solver(
     track="scheduling",
     name="memory-first",
-    source="ours: lists with reservations, then annealed moves; a search of all starts and minimum cuts as proofs",
+    source="ours: lists with reservations, then annealed moves; conflicts of units and minimum cuts as proofs",
     deterministic=False,
 )
 def memory_first(instance: Instance, run: Run) -> None:
@@ -49,19 +47,12 @@ def memory_first(instance: Instance, run: Run) -> None:
     if not best.fits:
         device, sequence = lists(best, deadline.remaining() * LISTS)
         fit_memory(best, device, sequence, deadline.remaining() * FIRST)
-        if not best.fits and refuted(best, deadline):
+        if not best.fits and none_fits(instance, deadline.remaining() * PROOF):
             raise Declined(NONE)
         fit_memory(best, device, sequence, deadline.remaining())
     if not best.fits:
         raise Declined(UNKNOWN)
     improve(best, deadline.remaining())
-
-
-def refuted(best: Best, deadline: Deadline) -> bool:
-    """Say if it is proven that nothing fits; the search for that may also find a schedule that fits."""
-    if search_starts(best, deadline.remaining() * STARTS):
-        return True
-    return not best.fits and none_fits(best.simulator.instance, deadline.remaining() * PROOF)
 
 
 def lists(best: Best, seconds: float) -> tuple[Index, Index]:

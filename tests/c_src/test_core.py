@@ -26,7 +26,7 @@ PROGRAMS = {
     "schedule_dp": ("placement/ideals/*",),
     "load_searches": ("placement/load/*",),
     "cheapest_with": ("placement/cheapest_*", "placement/hypergraph_flow", "common/flow"),
-    "scheduling": ("common/*", "scheduling/*", "scheduling/simulation/*", "scheduling/starts/*"),
+    "scheduling": ("common/*", "scheduling/*", "scheduling/simulation/*"),
     "bounds/heads_tails": ("common/*", "scheduling/bounds/*"),
     "bounds/refute": ("common/*", "scheduling/bounds/*"),
 }

@@ -22,7 +22,6 @@ from solvers.scheduling.memory_first import orders_to_try
 from solvers.scheduling.schedules.memory import fits
 from solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
 from solvers.scheduling.schedules.memory_cuts import _confined, _Cuts, none_fits
-from solvers.scheduling.schedules.start_search import MOST_BYTES, every_vertex_lasts, in_parts
 
 PARTITIONERS = ("hash", "batch-split", "critical-path", "mite", "dfs", "heft")
 
@@ -84,29 +83,6 @@ def units_conflict(instance: Instance) -> bool:
     """Say if more units than devices exclude each other."""
     every = [_Cuts(instance, devices, math.inf) for devices in _confined(instance)]
     return any(too_many_conflicts(instance, cuts.devices, cuts.lasting, math.inf) for cuts in every)
-
-
-@blocks
-def test_no_schedule_fits_if_a_search_of_all_starts_ends_without_one(seeds: range) -> None:
-    """It ends on all that last, and what it finds fits but for what is within the tolerance."""
-    proofs = 0
-    for seed in seeds:
-        instance = tight(random.Random(f"starts {seed}"))
-        if every_vertex_lasts(instance):
-            schedule, none_is_left = Simulator(instance).start_search(*in_parts(instance), 60.0, MOST_BYTES)
-            assert none_is_left == (schedule is None), seed
-            if none_is_left:
-                assert optimum(instance) is None, seed
-                proofs += 1
-    assert proofs or seeds != range(50)
-
-
-@blocks
-def test_a_search_of_starts_leaves_what_some_schedule_needs(seeds: range) -> None:
-    for seed in seeds[::4]:
-        instance = lean(random.Random(f"lean starts {seed}"))
-        if instance and every_vertex_lasts(instance):
-            assert not Simulator(instance).start_search(*in_parts(instance), 0.2, MOST_BYTES)[1], seed
 
 
 @blocks

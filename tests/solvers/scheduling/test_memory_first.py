@@ -228,9 +228,8 @@ def test_ends_with_a_schedule_a_proof_or_neither() -> None:
     run = Claims(timeout=0.2)
     with pytest.raises(Declined, match="no schedule fits"):
         memory_first(fan(6, speed=[1, 1], memory=[2.5] * 2, options={"holding": "reserved"}), run)
-    late = made([1, 1, 0], [[0, 2, 1], [1, 2, 1]], [1, 1], memory=[0.5] * 2, options={"links": "queue"})
-    with pytest.raises(Declined, match="no proof"):  # no device has room for the first tensor; a reader takes no time
-        memory_first(late, run)
+    with pytest.raises(Declined, match="no proof"):  # both tensors arrive late, and no device has room for one
+        memory_first(made([1] * 3, [[0, 2, 1], [1, 2, 1]], [1, 1], memory=[0.5] * 2, options={"links": "queue"}), run)
     assert not run.solutions
 
 
