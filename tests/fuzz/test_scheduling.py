@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from contextlib import suppress
 from dataclasses import replace
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 from fuzz import Attack, blocks, numbers
 from oracle_scheduling import draw, draw_solution, judge, optimum
-from schedules import draw_devices, draw_instance, made, peaks
+from schedules import conflicting, draw_devices, draw_instance, made, peaks
 
 from harness.verify import verify
 from instances import InputError
@@ -20,8 +19,7 @@ from instances.scheduling import Instance
 from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.memory_first import orders_to_try
 from solvers.scheduling.schedules.memory import fits
-from solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
-from solvers.scheduling.schedules.memory_cuts import _confined, _Cuts, none_fits
+from solvers.scheduling.schedules.memory_cuts import none_fits
 
 PARTITIONERS = ("hash", "batch-split", "critical-path", "mite", "dfs", "heft")
 
@@ -66,7 +64,7 @@ def test_no_schedule_fits_where_more_units_conflict_than_there_are_devices(seeds
     proofs = 0
     for seed in seeds:
         instance = tight(random.Random(f"conflicts {seed}"))
-        if units_conflict(instance):
+        if conflicting(instance):
             assert optimum(instance) is None, seed
             proofs += 1
     assert proofs or seeds != range(50)
@@ -76,13 +74,7 @@ def test_no_schedule_fits_where_more_units_conflict_than_there_are_devices(seeds
 def test_units_do_not_conflict_in_memory_that_some_schedule_needs(seeds: range) -> None:
     for seed in seeds:
         instance = lean(random.Random(f"lean conflicts {seed}"))
-        assert instance is None or not units_conflict(instance), seed
-
-
-def units_conflict(instance: Instance) -> bool:
-    """Say if more units than devices exclude each other."""
-    every = [_Cuts(instance, devices, math.inf) for devices in _confined(instance)]
-    return any(too_many_conflicts(instance, cuts.devices, cuts.lasting, math.inf) for cuts in every)
+        assert instance is None or not conflicting(instance), seed
 
 
 @blocks

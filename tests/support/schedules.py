@@ -14,6 +14,8 @@ from instances.files.columns import Floats, Ints
 from instances.scheduling import TOLERANCE, Instance, parse
 from solvers.registry import LocalRun
 from solvers.scheduling._kernels import Execution
+from solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
+from solvers.scheduling.schedules.memory_cuts import _confined, _Cuts
 
 
 def made(
@@ -139,3 +141,9 @@ def peaks(instance: Instance, device: Ints, execution: Execution) -> Floats:
         now = held & (begin <= time) & (time < end)
         most = np.maximum(most, np.bincount(device[head[now]], instance.size[now], instance.devices))
     return most
+
+
+def conflicting(instance: Instance) -> bool:
+    """Say if more units exclude each other than there are devices that they may use."""
+    every = [_Cuts(instance, devices, math.inf) for devices in _confined(instance)]
+    return any(too_many_conflicts(instance, cuts.devices, cuts.lasting, math.inf) for cuts in every)

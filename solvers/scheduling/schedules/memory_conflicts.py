@@ -1,8 +1,13 @@
-"""Proofs that no schedule fits the memory: more units than there are devices, of which no two may share a device.
+"""Proofs that no schedule fits the memory: more units than devices, no two of which fit on one device (ours).
 
-Tensors are reserved from their departure until their reader has finished. Let v finish before w on one device. While v
-runs, the device holds all that v reads, and all that w reads from what is before v. If that is too much, w must finish
-before v. If neither may finish before the other, their units are on different devices.
+Tensors are reserved from their departure until their reader has finished. Suppose that a device runs v and later w.
+When v starts, the device holds all that v reads, and all that w reads from ancestors of v: these have finished, and
+neither reader has. If that is too much, and also in the other order, the units of v and w are on different devices; if
+v and w are of one unit, it fits on none.
+
+Only vertices that last longer than the tolerance of any time are compared, so releases that are a tolerance early come
+after the start of v. Other vertices may be ancestors. How links transfer tensors does not matter, as a tensor departs
+as soon as its maker has finished.
 """
 
 from __future__ import annotations
@@ -15,17 +20,17 @@ from numpy.typing import NDArray
 from instances.files.columns import Ints
 from instances.scheduling import Instance
 
-#: Vertices that are compared with each other, those that read most.
+#: Most vertices that are compared with each other: those that read most.
 MOST_COMPARED = 2000
 
-#: Vertices beyond which none are compared: what is before each takes a bit per vertex.
+#: Most vertices of a graph in which any are compared: the ancestors of each take a bit per vertex.
 MOST_NODES = 20_000
 
 
 def too_many_conflicts(instance: Instance, devices: Ints, among: Ints, end: float) -> bool:
-    """Say if vertices that may use some devices only are proven, by some time, to need more devices than these.
+    """Say if it is proven, before the time ``end``, that the vertices ``among`` need more than the ``devices``.
 
-    All vertices of ``among`` must last longer than the tolerance of any time.
+    They may use no others, and must last longer than the tolerance of any time.
     """
     if instance.holding != "reserved" or instance.nodes > MOST_NODES or time.monotonic() >= end:
         return False
@@ -41,23 +46,22 @@ def _conflicts(instance: Instance, devices: Ints, among: Ints) -> NDArray[np.boo
     place = np.full(n, -1)
     place[compared] = np.arange(len(compared))
     before = _before(instance, compared)
-    held = np.zeros((len(compared), len(compared)))  # row w, column v: what w reads from what is before v
+    held = np.zeros((len(compared), len(compared)))  # row w, column v: what w reads from ancestors of v
     for e in np.flatnonzero(place[graph.head] >= 0).tolist():
         held[place[graph.head[e]]] += size[e] * before[graph.tail[e]]
-    rounding = 1 - (instance.edges + 1) * float(np.finfo(np.float64).eps)
-    load = (held.T + read[compared, None]) * rounding
+    rounding = 1 - (instance.edges + 1) * float(np.finfo(np.float64).eps)  # so that no load is above the exact sum
+    load = (held.T + read[compared, None]) * rounding  # row v, column w
     too_much = (load > 0) & (load >= instance.capacity[devices].max())
-    not_first = too_much | before[compared].T  # row v, column w: v may not finish before w
-    np.fill_diagonal(not_first, False)
+    np.fill_diagonal(too_much, False)  # a vertex does not exclude itself
     units, unit = np.unique(instance.unit[compared], return_inverse=True)
     apart = np.zeros((len(units), len(units)), dtype=np.bool_)
-    first, second = np.nonzero(not_first & not_first.T)
+    first, second = np.nonzero(too_much & too_much.T)
     apart[unit[first], unit[second]] = True
     return apart
 
 
 def _before(instance: Instance, compared: Ints) -> NDArray[np.bool_]:
-    """Say which vertices are before those compared, shape (n, compared)."""
+    """Say which vertices are ancestors of those compared, shape (n, compared)."""
     n, ancestors = instance.nodes, instance.graph.ancestors()
     bits = np.zeros((len(compared), -(-n // 8)), dtype=np.uint8)
     for row, v in enumerate(compared.tolist()):
@@ -66,7 +70,7 @@ def _before(instance: Instance, compared: Ints) -> NDArray[np.bool_]:
 
 
 def _has_clique(adjacent: NDArray[np.bool_], size: int, end: float) -> bool:
-    """Say if a clique of so many is found: from each one, always the one that leaves most to choose from."""
+    """Say if a clique of this size is found: from each unit on, the one that leaves most to choose from is added."""
     degree = adjacent.sum(axis=1)
     for start in np.argsort(-degree, kind="stable").tolist():
         if degree[start] < size - 1 or time.monotonic() >= end:

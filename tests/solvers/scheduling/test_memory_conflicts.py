@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from dataclasses import replace
 from itertools import combinations, islice
+from typing import Any
 
 import numpy as np
 import oracle_scheduling
 import pytest
-from schedules import made
+from schedules import conflicting, made, parsed
 
+from instances import InputError
 from instances.generate.dataflows import tight_memory
 from instances.scheduling import Instance
 from solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
-from solvers.scheduling.schedules.memory_cuts import _Cuts
 
 pytestmark = pytest.mark.gate(cases=2)
-
-
-def conflicting(instance: Instance) -> bool:
-    """Say if more units than devices exclude each other."""
-    cuts = _Cuts(instance, np.arange(instance.devices), math.inf)
-    return too_many_conflicts(instance, cuts.devices, cuts.lasting, math.inf)
 
 
 @pytest.mark.parametrize("number", [3, 39, 45, 52])
@@ -33,28 +29,108 @@ def test_more_units_exclude_each_other_than_there_are_devices(number: int) -> No
 
 def test_units_conflict_only_if_no_schedule_fits() -> None:
     draw, proofs = random.Random(23), 0
-    for seed in range(400):
-        n, k = draw.randint(4, 6), draw.choice([1, 2, 2])
-        edges = [[u, v, draw.choice([0, 1, 5, 9])] for u, v in combinations(range(n), 2) if draw.random() < 0.6]
-        loose = made(
-            [draw.choice([0, 1, 2, 3]) for _ in range(n)],
-            edges,
-            [draw.choice([1, 2]) for _ in range(k)],
-            2,
-            colocation=[draw.choice([None, None, None, 0]) for _ in range(n)],
-            options={"holding": "reserved", "links": draw.choice(["independent", "queue", "share"])},
-        )
-        most = np.bincount(loose.graph.head, loose.size, n).max(initial=0.0)
-        instance = replace(loose, memory=np.full(k, most * draw.choice([1.0, 1.3]) + draw.choice([1e-6, 1])))
-        if conflicting(instance):
+    for seed in range(600):
+        instance = draw_tight(draw)
+        if instance and conflicting(instance):
             assert oracle_scheduling.optimum(instance) is None, seed
             proofs += 1
-    assert proofs > 10
+    assert proofs > 30
 
 
-def test_waiting_tensors_and_vertices_that_take_no_time_cause_no_conflicts() -> None:
-    """Two readers of 5 each on one device with room for 6: what both read is made before either runs."""
-    edges = [[0, 2, 3], [1, 2, 2], [0, 3, 3], [1, 3, 2]]
-    for times, holding in (([1] * 4, "reserved"), ([1] * 4, "waiting"), ([1, 1, 0, 0], "reserved")):
-        instance = made(times, edges, [1], memory=[6], options={"holding": holding})
-        assert conflicting(instance) == (times[2] > 0 and holding == "reserved")
+def draw_tight(draw: random.Random) -> Instance | None:
+    """Return an instance with little memory, at times on some devices only; None if it contradicts itself."""
+    n, k = draw.randint(4, 6), draw.choice([1, 2, 2])
+    sets = [None, None, *([d] for d in range(k))]
+    document = {
+        "format": "shardmark/scheduling/1",
+        "options": {"holding": "reserved", "links": draw.choice(["independent", "queue", "share"])},
+        "nodes": {
+            "complexity": [draw.choice([0, 1e-9, 1, 2, 3]) for _ in range(n)],
+            "colocation": [draw.choice([None, None, None, 0]) for _ in range(n)],
+            "devices": [draw.choice(sets) for _ in range(n)],
+        },
+        "edges": [[u, v, draw.choice([0, 1, 5, 9])] for u, v in combinations(range(n), 2) if draw.random() < 0.6],
+        "devices": {"speed": [draw.choice([1, 2]) for _ in range(k)]},
+        "bandwidth": [[None if a == b else draw.choice([0, 2, 2, 2]) for b in range(k)] for a in range(k)],
+    }
+    loose = parsed(document)
+    if loose is None:
+        return None
+    most = np.bincount(loose.graph.head, loose.size, n).max(initial=0.0)
+    limits = [0.0, math.inf, *(most * factor + 1e-6 for factor in (1.0, 1.0, 1.0, 1.3))]
+    try:
+        return replace(loose, memory=np.array([draw.choice(limits) for _ in range(k)]))
+    except InputError:  # less memory than a vertex reads
+        return None
+
+
+#: Two readers, 2 and 3, of the same two tensors of 5 together, and memory for 6.
+FAN = {"complexity": [1] * 4, "edges": [[0, 2, 3], [1, 2, 2], [0, 3, 3], [1, 3, 2]], "speed": [1], "memory": [6]}
+
+#: Vertex 2 reads a tensor that takes half the memory; so does 3, also from 2.
+CHAIN = {"complexity": [1] * 4, "edges": [[0, 2, 3], [0, 3, 3], [2, 3, 1]], "speed": [1], "memory": [6]}
+
+#: Vertices 1 and 2 on one device read 3 each, which 0 makes on another one, and have memory for 6.
+SENT = {
+    "complexity": [1] * 3,
+    "edges": [[0, 1, 3], [0, 2, 3]],
+    "speed": [1, 1],
+    "memory": [6, None],
+    "devices": [[1], [0], [0]],
+    "options": {"holding": "reserved", "links": "queue"},
+}
+
+
+@pytest.mark.parametrize(
+    ("columns", "conflict"),
+    [
+        pytest.param(FAN, True, id="too much in both orders"),
+        pytest.param(SENT, True, id="reserved tensors that queue"),
+        pytest.param(
+            {**SENT, "options": {"holding": "waiting", "links": "queue"}}, False, id="waiting tensors that queue"
+        ),
+        pytest.param({**FAN, "complexity": [1, 1, 0, 0]}, False, id="readers that take no time"),
+        pytest.param(
+            {**FAN, "complexity": [1, 1, 1e-9, 1e-9]}, False, id="readers that take no more than the tolerance"
+        ),
+        pytest.param({**FAN, "complexity": [0, 1e-9, 1, 1]}, True, id="makers that take no more than the tolerance"),
+        pytest.param({**FAN, "memory": [10 * (1 + 5e-10)]}, True, id="memory that is equal within the tolerance"),
+        pytest.param(
+            {**FAN, "memory": [10 * (1 + 2e-9)]}, False, id="memory that is larger by more than the tolerance"
+        ),
+        pytest.param({**FAN, "speed": [1, 1], "memory": [6, 6]}, False, id="a device for each"),
+        pytest.param(
+            {**FAN, "speed": [1, 1], "memory": [6, 6], "colocation": [None, None, 0, 0]},
+            True,
+            id="one unit fits nowhere",
+        ),
+        pytest.param(
+            {**FAN, "speed": [1, 1], "memory": [6, None], "devices": [None, None, [0], [0]]},
+            True,
+            id="one device for both",
+        ),
+        pytest.param(
+            {**FAN, "speed": [1, 1], "memory": [6, None], "devices": [[0], None, None, [0]]},
+            False,
+            id="a device without a limit for one of them",
+        ),
+        pytest.param(
+            {**FAN, "speed": [1, 1], "memory": [6, 11], "colocation": [None, None, 0, 0]}, False, id="a large device"
+        ),
+        pytest.param(CHAIN, True, id="too much in the only order"),
+        pytest.param({**CHAIN, "edges": [[0, 2, 3], [2, 3, 5]]}, False, id="a tensor from the first to the second"),
+        pytest.param(
+            {**FAN, "edges": [[0, 2, 0], [0, 3, 0]], "memory": [0]}, False, id="tensors of no size, no memory"
+        ),
+        pytest.param({**FAN, "edges": []}, False, id="no tensors"),
+    ],
+)
+def test_conflicts_of_two_readers_are_found_if_no_schedule_fits(columns: dict[str, Any], conflict: bool) -> None:
+    instance = made(**{"options": {"holding": "reserved"}, **columns})
+    assert conflicting(instance) == conflict
+    assert (oracle_scheduling.optimum(instance) is None) == conflict
+
+
+def test_nothing_is_proven_after_the_time() -> None:
+    instance = made(**FAN, colocation=[None, None, 0, 0], options={"holding": "reserved"})
+    assert not too_many_conflicts(instance, np.arange(1), np.arange(2, 4), time.monotonic())
