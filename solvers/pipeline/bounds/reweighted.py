@@ -21,7 +21,7 @@ from solvers.registry import Run, bound
 ANNEALING = 0.1
 
 #: Share of the time left that one target may take.
-PATIENCE = 0.15
+PATIENCE = 0.25
 
 #: The same for one of two blocks.
 HALVES_PATIENCE = 0.4
@@ -117,7 +117,8 @@ def _ascend(cover: Cover, proved: int, incumbent: Incumbent, bounds: Bounds, fin
     """Prove greater and greater targets; return the last one.
 
     Steps shrink after a failure, until one that is the share ``finest`` of the first fails as no weights refute it. A
-    target may fail merely because its time ran out, and its sets help the next one, so none is given up for good.
+    target may fail merely because its time ran out, and its sets help the next one, so none is given up for good; the
+    last ones get more time.
     """
     began = cover.run.remaining()
     step = STEP * (incumbent.limit - proved)
@@ -136,8 +137,8 @@ def _ascend(cover: Cover, proved: int, incumbent: Incumbent, bounds: Bounds, fin
             incumbent.anneal(cover.run, min(ANNEALING, (began - left) / max(left, 1e-9)))
             annealed = True
         step = min(step, target - proved) / 2
-        if not cover.stuck:
-            step = max(step, 2 * finest)
+        if not cover.stuck and step <= finest:
+            step, cover.patience = 2 * finest, min(1.0, 2 * cover.patience)
     return proved
 
 
