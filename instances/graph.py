@@ -212,3 +212,9 @@ def strong_components(nodes: int, tail: NDArray[Any], head: NDArray[Any]) -> Ind
                     component[open_nodes.pop()] = components
                 components += 1
     return np.array(component, dtype=np.int32)
+
+
+def members(bits: int, nodes: int) -> NDArray[np.intp]:
+    """Return the nodes of a set, ascending, from the bits that `Graph.ancestors` gives."""
+    row = np.frombuffer(bits.to_bytes(-(-nodes // 8), "little"), dtype=np.uint8)
+    return np.flatnonzero(np.unpackbits(row, bitorder="little", count=nodes))

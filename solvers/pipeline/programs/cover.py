@@ -94,15 +94,15 @@ class Cover:
         until = (1 - self.patience) * self.blocks.left()
         master = Master(self.pool, self.places, target)
         candidate = self._judged(self.center, 0.0, master) or self._candidate(master, REACH)
-        tried = self.stuck = False  # tried: a long search
+        self.stuck = searched = False
         while candidate and self.blocks.left() > until:
             weight, unrefuted = self._integers(candidate)
             fresh = self._find(weight, unrefuted, target, until)
             if unrefuted and not fresh:
-                if tried and (wider := self._wider(candidate, master)):
+                if searched and (wider := self._wider(candidate, master)):
                     candidate = wider
                     continue
-                fresh, tried = self._list(weight, unrefuted, target, until), True
+                fresh, searched = self._list(weight, unrefuted, target, until), True
             if not unrefuted:
                 self.center = candidate.weights
             if not fresh:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from instances.files.columns import Ints
+from instances.graph import members
 from instances.scheduling import Instance
 
 #: Most vertices that are compared with each other: those that read most.
@@ -63,10 +64,10 @@ def _conflicts(instance: Instance, devices: Ints, among: Ints) -> NDArray[np.boo
 def _before(instance: Instance, compared: Ints) -> NDArray[np.bool_]:
     """Say which vertices are ancestors of those compared, shape (n, compared)."""
     n, ancestors = instance.nodes, instance.graph.ancestors()
-    bits = np.zeros((len(compared), -(-n // 8)), dtype=np.uint8)
-    for row, v in enumerate(compared.tolist()):
-        bits[row] = np.frombuffer((ancestors[v] & ~(1 << v)).to_bytes(bits.shape[1], "little"), dtype=np.uint8)
-    return np.unpackbits(bits, axis=1, count=n, bitorder="little").T.astype(np.bool_)
+    before = np.zeros((n, len(compared)), dtype=np.bool_)
+    for column, v in enumerate(compared.tolist()):
+        before[members(ancestors[v] & ~(1 << v), n), column] = True
+    return before
 
 
 def _has_clique(adjacent: NDArray[np.bool_], size: int, end: float) -> bool:

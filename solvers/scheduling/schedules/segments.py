@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from instances.files.columns import Ints
-from instances.graph import Graph
+from instances.graph import Graph, members
 from instances.scheduling import Instance
 from solvers.registry import Run
 from solvers.scheduling._kernels import Simulator
@@ -93,13 +93,8 @@ def segments(ends: HeadsTails) -> list[Segment]:
             return found
         suited = [v for v, size in sizes.items() if LEAST * largest <= size <= MOST]
         last = min(suited, key=lambda v: (parallel[v], sizes[v]))
-        found.append(Segment(first, last, _members(before[last] & within, graph.nodes)))
+        found.append(Segment(first, last, members(before[last] & within, graph.nodes)))
         first = last
-
-
-def _members(bits: int, n: int) -> Ints:
-    row = np.frombuffer(bits.to_bytes(-(-n // 8), "little"), dtype=np.uint8)
-    return np.flatnonzero(np.unpackbits(row, bitorder="little", count=n))
 
 
 def raised_by_segments(instance: Instance, known: HeadsTails, run: Run, seconds: float) -> Iterator[float]:
