@@ -29,9 +29,9 @@ struct search {
     double end, share;
     bool fits, ended;
     struct flow flow;
-    int64_t *capacity; /* arcs elements */
-    double *near;      /* network vertices elements: sizes of the tensors that it makes or reads */
-    int8_t *decided;   /* network vertices elements: 1 in the set, -1 not, 0 open */
+    int64_t *capacity;   /* arcs elements */
+    double *made, *read; /* network vertices elements: sizes of the tensors that it makes, and reads */
+    int8_t *decided;     /* network vertices elements: 1 in the set, -1 not, 0 open */
     bool *side;
     int32_t *queue;          /* of a breadth-first search */
     int64_t *seen, searches; /* the last search that reached a vertex; the number of searches */
@@ -72,12 +72,13 @@ static int32_t follow(struct search *s, int32_t from, int value) {
     return count;
 }
 
-/* The sizes of tensors at all that follows. */
+/* The sizes of tensors that all that follows makes if it is in the set, or reads if it is not. */
 static double effect(struct search *s, int32_t from, int value) {
     const int32_t count = follow(s, from, value);
+    const double *size = value > 0 ? s->made : s->read;
     double sum = 0;
     for (int32_t at = 0; at < count; at++)
-        sum += s->near[s->queue[at]];
+        sum += size[s->queue[at]];
     return sum;
 }
 
@@ -209,7 +210,7 @@ static int allocate(struct search *s) {
     flow_allocate(&s->flow, arena, (int32_t)vertices, arcs);
     ARENA_ARRAYS(arena, arcs, s->capacity);
     ARENA_ARRAYS(arena, vertices, s->side, s->queue);
-    ARENA_ZEROS(arena, vertices, s->near, s->decided, s->seen);
+    ARENA_ZEROS(arena, vertices, s->made, s->read, s->decided, s->seen);
     return arena_status(arena);
 }
 
@@ -220,8 +221,8 @@ static void prepare(struct search *s, int32_t cut) {
     memcpy(s->flow.left, s->capacity, (size_t)s->flow.arcs * sizeof *s->capacity);
     for (int32_t u = 0; u < system->nodes; u++)
         for (int64_t e = system->out_start[u]; e < system->out_start[u + 1]; e++) {
-            s->near[started(s, u)] += (double)s->held->parts[e];
-            s->near[started(s, system->out_head[e])] += (double)s->held->parts[e];
+            s->made[started(s, u)] += (double)s->held->parts[e];
+            s->read[started(s, system->out_head[e])] += (double)s->held->parts[e];
         }
 }
 

@@ -110,6 +110,14 @@ def test_orders_of_several_vertices_prove_what_no_single_one_does() -> None:
     assert any(cuts.refuted(chosen) for chosen in _milestones(cuts))
 
 
+def test_sets_of_one_size_prove_what_the_start_of_no_vertex_does() -> None:
+    instance = next(islice(tight_memory(), 165, None))
+    cuts = _Cuts(instance, np.arange(instance.devices), math.inf)
+    assert not any(cuts.refuted([v]) for v in range(instance.nodes))
+    assert cuts.share_refuted(2 * instance.nodes // 5, 0, 60.0) == 1
+    assert cuts.share_refuted(instance.nodes // 10, 0, 60.0) < 1
+
+
 def test_more_vertices_than_the_core_takes_are_refused() -> None:
     instance = next(tight_memory())
     prices, enough = np.zeros((0, instance.nodes), dtype=np.int64), np.ones(1, dtype=np.int64)
