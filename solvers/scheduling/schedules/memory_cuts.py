@@ -68,6 +68,9 @@ PRICED = slice(8, 14, 2)
 #: Share of the time for sizes that a trial of each takes; the rest is for the most promising ones.
 TRIAL = 0.05
 
+#: Share of the sets of a size that its trial must refute.
+PROMISING = 0.01
+
 #: Relative errors of all sums of floats here are below.
 ROUNDING = 1e-9
 
@@ -195,7 +198,9 @@ class _Cuts:
             shares[choice] = self.share_refuted(*choice, seconds * TRIAL)
             if shares[choice] == 1:
                 return True
-        ranked = sorted((choice for choice in choices if shares[choice] > 0), key=lambda choice: -shares[choice])
+        ranked = sorted(
+            (choice for choice in choices if shares[choice] > PROMISING), key=lambda choice: -shares[choice]
+        )
         return any(self.share_refuted(*choice, end - time.monotonic()) == 1 for choice in ranked)
 
     def share_refuted(self, size: int, cut: int, seconds: float) -> float:
