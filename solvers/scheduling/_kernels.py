@@ -138,15 +138,40 @@ class Simulator:
         """
         if len(vertices) > MOST_CHOSEN:
             raise ValueError(f"vertices: expected at most {MOST_CHOSEN}, found {len(vertices)}")
-        cuts, whole = len(enough), 4 * (int(parts.sum()) + 1)
-        held = [array_in(column.astype(np.int64)) for column in (parts[self._by_tail], prices.ravel(), enough)]
-        rules = ffi.new("struct shard_held *", (1 + bool(len(prices)), cuts, *held, whole))
+        held, _columns = self._held(parts, prices, enough)
         first = np.cumsum([0, *map(len, ready)], dtype=np.int64)
         columns = np.array(vertices, dtype=np.int32), first, np.concatenate([*ready, np.zeros(0)]).astype(np.int32)
         refuted = ffi.new("int32_t *")
         given = (array_in(column) for column in columns)
-        check(lib.shard_order_cuts(self._system, rules, len(vertices), *given, seconds, refuted))
+        check(lib.shard_order_cuts(self._system, held, len(vertices), *given, seconds, refuted))
         return bool(refuted[0])
+
+    def size_cuts(
+        self,
+        parts: Ints,
+        prices: Ints,
+        enough: Ints,
+        cut: int,
+        counted: NDArray[np.bool_],
+        sizes: tuple[int, int],
+        seconds: float,
+    ) -> float:
+        """Return the share of sets in which the held ``parts`` overfill memory, 1 if in all: ``size_cuts.h``.
+
+        ``counted``, shape (n,), tells which vertices count in the sizes, from the least to the most; for the others see
+        ``order_cuts``.
+        """
+        held, _columns = self._held(parts, prices, enough)
+        share = ffi.new("double *")
+        marks = array_in(shaped(counted.astype(np.int8), (len(self._numbers),)))
+        check(lib.shard_size_cuts(self._system, held, cut, marks, *sizes, seconds, share))
+        return float(share[0])
+
+    def _held(self, parts: Ints, prices: Ints, enough: Ints) -> tuple[Any, list[Any]]:
+        """Return what cuts count as the core sees it, and the pointers that must stay alive as long."""
+        pointers = [array_in(column.astype(np.int64)) for column in (parts[self._by_tail], prices.ravel(), enough)]
+        whole = 4 * (int(parts.sum()) + 1)
+        return ffi.new("struct shard_held *", (1 + bool(len(prices)), len(enough), *pointers, whole)), pointers
 
     def _units(self) -> tuple[Any, list[Any]]:
         """Return the units as the core sees them, and the pointers that must stay alive as long."""

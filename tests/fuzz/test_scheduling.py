@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from fuzz import Attack, blocks, numbers
 from oracle_scheduling import draw, draw_solution, judge, optimum
-from schedules import conflicting, draw_devices, draw_instance, made, peaks
+from schedules import conflicting, draw_devices, draw_instance, made, overfull_at_some_size, peaks
 
 from harness.verify import verify
 from instances import InputError
@@ -75,6 +75,24 @@ def test_units_do_not_conflict_in_memory_that_some_schedule_needs(seeds: range) 
     for seed in seeds:
         instance = lean(random.Random(f"lean conflicts {seed}"))
         assert instance is None or not conflicting(instance), seed
+
+
+@blocks
+def test_no_schedule_fits_where_all_sets_of_some_size_overfill_memory(seeds: range) -> None:
+    proofs = 0
+    for seed in seeds:
+        instance = tight(random.Random(f"sizes {seed}"))
+        if overfull_at_some_size(instance):
+            assert optimum(instance) is None, seed
+            proofs += 1
+    assert proofs or seeds != range(50)
+
+
+@blocks
+def test_sets_of_no_size_overfill_memory_that_some_schedule_needs(seeds: range) -> None:
+    for seed in seeds:
+        instance = lean(random.Random(f"lean sizes {seed}"))
+        assert instance is None or not overfull_at_some_size(instance), seed
 
 
 @blocks

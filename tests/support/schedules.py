@@ -147,3 +147,10 @@ def conflicting(instance: Instance) -> bool:
     """Say if more units exclude each other than there are devices that they may use."""
     every = [_Cuts(instance, devices, math.inf) for devices in _confined(instance)]
     return any(too_many_conflicts(instance, cuts.devices, cuts.lasting, math.inf) for cuts in every)
+
+
+def overfull_at_some_size(instance: Instance) -> bool:
+    """Say if all sets of some size that may have started overfill memory, by some cut."""
+    every = [_Cuts(instance, devices, math.inf) for devices in _confined(instance)]
+    possible = [(cuts, size) for cuts in every if cuts.possible() for size in range(1, int(cuts.lasts.sum()) + 1)]
+    return any(cuts.share_refuted(size, cut, 60.0) == 1 for cuts, size in possible for cut in cuts.proofs)

@@ -1,7 +1,6 @@
 /* The flow of a set that has started is kept for all that may start next: each adds sources to it. */
 #include "scheduling/bounds/order_cuts.h"
 
-#include "common/flow.h"
 #include "common/stop.h"
 
 enum { WORD = 64, WORDS = SHARD_MOST_CHOSEN / WORD };
@@ -89,29 +88,7 @@ static bool note(struct search *s, const struct set *set) {
 
 /* The vertex of the network that says whether v has started. */
 static int32_t started(const struct search *s, int32_t v) {
-    return s->held->layers == 2 ? s->system->nodes + v : v;
-}
-
-/* Lay out the network. With 2 layers, the arc added as number 2 v leads from what has started to what has
- * finished, at a price. */
-static void lay_out(struct search *s) {
-    const struct shard_system *system = s->system;
-    const int64_t whole = s->held->whole;
-    const bool two = s->held->layers == 2;
-    for (int32_t v = 0; v < system->nodes && two; v++)
-        flow_join(&s->flow, started(s, v), v, 0, whole);
-    for (int32_t u = 0; u < system->nodes; u++) {
-        for (int64_t e = system->out_start[u]; e < system->out_start[u + 1]; e++) {
-            const int32_t v = system->out_head[e];
-            flow_join(&s->flow, u, started(s, v), s->held->parts[e], two ? 0 : whole);
-            if (two) {
-                flow_join(&s->flow, v, u, whole, 0);
-                flow_join(&s->flow, started(s, v), started(s, u), whole, 0);
-            }
-        }
-    }
-    flow_sort(&s->flow);
-    memcpy(s->capacity, s->flow.left, (size_t)s->flow.arcs * sizeof *s->capacity);
+    return held_started(s->system, s->held, v);
 }
 
 /* Tie what must be ready for a chosen vertex to the source; false if some of it has not started. */
@@ -129,9 +106,7 @@ static bool tie_ready(struct search *s, int32_t i) {
 /* Find the flow of a cut for a set that has started and keep it; false if memory overflows whatever starts next. */
 static bool begin_cut(struct search *s, int32_t cut, const struct set *set) {
     const size_t arcs = (size_t)s->flow.arcs, vertices = (size_t)s->flow.vertices;
-    for (int32_t v = 0; v < s->system->nodes && s->held->layers == 2; v++)
-        s->capacity[s->flow.place[2 * v]] =
-            s->held->prices[(size_t)cut * (size_t)s->system->nodes + (size_t)v];
+    held_set_prices(&s->flow, s->system, s->held, cut, s->capacity);
     memcpy(s->flow.left, s->capacity, arcs * sizeof *s->capacity);
     memset(s->flow.excess, 0, vertices * sizeof *s->flow.excess);
     for (int32_t i = 0; i < s->chosen; i++)
@@ -206,11 +181,10 @@ static void expand(struct search *s, const struct set *set) {
 
 static int allocate(struct search *s) {
     struct arena *arena = &s->arena;
-    const int64_t n = s->system->nodes, m = s->system->out_start[n], layers = s->held->layers;
-    const int64_t arcs = layers == 2 ? 2 * n + 6 * m : 2 * m;
-    flow_allocate(&s->flow, arena, (int32_t)(layers * n), arcs);
+    const int64_t arcs = held_arcs(s->system, s->held);
+    flow_allocate(&s->flow, arena, held_vertices(s->system, s->held), arcs);
     ARENA_ARRAYS(arena, arcs, s->capacity, s->base_left);
-    ARENA_ARRAYS(arena, layers * n, s->base_excess);
+    ARENA_ARRAYS(arena, held_vertices(s->system, s->held), s->base_excess);
     ARENA_ARRAYS(arena, s->held->cuts, s->cut);
     s->room = s->known.room = 1024;
     ARENA_ARRAYS(arena, s->room, s->stack);
@@ -227,7 +201,7 @@ int shard_order_cuts(const struct shard_system *system, const struct shard_held 
     int status = allocate(&s);
     *refuted = 0;
     if (status == SHARD_OK) {
-        lay_out(&s);
+        held_lay_out(&s.flow, system, held, s.capacity);
         for (int32_t cut = 0; cut < held->cuts; cut++)
             s.cut[cut] = cut;
         struct set all = {{0}};

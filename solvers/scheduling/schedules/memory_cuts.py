@@ -1,4 +1,4 @@
-"""Proofs that no schedule fits the memory: what is made and not yet read about the start of some vertex.
+"""Proofs that no schedule fits the memory: what is made and not yet read at some moment.
 
 Let a vertex v start. What has finished then, and what has started, are sets closed under predecessors, and a minimum
 cut finds those for which least is held. What all devices hold together is below the sum of their capacities.
@@ -15,7 +15,8 @@ cut finds those for which least is held. What all devices hold together is below
 Vertices that may finish within the tolerance of a time are left out with what they make and read. The others last
 longer than a span of L = 2 (k + 2) times the tolerance of the longest schedule, so on each of k devices at most one of
 them starts in the L before v, or finishes in the L behind its start. Some part of L is free of both, and releases that
-are a tolerance early do not count in it.
+are a tolerance early do not count in it. Likewise, after a given number
+of vertices has started or finished, some part of L is free of both, and less than k of them start or finish before it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 
@@ -46,6 +48,9 @@ MILESTONES = (3, 6, 10, 16, 32, 64, MOST_CHOSEN)
 #: Vertices beyond which they are not chosen: what is before each takes a bit per vertex.
 MOST_NODES = 20_000
 
+#: The same for sets of a size: to choose a vertex to branch on takes time in proportion to the square.
+MOST_SIZED = 5000
+
 #: Most operations of a vertex that are priced, in mean operations of all vertices.
 CAPS = (1.0, 1.6)
 
@@ -53,8 +58,18 @@ CAPS = (1.0, 1.6)
 PRICES = 16
 STEP = 0.7
 
-#: Share of the time left that the orders of one set of vertices may take.
-SHARE = 0.5
+#: Shares of the time left that sets of some sizes may take, and the orders of one set of vertices.
+SIZE_SHARE, SHARE = 0.8, 0.5
+
+#: Sizes of sets, as shares of the vertices that last. With prices, the first size and some of the prices are tried.
+SIZES = (0.4, 0.5, 0.3)
+PRICED = slice(8, 14, 2)
+
+#: Share of the time for sizes that a trial of each takes; the rest is for the most promising ones.
+TRIAL = 0.05
+
+#: Share of the sets of a size that its trial must refute.
+PROMISING = 0.01
 
 #: Relative errors of all sums of floats here are below.
 ROUNDING = 1e-9
@@ -69,6 +84,7 @@ def none_fits(instance: Instance, seconds: float) -> bool:
     return (
         any(too_many_conflicts(instance, cuts.devices, cuts.lasting, end) for cuts in every)
         or any(cuts.refuted([v]) for cuts in found for v in first)
+        or any(cuts.one_size_refuted(SIZE_SHARE) for cuts in found)
         or any(cuts.refuted(chosen, SHARE) for cuts in found for chosen in _milestones(cuts))
         or any(cuts.refuted([v]) for cuts in found for v in rest)
     )
@@ -117,6 +133,7 @@ class _Cuts:
     ``room``   parts that are too many to hold, rounded up
     ``lasts``  shape (n,): vertices that last longer than the span
     ``lasting``  those of them that are confined to the devices
+    ``proofs``  numbers of the cuts that are proofs
     """
 
     def __init__(self, instance: Instance, devices: Ints, end: float) -> None:
@@ -138,6 +155,7 @@ class _Cuts:
         self.window = 0.0 if self.reserved else self._operations()
         self._simulator = Simulator(instance)
         self._prices, self._enough = self._cuts()
+        self.proofs = range(bool(len(self._prices)), len(self._enough))
 
     def _operations(self) -> float:
         """The most operations that run whole within the longest transfer, rounded up; infinite if unknown."""
@@ -167,6 +185,33 @@ class _Cuts:
             return False
         ready = [self._ready(v) for v in chosen]
         return self._simulator.order_cuts(self.parts, self._prices, self._enough, chosen, ready, seconds)
+
+    def one_size_refuted(self, share: float) -> bool:
+        """Say if all sets of some size that may have started overfill memory, within a share of the time left."""
+        seconds, total, priced = (self.end - time.monotonic()) * share, int(self.lasts.sum()), len(self._prices) > 0
+        if self.instance.nodes > MOST_SIZED:
+            return False
+        sizes = [max(1, round(size * total)) for size in (SIZES[:1] if priced else SIZES)]
+        choices = list(product(sizes, self.proofs[PRICED] if priced else self.proofs))
+        end, shares = time.monotonic() + seconds, dict[tuple[int, int], float]()
+        for choice in choices:
+            shares[choice] = self.share_refuted(*choice, seconds * TRIAL)
+            if shares[choice] == 1:
+                return True
+        ranked = sorted(
+            (choice for choice in choices if shares[choice] > PROMISING), key=lambda choice: -shares[choice]
+        )
+        return any(self.share_refuted(*choice, end - time.monotonic()) == 1 for choice in ranked)
+
+    def share_refuted(self, size: int, cut: int, seconds: float) -> float:
+        """Return the share of sets of a size that overfill memory; 1 proves that nothing fits.
+
+        The size counts vertices that last, and lies between 1 and their number. Sets with up to one vertex less than
+        there are devices beyond that count as well, as devices may start or finish vertices at once.
+        """
+        sizes = size, size + self.instance.devices - 1
+        columns = self.parts, self._prices, self._enough
+        return self._simulator.size_cuts(*columns, cut, self.lasts, sizes, seconds)
 
     def _ready(self, v: int) -> Ints:
         """Vertices that have finished at the start of v, or have started before, such that all before these have."""

@@ -110,6 +110,14 @@ def test_orders_of_several_vertices_prove_what_no_single_one_does() -> None:
     assert any(cuts.refuted(chosen) for chosen in _milestones(cuts))
 
 
+def test_sets_of_one_size_prove_what_the_start_of_no_vertex_does() -> None:
+    instance = next(islice(tight_memory(), 165, None))
+    cuts = _Cuts(instance, np.arange(instance.devices), math.inf)
+    assert not any(cuts.refuted([v]) for v in range(instance.nodes))
+    assert cuts.share_refuted(2 * instance.nodes // 5, 0, 60.0) == 1
+    assert cuts.share_refuted(instance.nodes // 10, 0, 60.0) < 1
+
+
 def test_more_vertices_than_the_core_takes_are_refused() -> None:
     instance = next(tight_memory())
     prices, enough = np.zeros((0, instance.nodes), dtype=np.int64), np.ones(1, dtype=np.int64)
@@ -119,21 +127,21 @@ def test_more_vertices_than_the_core_takes_are_refused() -> None:
         Simulator(instance).order_cuts(parts, prices, enough, many, [np.zeros(0, dtype=np.int64)] * len(many), 1.0)
 
 
-def least_held(
-    instance: Instance, parts: list[int], prices: list[int] | None, inside: set[int], out: set[int]
-) -> float:
-    """The least cut, by all sets closed under predecessors: what has finished, and what has started with prices."""
+def closed_sets(instance: Instance) -> list[set[int]]:
+    """All sets of vertices that contain the predecessors of each."""
     n, edges = instance.nodes, list(zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True))
     subsets = [{v for v in range(n) if bits >> v & 1} for bits in range(1 << n)]
-    closed = [part for part in subsets if all(u in part for u, v in edges if v in part)]
-    best = math.inf
-    for started in closed:
-        if inside <= started and not started & out:
-            for finished in [part for part in closed if part <= started] if prices else [started]:
-                between = sum(prices[v] for v in started - finished) if prices else 0
-                crossing = zip(edges, parts, strict=True)
-                held = sum(x for (u, v), x in crossing if u in finished and v not in started)
-                best = min(best, between + held)
+    return [part for part in subsets if all(u in part for u, v in edges if v in part)]
+
+
+def least_held(instance: Instance, parts: list[int], prices: list[int] | None, every: list[set[int]]) -> float:
+    """The least cut, by every set that may have started, or without prices finished, and all that may have finished."""
+    edges = list(zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), parts, strict=True))
+    best, closed = math.inf, closed_sets(instance)
+    for started in every:
+        for finished in [part for part in closed if part <= started] if prices else [started]:
+            between = sum(prices[v] for v in started - finished) if prices else 0
+            best = min(best, between + sum(x for u, v, x in edges if u in finished and v not in started))
     return best
 
 
@@ -142,6 +150,7 @@ def overfull_in_each_order(
 ) -> bool:
     """Search all sets of chosen vertices that may have started; cuts in two layers if there are prices."""
     before, left, known = instance.graph.predecessors, [frozenset[int]()], set[frozenset[int]]()
+    closed = closed_sets(instance)
     while left:
         started = left.pop()
         if len(started) == len(chosen):
@@ -149,7 +158,8 @@ def overfull_in_each_order(
         for v in set(chosen) - started:
             inside = {int(u) for w in {*started, v} for u in before(w)}
             rows: list[list[int] | None] = [*prices] or [None]
-            cuts = [least_held(instance, parts, row, inside, set(chosen) - started) for row in rows]
+            every = [part for part in closed if inside <= part and not part & (set(chosen) - started)]
+            cuts = [least_held(instance, parts, row, every) for row in rows]
             shown = [cut >= limit for cut, limit in zip(cuts, enough, strict=True)]
             if (shown[0] and any(shown[1:]) if prices else shown[0]) or started | {v} in known:
                 continue
@@ -174,6 +184,26 @@ def test_orders_are_refuted_by_the_least_cuts_of_all_sets() -> None:
         assert found == overfull_in_each_order(instance, parts, prices, enough, chosen), seed
         results.append(found)
     assert 10 < sum(results) < 55
+
+
+def test_sets_of_a_size_are_refuted_by_the_least_cut_of_all() -> None:
+    draw, results = random.Random(7), list[bool]()
+    for seed in range(300):
+        instance = draw_instance(draw, 6)
+        n, parts = instance.nodes, [draw.randint(0, 9) for _ in range(instance.edges)]
+        prices = [[draw.randint(0, 9) for _ in range(n)] for _ in range(2)] if seed % 2 else []
+        enough, cut = [draw.randint(1, 5) for _ in prices or [0]], draw.randrange(len(prices) or 1)
+        counted = np.array([draw.random() < 0.8 for _ in range(n)])
+        least = draw.randint(0, int(counted.sum()))
+        most = least + draw.randint(0, 2)
+        columns = np.array(parts, dtype=np.int64), np.array(prices, dtype=np.int64), np.array(enough, dtype=np.int64)
+        share = Simulator(instance).size_cuts(*columns, cut, counted, (least, most), 60.0)
+        every = [part for part in closed_sets(instance) if least <= counted[list(part)].sum() <= most]
+        expected = least_held(instance, parts, prices[cut] if prices else None, every) >= enough[cut]
+        assert (share == 1) == expected, seed
+        assert 0 <= share <= 1
+        results.append(expected)
+    assert 20 < sum(results) < 250
 
 
 def fan(count: int, work: float = 1, **columns: object) -> Instance:

@@ -1,0 +1,244 @@
+/* Both branches of a node begin with its flow: one adds a source, the other a sink. */
+#include "scheduling/bounds/size_cuts.h"
+
+#include "common/stop.h"
+
+/* Vertices on which a path of the tree branches at most, and prices that are tried at a node. */
+enum { DEPTH = 64, TRIALS = 3 };
+
+/* What a node of the tree turned out to be. */
+enum result { REFUTED, OPEN, FITS };
+
+/* A set of vertices: its size, and what it holds. */
+struct point {
+    int64_t size, held;
+};
+
+/* A node of the tree as it branches. */
+struct node {
+    int64_t *left, *excess; /* its flow */
+    int32_t *follows;       /* what follows from the branch at hand */
+};
+
+struct search {
+    struct arena arena;
+    const struct shard_system *system;
+    const struct shard_held *held;
+    const int8_t *counted;
+    int64_t least, most, enough;
+    double end, share;
+    bool fits, ended;
+    struct flow flow;
+    int64_t *capacity;   /* arcs elements */
+    double *made, *read; /* network vertices elements: sizes of the tensors that it makes, and reads */
+    int8_t *decided;     /* network vertices elements: 1 in the set, -1 not, 0 open */
+    bool *side;
+    int32_t *queue;          /* of a breadth-first search */
+    int64_t *seen, searches; /* the last search that reached a vertex; the number of searches */
+    struct node node[DEPTH];
+};
+
+static int32_t started(const struct search *s, int32_t v) {
+    return held_started(s->system, s->held, v);
+}
+
+/* The point of the set of the vertices on a side of the network. */
+static struct point measure(const struct search *s) {
+    struct point point = {0, 0};
+    for (int32_t v = 0; v < s->flow.vertices; v++)
+        for (int32_t e = s->flow.start[v]; s->side[v] && e < s->flow.start[v + 1]; e++)
+            point.held += s->side[s->flow.tip[e]] ? 0 : s->capacity[e];
+    for (int32_t v = 0; v < s->system->nodes; v++)
+        point.size += s->side[started(s, v)] ? s->counted[v] : 0;
+    return point;
+}
+
+/* Queue an open vertex and all open ones that are in the set with it (1) or not in it either (-1); their number. */
+static int32_t follow(struct search *s, int32_t from, int value) {
+    int32_t count = 1;
+    s->seen[from] = ++s->searches;
+    s->queue[0] = from;
+    for (int32_t at = 0; at < count; at++) {
+        const int32_t v = s->queue[at];
+        for (int32_t e = s->flow.start[v]; e < s->flow.start[v + 1]; e++) {
+            const int32_t w = s->flow.tip[e];
+            const int64_t capacity = s->capacity[value > 0 ? e : s->flow.reverse[e]];
+            if (capacity < s->held->whole || s->decided[w] || s->seen[w] == s->searches)
+                continue;
+            s->seen[w] = s->searches;
+            s->queue[count++] = w;
+        }
+    }
+    return count;
+}
+
+/* The sizes of tensors that all that follows makes if it is in the set, or reads if it is not. */
+static double effect(struct search *s, int32_t from, int value) {
+    const int32_t count = follow(s, from, value);
+    const double *size = value > 0 ? s->made : s->read;
+    double sum = 0;
+    for (int32_t at = 0; at < count; at++)
+        sum += size[s->queue[at]];
+    return sum;
+}
+
+/* The open vertex with the greatest product of its effects; -1 if there is none. */
+static int32_t choose(struct search *s) {
+    int32_t best = -1;
+    double greatest = -1;
+    for (int32_t v = 0; v < s->system->nodes; v++) {
+        const int32_t at = started(s, v);
+        if (s->decided[at] || !s->counted[v])
+            continue;
+        const double product = effect(s, at, 1) * effect(s, at, -1);
+        if (product > greatest) {
+            greatest = product;
+            best = at;
+        }
+    }
+    return best;
+}
+
+/* The smallest set of the node, or the largest. */
+static struct point extreme(struct search *s, bool largest) {
+    for (int32_t v = 0; v < s->flow.vertices; v++)
+        s->side[v] = largest ? s->decided[v] >= 0 : s->decided[v] > 0;
+    return measure(s);
+}
+
+static bool fits(const struct search *s, struct point point) {
+    return s->least <= point.size && point.size <= s->most && point.held < s->enough;
+}
+
+static void set_reward(struct search *s, int64_t *reward, int64_t next) {
+    for (int32_t v = 0; v < s->system->nodes; v++)
+        s->flow.excess[started(s, v)] += (next - *reward) * s->counted[v];
+    *reward = next;
+}
+
+/* The reward at which two points cost the same, between limits. Its sign does not change at once, since the size that
+ * counts depends on it. */
+static int64_t reward_between(const struct search *s, struct point low, struct point high, int64_t reward) {
+    const int64_t limit = s->held->whole / (s->system->nodes + 1);
+    int64_t next = (high.held - low.held) / (high.size - low.size);
+    if ((reward > 0 && next < 0) || (reward < 0 && next > 0))
+        next = 0;
+    return next > limit ? limit : next < -limit ? -limit : next;
+}
+
+/* Cut with rewards per counted vertex, or prices below 0, that approach the best one. */
+static enum result bound(struct search *s, int64_t *reward) {
+    struct point low = extreme(s, false), high = extreme(s, true);
+    if (high.size < s->least || low.size > s->most)
+        return REFUTED;
+    for (int trial = 0; trial < TRIALS; trial++) {
+        const int64_t size = *reward >= 0 ? s->least : s->most;
+        if (!flow_run_until(&s->flow, *reward * size - s->enough))
+            return REFUTED;
+        flow_least_side(&s->flow, s->side);
+        const struct point smallest = measure(s);
+        flow_greatest_side(&s->flow, s->side);
+        const struct point largest = measure(s);
+        if (fits(s, smallest) || fits(s, largest))
+            return FITS;
+        if (largest.size < (*reward ? size : s->least))
+            low = largest;
+        else if (smallest.size > (*reward ? size : s->most))
+            high = smallest;
+        else
+            return OPEN;
+        const int64_t next = low.size < high.size ? reward_between(s, low, high, *reward) : 0;
+        if (next == *reward)
+            return OPEN;
+        set_reward(s, reward, next);
+    }
+    return OPEN;
+}
+
+/* Keep the flow of a node; false if there is no memory. */
+static bool keep(struct search *s, struct node *node) {
+    const size_t arcs = (size_t)s->flow.arcs, vertices = (size_t)s->flow.vertices;
+    if (!node->left) {
+        ARENA_ARRAYS(&s->arena, arcs, node->left);
+        ARENA_ARRAYS(&s->arena, vertices, node->excess, node->follows);
+    }
+    if (s->arena.failed)
+        return false;
+    memcpy(node->left, s->flow.left, arcs * sizeof *node->left);
+    memcpy(node->excess, s->flow.excess, vertices * sizeof *node->excess);
+    return true;
+}
+
+static void search(struct search *s, int depth, int64_t reward);
+
+/* Search the branch of a node in which a vertex is in the set (1) or not (-1). */
+static void branch(struct search *s, int depth, int64_t reward, int32_t v, int value) {
+    struct node *node = &s->node[depth];
+    const int32_t count = follow(s, v, value);
+    memcpy(node->follows, s->queue, (size_t)count * sizeof *s->queue);
+    for (int32_t i = 0; i < count; i++)
+        s->decided[node->follows[i]] = (int8_t)value;
+    memcpy(s->flow.left, node->left, (size_t)s->flow.arcs * sizeof *node->left);
+    memcpy(s->flow.excess, node->excess, (size_t)s->flow.vertices * sizeof *node->excess);
+    s->flow.excess[v] += value * FLOW_INFINITE;
+    search(s, depth + 1, reward);
+    for (int32_t i = 0; i < count; i++)
+        s->decided[node->follows[i]] = 0;
+}
+
+static void search(struct search *s, int depth, int64_t reward) {
+    s->ended = s->ended || depth == DEPTH || monotonic_seconds() >= s->end;
+    if (s->ended)
+        return;
+    const enum result result = bound(s, &reward);
+    if (result == REFUTED) {
+        s->share += ldexp(1, -depth);
+        return;
+    }
+    const int32_t v = result == OPEN ? choose(s) : -1;
+    s->fits = result == FITS;
+    s->ended = v < 0 || !keep(s, &s->node[depth]);
+    if (s->ended)
+        return;
+    branch(s, depth, reward, v, 1);
+    branch(s, depth, reward, v, -1);
+}
+
+static int allocate(struct search *s) {
+    struct arena *arena = &s->arena;
+    const int64_t arcs = held_arcs(s->system, s->held), vertices = held_vertices(s->system, s->held);
+    flow_allocate(&s->flow, arena, (int32_t)vertices, arcs);
+    ARENA_ARRAYS(arena, arcs, s->capacity);
+    ARENA_ARRAYS(arena, vertices, s->side, s->queue);
+    ARENA_ZEROS(arena, vertices, s->made, s->read, s->decided, s->seen);
+    return arena_status(arena);
+}
+
+static void prepare(struct search *s, int32_t cut) {
+    const struct shard_system *system = s->system;
+    held_lay_out(&s->flow, system, s->held, s->capacity);
+    held_set_prices(&s->flow, system, s->held, cut, s->capacity);
+    memcpy(s->flow.left, s->capacity, (size_t)s->flow.arcs * sizeof *s->capacity);
+    for (int32_t u = 0; u < system->nodes; u++)
+        for (int64_t e = system->out_start[u]; e < system->out_start[u + 1]; e++) {
+            s->made[started(s, u)] += (double)s->held->parts[e];
+            s->read[started(s, system->out_head[e])] += (double)s->held->parts[e];
+        }
+}
+
+int shard_size_cuts(const struct shard_system *system, const struct shard_held *held, int32_t cut,
+                    const int8_t *counted, int64_t least, int64_t most, double seconds, double *share) {
+    struct search s = {.system = system, .held = held, .counted = counted, .least = least, .most = most};
+    s.enough = held->enough[cut];
+    s.end = monotonic_seconds() + seconds;
+    int status = allocate(&s);
+    *share = 0;
+    if (status == SHARD_OK) {
+        prepare(&s, cut);
+        search(&s, 0, 0);
+        status = arena_status(&s.arena);
+        *share = !s.ended ? 1 : s.fits ? 0 : fmin(s.share, 1 - 1e-9);
+    }
+    arena_free(&s.arena);
+    return status;
+}
