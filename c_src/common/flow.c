@@ -1,9 +1,10 @@
-/* Dinic's algorithm on the residual network, from vertices with an excess to vertices with a deficit. */
+/* Dinic's algorithm on the residual network: levels from vertices with an excess, paths back from those with a deficit. */
 #include "common/flow.h"
 
 void flow_allocate(struct flow *flow, struct arena *arena, int32_t vertices, int64_t arcs) {
     *flow = (struct flow){.vertices = vertices};
-    ARENA_ARRAYS(arena, vertices, flow->level, flow->current, flow->queue);
+    ARENA_ARRAYS(arena, vertices, flow->level, flow->current);
+    ARENA_ARRAYS(arena, (int64_t)vertices + 1, flow->queue);
     ARENA_ARRAYS(arena, arcs, flow->place, flow->reverse, flow->tip, flow->left);
     ARENA_ZEROS(arena, vertices, flow->excess);
     ARENA_ZEROS(arena, (int64_t)vertices + 1, flow->start);
@@ -52,87 +53,19 @@ void flow_sort(struct flow *flow) {
         flow->reverse[flow->place[i]] = flow->place[i ^ 1];
 }
 
-/* Queue all vertices with an excess (sign 1) or a deficit (-1), at level 0; return their number. */
-static int32_t queue_terminals(struct flow *flow, int sign) {
+/* Queue all vertices with an excess at level 0; return their number. As in `set_levels`, each vertex is written to the
+ * end of the queue, which grows if it belongs there: branches on capacities are mispredicted. */
+static int32_t queue_excesses(struct flow *flow) {
+    const int64_t *excess = flow->excess;
+    int32_t *restrict level = flow->level, *restrict queue = flow->queue;
     int32_t queued = 0;
     for (int32_t v = 0; v < flow->vertices; v++) {
-        flow->level[v] = -1;
-        if (sign > 0 ? flow->excess[v] > 0 : flow->excess[v] < 0) {
-            flow->level[v] = 0;
-            flow->queue[queued++] = v;
-        }
+        const bool source = excess[v] > 0;
+        level[v] = (int32_t)source - 1;
+        queue[queued] = v;
+        queued += source;
     }
     return queued;
-}
-
-/* Set breadth-first levels from the excesses, which lead the queue, along residual arcs, up to the nearest
- * deficits; return true if a deficit is reached. */
-static bool set_levels(struct flow *flow, int32_t sources) {
-    int32_t queued = sources, last = INT32_MAX;
-    for (int32_t at = 0; at < queued; at++) {
-        const int32_t v = flow->queue[at];
-        flow->current[v] = flow->start[v];
-        if (flow->level[v] == last)
-            continue;
-        for (int32_t e = flow->start[v], end = flow->start[v + 1]; e < end; e++) {
-            const int32_t w = flow->tip[e];
-            if (flow->left[e] == 0 || flow->level[w] >= 0)
-                continue;
-            flow->level[w] = flow->level[v] + 1;
-            flow->queue[queued++] = w;
-            if (flow->excess[w] < 0)
-                last = flow->level[w];
-        }
-    }
-    return last < INT32_MAX;
-}
-
-/* Push as much as fits along a path from `from` to a vertex with a deficit; return how many arcs of the path,
- * from its start, still have capacity. */
-static int32_t augment(struct flow *flow, int32_t from, const int32_t *path, int32_t length, int32_t to) {
-    int64_t amount = flow->excess[from] < -flow->excess[to] ? flow->excess[from] : -flow->excess[to];
-    int32_t open = length;
-    for (int32_t i = 0; i < length; i++)
-        if (flow->left[path[i]] < amount)
-            amount = flow->left[path[i]];
-    flow->excess[from] -= amount;
-    flow->excess[to] += amount;
-    for (int32_t i = length - 1; i >= 0; i--) {
-        const int32_t e = path[i];
-        flow->left[e] -= amount;
-        flow->left[flow->reverse[e]] += amount;
-        if (flow->left[e] == 0)
-            open = i;
-    }
-    return open;
-}
-
-/* Advance the current arc of a vertex to one that leads a level up; false if none is left. */
-static bool advance(struct flow *flow, int32_t v) {
-    const int32_t end = flow->start[v + 1], up = flow->level[v] + 1;
-    int32_t e = flow->current[v];
-    while (e < end && (flow->left[e] == 0 || flow->level[flow->tip[e]] != up))
-        e++;
-    flow->current[v] = e;
-    return e < end;
-}
-
-/* Push the excess of a vertex up the levels until none is left or nothing more fits. */
-static void push(struct flow *flow, int32_t from, int32_t *path) {
-    int32_t length = 0, v = from;
-    while (flow->excess[from] > 0) {
-        if (flow->excess[v] < 0) {
-            length = augment(flow, from, path, length, v);
-        } else if (advance(flow, v)) {
-            path[length++] = flow->current[v];
-        } else if (length == 0) {
-            return;
-        } else {
-            length--; /* a dead end: its level keeps it from being tried again */
-            flow->level[v] = -1;
-        }
-        v = length > 0 ? flow->tip[path[length - 1]] : from;
-    }
 }
 
 /* The excess of the vertices that lead the queue, less the capacity of those that are tied to the source. */
@@ -145,15 +78,100 @@ static int64_t surplus(const struct flow *flow, int32_t sources) {
     return sum;
 }
 
+/* Set breadth-first levels from the excesses, which lead the queue, along residual arcs, up to the nearest
+ * deficits; return the length of the queue. nearest: out, where the level with deficits begins in the queue; its
+ * length if no deficit is reached. */
+static int32_t set_levels(struct flow *flow, int32_t sources, int32_t *nearest) {
+    const int32_t *start = flow->start, *tip = flow->tip;
+    const int64_t *left = flow->left, *excess = flow->excess;
+    int32_t *restrict level = flow->level, *restrict queue = flow->queue;
+    int32_t queued = sources, at = 0;
+    int64_t any = 0; /* negative once a deficit is reached */
+    for (int32_t up = 1; at < queued && any >= 0; up++) {
+        for (const int32_t end_level = queued; at < end_level; at++) {
+            const int32_t v = queue[at];
+            flow->current[v] = start[v];
+            for (int32_t e = start[v], end = start[v + 1]; e < end; e++) {
+                const int32_t w = tip[e];
+                const bool fresh = (level[w] < 0) & (left[e] != 0);
+                queue[queued] = w;
+                queued += fresh;
+                level[w] = fresh ? up : level[w];
+                any |= fresh ? excess[w] : 0;
+            }
+        }
+    }
+    *nearest = any < 0 ? at : queued;
+    return queued;
+}
+
+/* Push as much as fits from `from` to `to`, along the reverse of a path from `to`; return how many arcs of the path,
+ * from its start, still have capacity. */
+static int32_t augment(struct flow *flow, int32_t from, const int32_t *path, int32_t length, int32_t to) {
+    int64_t amount = flow->excess[from] < -flow->excess[to] ? flow->excess[from] : -flow->excess[to];
+    int32_t open = length;
+    for (int32_t i = 0; i < length; i++)
+        if (flow->left[flow->reverse[path[i]]] < amount)
+            amount = flow->left[flow->reverse[path[i]]];
+    flow->excess[from] -= amount;
+    flow->excess[to] += amount;
+    for (int32_t i = length - 1; i >= 0; i--) {
+        const int32_t e = flow->reverse[path[i]];
+        flow->left[e] -= amount;
+        flow->left[path[i]] += amount;
+        if (flow->left[e] == 0)
+            open = i;
+    }
+    return open;
+}
+
+/* Advance the current arc of a vertex to one whose reverse leads here from a level below; false if none is left. */
+static bool advance(struct flow *flow, int32_t v) {
+    const int32_t end = flow->start[v + 1], down = flow->level[v] - 1;
+    int32_t e = flow->current[v];
+    while (e < end && (flow->level[flow->tip[e]] != down || flow->left[flow->reverse[e]] == 0))
+        e++;
+    flow->current[v] = e;
+    return e < end;
+}
+
+/* Pull flow down the levels to a vertex until it has no deficit or nothing more fits; return the amount. */
+static int64_t pull(struct flow *flow, int32_t to, int32_t *path) {
+    const int64_t before = flow->excess[to];
+    int32_t length = 0, v = to;
+    flow->current[to] = flow->start[to];
+    while (flow->excess[to] < 0) {
+        if (flow->level[v] == 0 && flow->excess[v] > 0) {
+            length = augment(flow, v, path, length, to);
+        } else if (flow->level[v] > 0 && advance(flow, v)) {
+            path[length++] = flow->current[v];
+        } else if (length == 0) {
+            break;
+        } else {
+            length--; /* a dead end: its level keeps it from being tried again */
+            flow->level[v] = -1;
+        }
+        v = length > 0 ? flow->tip[path[length - 1]] : to;
+    }
+    return flow->excess[to] - before;
+}
+
 bool flow_run_until(struct flow *flow, int64_t enough) {
     for (;;) {
-        const int32_t sources = queue_terminals(flow, 1);
-        if (surplus(flow, sources) <= enough)
+        const int32_t sources = queue_excesses(flow);
+        int64_t sum = surplus(flow, sources);
+        if (sum <= enough)
             return false;
-        if (!set_levels(flow, sources))
+        int32_t nearest;
+        const int32_t queued = set_levels(flow, sources, &nearest);
+        if (nearest == queued)
             return true;
-        for (int32_t at = 0; at < sources; at++)
-            push(flow, flow->queue[at], flow->queue + sources);
+        for (int32_t at = nearest; at < queued; at++) {
+            /* The path is at most as long as the queue before the level of `nearest`, which is no longer needed. */
+            sum -= pull(flow, flow->queue[at], flow->queue);
+            if (sum <= enough)
+                return false;
+        }
     }
 }
 
@@ -167,17 +185,20 @@ void flow_least_side(const struct flow *flow, bool *side) {
 }
 
 void flow_greatest_side(struct flow *flow, bool *side) {
-    int32_t queued = queue_terminals(flow, -1);
+    int32_t queued = 0;
+    for (int32_t v = 0; v < flow->vertices; v++) {
+        side[v] = flow->excess[v] >= 0;
+        flow->queue[queued] = v;
+        queued += !side[v];
+    }
     for (int32_t at = 0; at < queued; at++) {
         const int32_t v = flow->queue[at];
-        for (int32_t e = flow->start[v]; e < flow->start[v + 1]; e++) {
+        for (int32_t e = flow->start[v], end = flow->start[v + 1]; e < end; e++) {
             const int32_t w = flow->tip[e];
-            if (flow->level[w] < 0 && flow->left[flow->reverse[e]] > 0) {
-                flow->level[w] = 0;
-                flow->queue[queued++] = w;
-            }
+            const bool fresh = side[w] & (flow->left[flow->reverse[e]] != 0);
+            flow->queue[queued] = w;
+            queued += fresh;
+            side[w] ^= fresh;
         }
     }
-    for (int32_t v = 0; v < flow->vertices; v++)
-        side[v] = flow->level[v] < 0;
 }

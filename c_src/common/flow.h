@@ -18,7 +18,7 @@ struct flow {
     int64_t *excess;  /* vertices */
     int32_t *level;   /* vertices: arcs from the nearest vertex with an excess, -1 if not reached */
     int32_t *current; /* vertices: arc to try next */
-    int32_t *queue;   /* vertices */
+    int32_t *queue;   /* vertices + 1 */
 };
 
 /* Allocate from an arena for at most so many vertices and arcs, reverse arcs included; the arena fails if

@@ -64,7 +64,7 @@ void evaluate_set(const struct tree *tree, struct set *set) {
     for (int32_t v = 0; v < p->nodes; v++) {
         bool cut = false;
         for (int64_t e = p->out_start[v]; e < p->out_start[v + 1]; e++)
-            cut = cut || set->side[p->out_head[e]] != set->side[v];
+            cut |= set->side[p->out_head[e]] != set->side[v];
         set->cost += cut ? p->size[v] : 0;
         set->cost += set->side[v] ? p->work[v] : 0;
         set->weight += set->side[v] ? tree->weight[v] : 0;
