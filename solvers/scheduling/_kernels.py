@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -14,9 +13,6 @@ from instances.files.columns import Ints
 from instances.graph import Index
 from instances.scheduling import TOLERANCE, Instance
 from solvers.native import Floats, array_in, array_out, check, ffi, floats, lib, shaped
-
-#: Most vertices whose orders the core searches together.
-MOST_CHOSEN: int = lib.SHARD_MOST_CHOSEN
 
 
 @dataclass(frozen=True)
@@ -127,51 +123,28 @@ class Simulator:
         check(lib.shard_refute(self._system, units, *orders, window, *ends, longest, left, refuted))
         return bool(refuted[0]), int(left[0])
 
-    def order_cuts(
-        self, parts: Ints, prices: Ints, enough: Ints, vertices: Sequence[int], ready: Sequence[Ints], seconds: float
-    ) -> bool:
-        """Say if the held ``parts``, shape (m,), overfill memory in each order of some vertices: ``order_cuts.h``.
-
-        Each row of ``prices``, shape (cuts, n), is a cut in two layers, and the first is the filter; without rows there
-        is one cut in one layer. ``enough`` has an element for each cut, and ``ready`` a column for each vertex.
-        Raises ValueError for more than `MOST_CHOSEN` vertices.
-        """
-        if len(vertices) > MOST_CHOSEN:
-            raise ValueError(f"vertices: expected at most {MOST_CHOSEN}, found {len(vertices)}")
-        held, _columns = self._held(parts, prices, enough)
-        first = np.cumsum([0, *map(len, ready)], dtype=np.int64)
-        columns = np.array(vertices, dtype=np.int32), first, np.concatenate([*ready, np.zeros(0)]).astype(np.int32)
-        refuted = ffi.new("int32_t *")
-        given = (array_in(column) for column in columns)
-        check(lib.shard_order_cuts(self._system, held, len(vertices), *given, seconds, refuted))
-        return bool(refuted[0])
-
-    def size_cuts(
+    def set_cuts(
         self,
         parts: Ints,
-        prices: Ints,
-        enough: Ints,
-        cut: int,
+        prices: Ints | None,
+        enough: int,
+        fixed: NDArray[np.int8],
         counted: NDArray[np.bool_],
         sizes: tuple[int, int],
         seconds: float,
     ) -> float:
-        """Return the share of sets in which the held ``parts`` overfill memory, 1 if in all: ``size_cuts.h``.
+        """Return the share of sets in which the held ``parts``, shape (m,), overfill memory: ``set_cuts.h``.
 
-        ``counted``, shape (n,), tells which vertices count in the sizes, from the least to the most; for the others see
-        ``order_cuts``.
+        ``prices`` have shape (n,). ``fixed``, shape (n,), is 1 for vertices in all sets, -1 for those in none, else 0.
+        ``counted``, shape (n,), tells which ones count in the sizes, from the least to the most.
         """
-        held, _columns = self._held(parts, prices, enough)
-        share = ffi.new("double *")
-        marks = array_in(shaped(counted.astype(np.int8), (len(self._numbers),)))
-        check(lib.shard_size_cuts(self._system, held, cut, marks, *sizes, seconds, share))
+        n, share = len(self._numbers), ffi.new("double *")
+        priced = ffi.NULL if prices is None else array_in(shaped(prices.astype(np.int64), (n,)))
+        counts = array_in(parts[self._by_tail].astype(np.int64)), priced
+        held = ffi.new("struct shard_held *", (*counts, enough, 4 * (int(parts.sum()) + 1)))
+        marks = [array_in(shaped(column.astype(np.int8), (n,))) for column in (fixed, counted)]
+        check(lib.shard_set_cuts(self._system, held, *marks, *sizes, seconds, share))
         return float(share[0])
-
-    def _held(self, parts: Ints, prices: Ints, enough: Ints) -> tuple[Any, list[Any]]:
-        """Return what cuts count as the core sees it, and the pointers that must stay alive as long."""
-        pointers = [array_in(column.astype(np.int64)) for column in (parts[self._by_tail], prices.ravel(), enough)]
-        whole = 4 * (int(parts.sum()) + 1)
-        return ffi.new("struct shard_held *", (1 + bool(len(prices)), len(enough), *pointers, whole)), pointers
 
     def _units(self) -> tuple[Any, list[Any]]:
         """Return the units as the core sees them, and the pointers that must stay alive as long."""

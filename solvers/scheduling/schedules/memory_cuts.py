@@ -27,10 +27,11 @@ from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from instances.files.columns import Ints
 from instances.scheduling import TOLERANCE, Instance
-from solvers.scheduling._kernels import MOST_CHOSEN, Simulator
+from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
 
 #: Sizes are rounded down to the parts of the sum of all sizes that are so many.
@@ -42,13 +43,8 @@ WHOLE = 4 * PARTS
 #: Vertices at whose start is cut in the first pass.
 FIRST = 24
 
-#: Numbers of vertices whose orders are searched together, one after another.
-MILESTONES = (3, 6, 10, 16, 32, 64, MOST_CHOSEN)
-
-#: Vertices beyond which they are not chosen: what is before each takes a bit per vertex.
-MOST_NODES = 20_000
-
-#: The same for sets of a size: to choose a vertex to branch on takes time in proportion to the square.
+#: Vertices beyond which sets of a size are not searched: to choose one to branch on takes time in proportion to the
+#: square.
 MOST_SIZED = 5000
 
 #: Most operations of a vertex that are priced, in mean operations of all vertices.
@@ -58,8 +54,8 @@ CAPS = (1.0, 1.6)
 PRICES = 16
 STEP = 0.7
 
-#: Shares of the time left that sets of some sizes may take, and the orders of one set of vertices.
-SIZE_SHARE, SHARE = 0.8, 0.5
+#: Share of the time left that sets of some sizes may take.
+SIZE_SHARE = 0.8
 
 #: Sizes of sets, as shares of the vertices that last. With prices, the first size and some of the prices are tried.
 SIZES = (0.4, 0.5, 0.3)
@@ -83,10 +79,9 @@ def none_fits(instance: Instance, seconds: float) -> bool:
     first, rest = _spread(instance)
     return (
         any(too_many_conflicts(instance, cuts.devices, cuts.lasting, end) for cuts in every)
-        or any(cuts.refuted([v]) for cuts in found for v in first)
+        or any(cuts.refuted(v) for cuts in found for v in first)
         or any(cuts.one_size_refuted(SIZE_SHARE) for cuts in found)
-        or any(cuts.refuted(chosen, SHARE) for cuts in found for chosen in _milestones(cuts))
-        or any(cuts.refuted([v]) for cuts in found for v in rest)
+        or any(cuts.refuted(v) for cuts in found for v in rest)
     )
 
 
@@ -102,27 +97,6 @@ def _spread(instance: Instance) -> tuple[list[int], list[int]]:
     order, n = instance.graph.topological_order, instance.nodes
     first = np.unique(np.linspace(0, n - 1, min(n, FIRST)).astype(np.int64))
     return order[first].tolist(), np.delete(order, first).tolist()
-
-
-def _milestones(cuts: _Cuts) -> Iterator[list[int]]:
-    """Ever larger sets of vertices that last, with many others before and behind them that few of them share."""
-    graph, n = cuts.instance.graph, cuts.instance.nodes
-    if n > MOST_NODES:
-        return
-    before, behind = graph.ancestors(), graph.reversed.ancestors()
-    lasting = np.flatnonzero(cuts.lasts).tolist()
-    chosen, near, far = dict[int, None](), 0, 0
-    for count in MILESTONES:
-        while len(chosen) < min(count, len(lasting)):
-            if time.monotonic() >= cuts.end:
-                return
-            v = max(
-                (v for v in lasting if v not in chosen),
-                key=lambda v: min((before[v] & ~near).bit_count(), (behind[v] & ~far).bit_count()),
-            )
-            chosen[v] = None
-            near, far = near | before[v], far | behind[v]
-        yield list(chosen)
 
 
 class _Cuts:
@@ -174,17 +148,19 @@ class _Cuts:
         """Say if a cut of all tensors would be a proof."""
         return math.isfinite(self.window) and int(self.parts.sum()) >= self.room
 
-    def refuted(self, chosen: list[int], share: float = 1.0) -> bool:
-        """Say if some vertices cannot start in any order without exceeding all memory at the start of one of them.
+    def refuted(self, v: int) -> bool:
+        """Say if the start of a vertex would overfill memory, whatever else may have started or finished.
 
-        Depth first through the sets of them that have started, for a share of the time left; the order is a path from
-        none to all.
+        Cuts with prices are tried only if the one that sells nothing shows that.
         """
-        seconds = (self.end - time.monotonic()) * share
-        if seconds <= 0 or not self.lasts[chosen].all():
+        if not self.lasts[v] or time.monotonic() >= self.end:
             return False
-        ready = [self._ready(v) for v in chosen]
-        return self._simulator.order_cuts(self.parts, self._prices, self._enough, chosen, ready, seconds)
+        fixed = np.zeros(self.instance.nodes, dtype=np.int8)
+        fixed[self.instance.graph.predecessors(v) if self.reserved else self._last_that_last(v)] = 1
+        fixed[v] = -1
+        every = 0, self.instance.nodes
+        shown = self._share(0, fixed, every) == 1
+        return shown and any(cut == 0 or self._share(cut, fixed, every) == 1 for cut in self.proofs)
 
     def one_size_refuted(self, share: float) -> bool:
         """Say if all sets of some size that may have started overfill memory, within a share of the time left."""
@@ -210,13 +186,13 @@ class _Cuts:
         there are devices beyond that count as well, as devices may start or finish vertices at once.
         """
         sizes = size, size + self.instance.devices - 1
-        columns = self.parts, self._prices, self._enough
-        return self._simulator.size_cuts(*columns, cut, self.lasts, sizes, seconds)
+        return self._share(cut, np.zeros(self.instance.nodes, dtype=np.int8), sizes, seconds)
 
-    def _ready(self, v: int) -> Ints:
-        """Vertices that have finished at the start of v, or have started before, such that all before these have."""
-        before = self.instance.graph.predecessors(v) if self.reserved else self._last_that_last(v)
-        return np.array(before, dtype=np.int64)
+    def _share(self, cut: int, fixed: NDArray[np.int8], sizes: tuple[int, int], seconds: float = math.inf) -> float:
+        """Return the share of sets, with some vertices fixed and of some sizes, that overfill memory in a cut."""
+        prices = self._prices[cut] if len(self._prices) else None
+        counted, seconds = self.lasts, min(seconds, self.end - time.monotonic())
+        return self._simulator.set_cuts(self.parts, prices, int(self._enough[cut]), fixed, counted, sizes, seconds)
 
     def _cuts(self) -> tuple[Ints, Ints]:
         """Prices, shape (cuts, n), and what proves that nothing fits in each cut, shape (cuts,).

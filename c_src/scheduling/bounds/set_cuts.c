@@ -1,6 +1,7 @@
 /* Both branches of a node begin with its flow: one adds a source, the other a sink. */
-#include "scheduling/bounds/size_cuts.h"
+#include "scheduling/bounds/set_cuts.h"
 
+#include "common/flow.h"
 #include "common/stop.h"
 
 /* Vertices on which a path of the tree branches at most, and prices that are tried at a node. */
@@ -25,7 +26,7 @@ struct search {
     const struct shard_system *system;
     const struct shard_held *held;
     const int8_t *counted;
-    int64_t least, most, enough;
+    int64_t least, most;
     double end, share;
     bool fits, ended;
     struct flow flow;
@@ -38,8 +39,10 @@ struct search {
     struct node node[DEPTH];
 };
 
+/* The vertex of the network that says whether v has started. With prices, vertex v itself says whether it has finished;
+ * without them, both are one. */
 static int32_t started(const struct search *s, int32_t v) {
-    return held_started(s->system, s->held, v);
+    return s->held->prices ? s->system->nodes + v : v;
 }
 
 /* The point of the set of the vertices on a side of the network. */
@@ -107,7 +110,7 @@ static struct point extreme(struct search *s, bool largest) {
 }
 
 static bool fits(const struct search *s, struct point point) {
-    return s->least <= point.size && point.size <= s->most && point.held < s->enough;
+    return s->least <= point.size && point.size <= s->most && point.held < s->held->enough;
 }
 
 static void set_reward(struct search *s, int64_t *reward, int64_t next) {
@@ -133,7 +136,7 @@ static enum result bound(struct search *s, int64_t *reward) {
         return REFUTED;
     for (int trial = 0; trial < TRIALS; trial++) {
         const int64_t size = *reward >= 0 ? s->least : s->most;
-        if (!flow_run_until(&s->flow, *reward * size - s->enough))
+        if (!flow_run_until(&s->flow, *reward * size - s->held->enough))
             return REFUTED;
         flow_least_side(&s->flow, s->side);
         const struct point smallest = measure(s);
@@ -171,16 +174,22 @@ static bool keep(struct search *s, struct node *node) {
 
 static void search(struct search *s, int depth, int64_t reward);
 
+/* Decide that an open vertex is in the set (1) or not (-1), and what follows; the number of vertices in the queue. */
+static int32_t decide(struct search *s, int32_t v, int value) {
+    const int32_t count = follow(s, v, value);
+    for (int32_t i = 0; i < count; i++)
+        s->decided[s->queue[i]] = (int8_t)value;
+    s->flow.excess[v] += value * FLOW_INFINITE;
+    return count;
+}
+
 /* Search the branch of a node in which a vertex is in the set (1) or not (-1). */
 static void branch(struct search *s, int depth, int64_t reward, int32_t v, int value) {
     struct node *node = &s->node[depth];
-    const int32_t count = follow(s, v, value);
-    memcpy(node->follows, s->queue, (size_t)count * sizeof *s->queue);
-    for (int32_t i = 0; i < count; i++)
-        s->decided[node->follows[i]] = (int8_t)value;
     memcpy(s->flow.left, node->left, (size_t)s->flow.arcs * sizeof *node->left);
     memcpy(s->flow.excess, node->excess, (size_t)s->flow.vertices * sizeof *node->excess);
-    s->flow.excess[v] += value * FLOW_INFINITE;
+    const int32_t count = decide(s, v, value);
+    memcpy(node->follows, s->queue, (size_t)count * sizeof *s->queue);
     search(s, depth + 1, reward);
     for (int32_t i = 0; i < count; i++)
         s->decided[node->follows[i]] = 0;
@@ -206,7 +215,8 @@ static void search(struct search *s, int depth, int64_t reward) {
 
 static int allocate(struct search *s) {
     struct arena *arena = &s->arena;
-    const int64_t arcs = held_arcs(s->system, s->held), vertices = held_vertices(s->system, s->held);
+    const int64_t n = s->system->nodes, m = s->system->out_start[n];
+    const int64_t arcs = s->held->prices ? 2 * n + 6 * m : 2 * m, vertices = s->held->prices ? 2 * n : n;
     flow_allocate(&s->flow, arena, (int32_t)vertices, arcs);
     ARENA_ARRAYS(arena, arcs, s->capacity);
     ARENA_ARRAYS(arena, vertices, s->side, s->queue);
@@ -214,27 +224,40 @@ static int allocate(struct search *s) {
     return arena_status(arena);
 }
 
-static void prepare(struct search *s, int32_t cut) {
+/* Lay the network out. Arcs of infinite capacity lead from each vertex to what has started or finished if it has. */
+static void lay_out(struct search *s) {
     const struct shard_system *system = s->system;
-    held_lay_out(&s->flow, system, s->held, s->capacity);
-    held_set_prices(&s->flow, system, s->held, cut, s->capacity);
-    memcpy(s->flow.left, s->capacity, (size_t)s->flow.arcs * sizeof *s->capacity);
-    for (int32_t u = 0; u < system->nodes; u++)
+    const struct shard_held *held = s->held;
+    const int64_t whole = held->whole;
+    for (int32_t v = 0; v < system->nodes && held->prices; v++)
+        flow_join(&s->flow, started(s, v), v, held->prices[v], whole);
+    for (int32_t u = 0; u < system->nodes; u++) {
         for (int64_t e = system->out_start[u]; e < system->out_start[u + 1]; e++) {
-            s->made[started(s, u)] += (double)s->held->parts[e];
-            s->read[started(s, system->out_head[e])] += (double)s->held->parts[e];
+            const int32_t v = system->out_head[e];
+            flow_join(&s->flow, u, started(s, v), held->parts[e], held->prices ? 0 : whole);
+            if (held->prices) {
+                flow_join(&s->flow, v, u, whole, 0);
+                flow_join(&s->flow, started(s, v), started(s, u), whole, 0);
+            }
+            s->made[started(s, u)] += (double)held->parts[e];
+            s->read[started(s, v)] += (double)held->parts[e];
         }
+    }
+    flow_sort(&s->flow);
+    memcpy(s->capacity, s->flow.left, (size_t)s->flow.arcs * sizeof *s->capacity);
 }
 
-int shard_size_cuts(const struct shard_system *system, const struct shard_held *held, int32_t cut,
-                    const int8_t *counted, int64_t least, int64_t most, double seconds, double *share) {
+int shard_set_cuts(const struct shard_system *system, const struct shard_held *held, const int8_t *fixed,
+                   const int8_t *counted, int64_t least, int64_t most, double seconds, double *share) {
     struct search s = {.system = system, .held = held, .counted = counted, .least = least, .most = most};
-    s.enough = held->enough[cut];
     s.end = monotonic_seconds() + seconds;
     int status = allocate(&s);
     *share = 0;
     if (status == SHARD_OK) {
-        prepare(&s, cut);
+        lay_out(&s);
+        for (int32_t v = 0; v < system->nodes; v++)
+            if (fixed[v] && !s.decided[started(&s, v)])
+                decide(&s, started(&s, v), fixed[v]);
         search(&s, 0, 0);
         status = arena_status(&s.arena);
         *share = !s.ended ? 1 : s.fits ? 0 : fmin(s.share, 1 - 1e-9);
