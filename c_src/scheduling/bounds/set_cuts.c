@@ -85,7 +85,7 @@ static double effect(struct search *s, int32_t from, int value) {
     return sum;
 }
 
-/* The open vertex with the greatest product of its effects; -1 if there is none. */
+/* The open vertex with the greatest product of its effects; -1 if there is none, or no time is left. */
 static int32_t choose(struct search *s) {
     int32_t best = -1;
     double greatest = -1;
@@ -93,6 +93,8 @@ static int32_t choose(struct search *s) {
         const int32_t at = started(s, v);
         if (s->decided[at] || !s->counted[v])
             continue;
+        if (monotonic_seconds() >= s->end)
+            return -1;
         const double product = effect(s, at, 1) * effect(s, at, -1);
         if (product > greatest) {
             greatest = product;
@@ -129,12 +131,14 @@ static int64_t reward_between(const struct search *s, struct point low, struct p
     return next > limit ? limit : next < -limit ? -limit : next;
 }
 
-/* Cut with rewards per counted vertex, or prices below 0, that approach the best one. */
+/* Bound what a set of the right size holds: held >= min (held' - reward * size') + reward * size over all sets, with the
+ * least size for a reward >= 0 and the greatest for one below. Two cuts, of a size too low and too high, tell the next
+ * reward: the slope between them (the secant on the convex hull of all points). */
 static enum result bound(struct search *s, int64_t *reward) {
     struct point low = extreme(s, false), high = extreme(s, true);
     if (high.size < s->least || low.size > s->most)
         return REFUTED;
-    for (int trial = 0; trial < TRIALS; trial++) {
+    for (int trial = 0; trial < TRIALS && monotonic_seconds() < s->end; trial++) {
         const int64_t size = *reward >= 0 ? s->least : s->most;
         if (!flow_run_until(&s->flow, *reward * size - s->held->enough))
             return REFUTED;
@@ -259,7 +263,6 @@ int shard_set_cuts(const struct shard_system *system, const struct shard_held *h
             if (fixed[v] && !s.decided[started(&s, v)])
                 decide(&s, started(&s, v), fixed[v]);
         search(&s, 0, 0);
-        status = arena_status(&s.arena);
         *share = !s.ended ? 1 : s.fits ? 0 : fmin(s.share, 1 - 1e-9);
     }
     arena_free(&s.arena);

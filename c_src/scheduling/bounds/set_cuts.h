@@ -29,7 +29,8 @@ struct shard_held {
  *   seconds  in,  time after which the search ends
  *   share    out, 1 element: 1 if memory overflows in every such set. Else less: the share of the tree in which it
  *                 does, by what the search has seen; 0 if some set fits, so that more time would not help
- * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
+ * All memory is the caller's. Returns SHARD_OK, or SHARD_NO_MEMORY if the network does not fit; a search that runs out
+ * of memory ends as if time did. */
 int shard_set_cuts(const struct shard_system *system, const struct shard_held *held, const int8_t *fixed,
                    const int8_t *counted, int64_t least, int64_t most, double seconds, double *share);
 /* cffi: end */

@@ -240,7 +240,9 @@ def _on_one_core(row: Record, busy: float | None) -> tuple[str, str]:
         return UNTESTED, f"the run above did not end by itself, after {seen}"
     if row.cpu_s > CPU_SHARE * row.wall_s + CPU_S:
         return NO, f"{seen}, which takes more than one core"
-    if busy is not None and busy > MAX_BUSY and row.cpu_s > CPU_S:
+    if busy is not None and busy > MAX_BUSY:
+        if row.cpu_s <= CPU_S:
+            return UNTESTED, f"{seen}, too little to tell how many threads were busy"
         return NO, f"{busy:.1f} threads on average ran or waited for a core, expected one thread at a time"
     return YES, f"{seen}, one thread at a time"
 

@@ -12,11 +12,11 @@ cut finds those for which least is held. What all devices hold together is below
     device. That is relaxed with a price per operation, at most a ``most`` per vertex, so that a vertex may be in S and
     not in F at its price (a Lagrangian relaxation; the cut in two layers and its prices are ours).
 
-Vertices that may finish within the tolerance of a time are left out with what they make and read. The others last
-longer than a span of L = 2 (k + 2) times the tolerance of the longest schedule, so on each of k devices at most one of
-them starts in the L before v, or finishes in the L behind its start. Some part of L is free of both, and releases that
-are a tolerance early do not count in it. Likewise, after a given number
-of vertices has started or finished, some part of L is free of both, and less than k of them start or finish before it.
+Times agree only up to a tolerance, e for the longest schedule. Vertices that last no longer than L = 2 (k + 2) e, on k
+devices, are left out with what they make and read. Of the others, each device starts at most one in any span of length
+L, and finishes at most one. So in the L before the start of v, and likewise behind the moment at which the set reaches
+its size, there is a part longer than 2 e in which none starts or finishes, and there what is held does not depend on
+the tolerance. Until that part fewer than k more start or finish: sets of so many more vertices are searched as well.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ WHOLE = 4 * PARTS
 #: Vertices at whose start is cut in the first pass.
 FIRST = 24
 
-#: Vertices beyond which sets of a size are not searched: to choose one to branch on takes time in proportion to the
-#: square.
-MOST_SIZED = 5000
+#: Vertices times edges beyond which sets of a size are not searched: to choose a vertex to branch on takes that long.
+MOST_SIZED = 10**8
 
 #: Most operations of a vertex that are priced, in mean operations of all vertices.
 CAPS = (1.0, 1.6)
@@ -163,9 +162,12 @@ class _Cuts:
         return shown and any(cut == 0 or self._share(cut, fixed, every) == 1 for cut in self.proofs)
 
     def one_size_refuted(self, share: float) -> bool:
-        """Say if all sets of some size that may have started overfill memory, within a share of the time left."""
+        """Say if all sets of some size that may have finished overfill memory, within a share of the time left.
+
+        With ``waiting``, the size counts what may have started.
+        """
         seconds, total, priced = (self.end - time.monotonic()) * share, int(self.lasts.sum()), len(self._prices) > 0
-        if self.instance.nodes > MOST_SIZED:
+        if self.instance.nodes * self.instance.edges > MOST_SIZED:
             return False
         sizes = [max(1, round(size * total)) for size in (SIZES[:1] if priced else SIZES)]
         choices = list(product(sizes, self.proofs[PRICED] if priced else self.proofs))

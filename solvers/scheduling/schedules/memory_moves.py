@@ -49,9 +49,9 @@ def _cool(
     simulator: Simulator, device: Index, sequence: Index, seconds: float, done: Event, seed: int
 ) -> tuple[Ints, Execution]:
     """Anneal once, until nothing exceeds memory here or in another thread; the last devices, and how they run."""
-    begun, rng, moves, made, excess = time.monotonic(), np.random.default_rng(seed), FIRST_MOVES, 0, math.inf
+    begun, rng, moves, made, took = time.monotonic(), np.random.default_rng(seed), FIRST_MOVES, 0, 0.0
     factor = HOT * float(np.exp(rng.uniform(*np.log(HOTTER)))) / math.sqrt(max(1, len(device)))
-    while not done.is_set() and (passed := time.monotonic() - begun) < seconds:
+    while not done.is_set() and (passed := time.monotonic() - begun) + took < seconds:
         hot = factor * math.sqrt(max(1.0, made * seconds / max(passed, 1e-9)))
         temperature = hot * (COLD / hot) ** (passed / seconds)
         slice_seed = int(rng.integers(2**62))
