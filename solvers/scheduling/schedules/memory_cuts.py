@@ -194,6 +194,8 @@ class _Cuts:
         """Return the share of sets, with some vertices fixed and of some sizes, that overfill memory in a cut."""
         prices = self._prices[cut] if len(self._prices) else None
         counted, seconds = self.lasts, min(seconds, self.end - time.monotonic())
+        if seconds <= 0:
+            return 0.0
         return self._simulator.set_cuts(self.parts, prices, int(self._enough[cut]), fixed, counted, sizes, seconds)
 
     def _cuts(self) -> tuple[Ints, Ints]:

@@ -29,8 +29,7 @@ SPAN = 1.0
 #: Seconds of a slice, between two looks at the time.
 SLICE = 0.05
 
-#: Moves of the first slice, and at most of any.
-FIRST_MOVES = 4
+#: Moves of a slice at most; the first makes one.
 MOST_MOVES = 10**9
 
 
@@ -49,7 +48,7 @@ def _cool(
     simulator: Simulator, device: Index, sequence: Index, seconds: float, done: Event, seed: int
 ) -> tuple[Ints, Execution]:
     """Anneal once, until nothing exceeds memory here or in another thread; the last devices, and how they run."""
-    begun, rng, moves, made, took = time.monotonic(), np.random.default_rng(seed), FIRST_MOVES, 0, 0.0
+    begun, rng, moves, made, took = time.monotonic(), np.random.default_rng(seed), 1, 0, 0.0
     factor = HOT * float(np.exp(rng.uniform(*np.log(HOTTER)))) / math.sqrt(max(1, len(device)))
     while not done.is_set() and (passed := time.monotonic() - begun) + took < seconds:
         hot = factor * math.sqrt(max(1.0, made * seconds / max(passed, 1e-9)))
