@@ -96,7 +96,7 @@ def _summary(settings: Settings, goals: Sequence[Row]) -> Section:
     measured = sum(row["reached"] != "–" for row in goals)
     words = f"Measured here: {measured} of {count(len(goals), 'goal')}. Reached: {reached}."
     note = f"A dash: not measured, or no such figure.{_short(settings)}"
-    table = Table("Before, today, and the aim", goals, digits=2, note=note)
+    table = Table("Before, today, and the aim", goals, digits=3, note=note)
     return Section("The frontier", [words], [table])
 
 
