@@ -161,7 +161,7 @@ class _Reader:
         if self._unknown:
             count = sum(self._unknown.values())
             listed = ", ".join(f"{kind} ({number})" for kind, number in self._unknown.most_common(8))
-            yield f"{count} operations of unknown arithmetic are taken to move bytes only: {listed}"
+            yield f"arithmetic unknown, taken to move bytes only: {listed}; {count} in all"
         if not any(tensor.parameter for tensor in self.model.tensors):
             yield (
                 "no argument is a parameter, since none is donated and no name begins with "

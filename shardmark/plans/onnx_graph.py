@@ -113,12 +113,28 @@ def carry_weights(model: Any, source: Path, target: Path) -> None:
             try:
                 load_external_data_for_tensor(tensor, str(source))
             except (OSError, ValueError, ValidationError) as error:
-                why = str(error).split("\n")[0]
-                raise InputError(source, f"tensor {tensor.name!r}", f"expected its external data ({why})") from None
+                raise _missing(tensor, source, str(error).split("\n")[0]) from None
             stream.write(bytes(-stream.tell() % ALIGNMENT))
             set_external_data(tensor, target.name, stream.tell(), len(tensor.raw_data))
             stream.write(tensor.raw_data)
             tensor.ClearField("raw_data")
+
+
+def require_weights(path: str | os.PathLike[str]) -> None:
+    """InputError if a file of external data of a model is missing."""
+    folder = Path(path).parent
+    for tensor in _stored(load(path).graph):
+        if tensor.data_location == tensor.EXTERNAL and not (folder / _location(tensor)).is_file():
+            raise _missing(tensor, folder, "there is no such file")
+
+
+def _missing(tensor: Any, folder: Path, why: str) -> InputError:
+    return InputError(folder / _location(tensor), f"tensor {tensor.name}", f"expected its external data ({why})")
+
+
+def _location(tensor: Any) -> str:
+    """The name of the file with a tensor's external data."""
+    return next((str(entry.value) for entry in tensor.external_data if entry.key == "location"), "")
 
 
 def _stored(graph: Any) -> Iterator[Any]:

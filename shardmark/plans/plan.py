@@ -19,6 +19,7 @@ from instances.models.fuse import fuse as fused
 from instances.models.model import Model
 from instances.models.reader import is_onnx, read_model
 from instances.models.roofline import Costs, roofline
+from leaderboard.text import count
 from shardmark.plans.parts import Part
 from shardmark.plans.solving import certify, words
 from shardmark.plans.targets import DEVICE, Layout, Target, target_of
@@ -142,12 +143,14 @@ def require_regular(*paths: str | os.PathLike[str] | None) -> None:
             raise InputError(path, "", "expected a regular file, found a pipe or a device")
 
 
-def _require_values(model: object, dims: object, *, timeout: object, cores: object, seed: object) -> None:
+def _require_values(paths: Mapping[str, object], dims: object, *, timeout: object, cores: object, seed: object) -> None:
     """InputError for arguments of `plan` of the wrong kind."""
     from shardmark.runs import positive, whole
 
-    if not isinstance(model, str | os.PathLike):
-        raise InputError("model", "", f"expected the path of a file, found {type(model).__name__}")
+    for name, path in paths.items():
+        if not isinstance(path, str | os.PathLike):
+            expected = "a name of the catalog or the path of a file" if name == "device" else "the path of a file"
+            raise InputError(name, "", f"expected {expected}, found {type(path).__name__}")
     if not isinstance(dims, Mapping | None):
         raise InputError("dims", "", f"expected sizes by name, such as {{'batch': 8}}, found {dims!r}")
     for name, size in (dims or {}).items():
@@ -187,7 +190,8 @@ def plan(
 
     Raises InputError for bad input, and if no split is found that the devices can hold.
     """
-    _require_values(model, dims, timeout=timeout, cores=cores, seed=seed)
+    paths = {"model": model, "device": device, **({} if machine is None else {"machine": machine})}
+    _require_values(paths, dims, timeout=timeout, cores=cores, seed=seed)
     path = Path(model)
     require_regular(path, device, machine)
     target = target_of(devices, device, mesh, machine)
@@ -198,9 +202,11 @@ def plan(
     content = read_bytes(path)
     if dims and not is_onnx(content):
         raise InputError(path, "", "expected no dims: sizes of a StableHLO program are set when it is lowered")
+    if profile and not is_onnx(content):
+        raise InputError(path, "", "expected an ONNX model to profile, as ONNX Runtime measures its operators")
     digest = sha256(content)
     costs = _measured(path, whole, dims, progress) if profile else roofline(whole, target.device)
-    progress(f"read {len(whole.operators):,} operators; costs: {costs.origin}")
+    progress(f"read {count(len(whole.operators), 'operator')}; costs: {costs.origin}")
     split, joined = fused(whole) if fuse else (whole, [[index] for index in range(len(whole.operators))])
     if fuse:
         costs = Costs(_sums(costs, joined), costs.origin) if profile else roofline(split, target.device)

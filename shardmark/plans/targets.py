@@ -297,7 +297,7 @@ def target_of(
         found = " and ".join(ways) or "none: --devices 4 (devices=4 in Python) stands for a pipeline of four"
         raise InputError("plan", "", f"expected one of devices, mesh and machine, found {found}")
     if mesh is not None:
-        sizes = mesh if isinstance(mesh, str) else "x".join(map(str, mesh))
+        sizes = "x".join(map(str, mesh)) if isinstance(mesh, tuple | list) else str(mesh)
         mesh_sizes(sizes, "plan")  # bad ones are refused before the model is read
         return MeshOfDevices(device(kind), sizes)
     if machine is not None:

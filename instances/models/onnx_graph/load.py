@@ -97,12 +97,15 @@ def _set_sizes(graph: Any, source: str, dims: Mapping[str, int]) -> None:
     names = set[str]()
     for value in (*graph.input, *graph.output, *graph.value_info):
         for dimension in value.type.tensor_type.shape.dim:
-            names.add(dimension.dim_param)
+            if dimension.dim_param:
+                names.add(dimension.dim_param)
             if dimension.dim_param in dims:
                 dimension.dim_value = dims[dimension.dim_param]
     for name in dims:
-        if name not in names - {""}:
-            expected = f"expected a size that a tensor of the model has{near_miss(name, names)}"
+        if not names:
+            raise InputError(source, f"size {name}", "expected no such size, as the model's sizes have no names")
+        if name not in names:
+            expected = f"expected the name of a size of the model{near_miss(name, names)}"
             raise InputError(source, f"size {name}", expected)
     _require_sizes(graph, source)
 

@@ -30,7 +30,7 @@ class Types:
     def __init__(self, source: str, opsets: Mapping[str, int], constants: Constants) -> None:
         self._source, self._opsets, self._constants = source, opsets, constants
         self._types: dict[str, Any] = {}  # an onnx.TypeProto, or (shape, data type) once asked for
-
+        self._makers: dict[str, str] = {}  # kinds of the operators that make values
         self._equal: dict[tuple[Shape, str], tuple[Shape, str]] = {}
 
     def declare(self, value: Any) -> None:
@@ -63,7 +63,8 @@ class Types:
             return kind
         place = f"tensor {name}"
         if kind is None:
-            raise self._error(place, "expected a known shape, and none is stated or can be inferred")
+            made = f"; {self._makers[name]} makes it, so state it as value_info" if name in self._makers else ""
+            raise self._error(place, f"expected a known shape, and none is stated or can be inferred{made}")
         if not kind.HasField("tensor_type"):
             raise self._error(
                 place, f"expected a tensor, found {(kind.WhichOneof('value') or 'nothing').split('_')[0]}"
@@ -79,6 +80,7 @@ class Types:
         """Infer the types of a node's outputs that are unknown, from its inputs and what is known of their numbers."""
         import onnx
 
+        self._makers |= dict.fromkeys(node.output, node.op_type)
         if all(self.known(name) for name in node.output if name):
             return
         if not all(self.known(name) for name in node.input if name):

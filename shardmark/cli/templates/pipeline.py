@@ -14,6 +14,6 @@ def name(instance: Instance, run: Run) -> None:
     order = instance.graph.topological_order
     done = np.cumsum(instance.work[order])
     total = float(instance.work.sum()) or 1.0
-    block = np.zeros(instance.nodes, dtype=int)
-    block[order] = np.minimum(done / total * instance.stages, instance.stages - 1)  # equal shares of the work
-    run.report(block)  # report every better solution, as it is found, until run.remaining() is 0
+    stage = np.zeros(instance.nodes, dtype=int)
+    stage[order] = np.minimum(done / total * instance.stages, instance.stages - 1)  # equal shares of the work
+    run.report(stage)  # report every better solution, as it is found, until run.remaining() is 0

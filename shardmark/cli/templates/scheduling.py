@@ -14,9 +14,8 @@ def name(instance: Instance, run: Run) -> None:
     device = np.zeros(instance.nodes, dtype=int)
     for unit, number in enumerate(instance.unit_choice.tolist()):  # vertices that must share a device
         devices = np.arange(instance.devices) if number < 0 else instance.unit_choices[number]
-        device[instance.unit == unit] = devices[
-            np.argmax(instance.speed[devices])
-        ]  # the fastest that all of them may use
+        fastest = devices[np.argmax(instance.speed[devices])]  # of those that all of them may use
+        device[instance.unit == unit] = fastest
     priority = np.empty(instance.nodes)
     priority[instance.graph.topological_order] = np.arange(instance.nodes, 0, -1)
     solution = {"device": device, "priority": priority}  # or "order": a list of vertices for each device

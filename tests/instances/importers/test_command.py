@@ -112,7 +112,10 @@ def test_an_onnx_model_is_an_instance_of_the_chosen_track(given, track, nodes, t
         (["--stages", "2", "--device", "abacus"], "expected a file *.toml, or one of"),
         (["--stages", "2", "--dim", "batch"], "expected NAME=VALUE, found 'batch'"),
         (["--stages", "2", "--dim", "batch=0"], "expected"),
-        (["--stages", "2", "--dim", "batch=2"], "size batch: expected a size that a tensor of the model has"),
+        (
+            ["--stages", "2", "--dim", "batch=2"],
+            "size batch: expected no such size, as the model's sizes have no names",
+        ),
     ],
 )
 def test_options_of_models_that_do_not_fit_are_refused_in_one_sentence(given, sentence, tmp_path, capsys):

@@ -136,6 +136,9 @@ def test_devices_beyond_the_operators_are_idle(devices, tmp_path):
         ({"devices": "h100:1,cpu:1", "profile": True}, "profile: expected equal devices or a machine"),
         ({"devices": 2, "device": "h1000"}, "expected a file *.toml, or one of h100"),
         ({"devices": 2, "device": "h1000"}, "epyc-9654, did you mean 'h100'?"),
+        ({"devices": 2, "device": 3}, "device: expected a name of the catalog or the path of a file, found int"),
+        ({"machine": 3}, "machine: expected the path of a file, found int"),
+        ({"mesh": 2.5}, "plan: mesh: expected axis sizes of at least 2, such as 2x4, found '2.5'"),
         ({"mesh": "2x"}, "plan: mesh: expected axis sizes of at least 2, such as 2x4, found '2x'"),
         ({"mesh": (2, "two")}, "found '2xtwo'"),
         ({"devices": 2, "timeout": "x"}, "timeout: expected a positive number"),
@@ -286,7 +289,9 @@ def test_an_export_that_fails_leaves_no_plan(tmp_path):
     graph = onnx.helper.make_graph(nodes, "graph", ends[:1], ends[1:], [weight])
     (tmp_path / "model.onnx").write_bytes(onnx.helper.make_model(graph, ir_version=10).SerializeToString())
     options = ("--devices", 2, "--timeout", 1, "--output", tmp_path / "plan", "--export", "stages")
-    assert "expected its external data" in refused("plan", tmp_path / "model.onnx", *options)
+    told = refused("plan", tmp_path / "model.onnx", *options)
+    assert "missing.bin: tensor w: expected its external data (there is no such file)" in told
+    assert "running" not in told  # before the search
     assert not (tmp_path / "plan").exists()
 
 
