@@ -107,7 +107,7 @@ def solve(
 
     ``instance``     a file, an id of the catalog, or what `load` returned
     ``solver``       a name (``shardmark list solvers``), or a function declared by ``@solver`` in a file
-    ``command``      instead of a solver: a program that speaks the contest's protocol
+    ``command``      instead of a solver: a program that prints its solutions as JSON lines
     ``params``       values for parameters of the solver; a text that begins with @ names a file that holds the value
     ``solver_path``  files and folders with more solvers
     ``options``      limits and seed, see `RunOptions`

@@ -1,4 +1,4 @@
-"""Results in a notebook: a small table, and a chart of costs and lower bounds over time."""
+"""Results as a small table, and in a notebook also as a chart of costs and lower bounds over time."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from harness.results.records import decimal
 from leaderboard import charts
 from leaderboard.charts import Curve, Rule, Scale, tag
 from leaderboard.text import exact, percent, seconds
+from shardmark.cli.terminal import pairs
 from shardmark.outcomes import CheckResult, Cost, RunResult
 
 SIZE = charts.HALF, 260  # SVG user units
@@ -31,6 +32,16 @@ STYLE = Markup("""<style>
 </style>""")
 
 
+def text_of_run(run: RunResult) -> str:
+    """The table of a run for a terminal."""
+    return pairs(_facts_of_run(run))
+
+
+def text_of_check(checked: CheckResult) -> str:
+    """The table of a verdict for a terminal."""
+    return pairs(_facts_of_check(checked))
+
+
 def html_of_run(run: RunResult) -> str:
     """The table and the chart of a run."""
     rules = []
@@ -41,8 +52,15 @@ def html_of_run(run: RunResult) -> str:
 
 def html_of_check(checked: CheckResult) -> str:
     """The table of a verdict, and the chart of the method's run with the cost of the solution across it."""
+    run, facts = checked.run, _facts_of_check(checked)
+    if run is None or checked.cost is None:
+        return in_notebook(facts)
+    return in_notebook(facts, chart(run, [_rule(checked.cost, "this solution")]))
+
+
+def _facts_of_check(checked: CheckResult) -> dict[str, str]:
     run = checked.run
-    facts = {
+    return {
         "instance": checked.instance,
         "solution": "feasible" if checked.feasible else "infeasible",
         **{f"violation {i + 1}": words for i, words in enumerate(checked.violations[:MOST_VIOLATIONS])},
@@ -50,9 +68,6 @@ def html_of_check(checked: CheckResult) -> str:
         **_facts_of_bound(checked),
         **({} if run is None else {"method": f"{run.method}: {_ending(run)}"}),
     }
-    if run is None or checked.cost is None:
-        return in_notebook(facts)
-    return in_notebook(facts, chart(run, [_rule(checked.cost, "this solution")]))
 
 
 def _facts_of_run(run: RunResult) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The results of the public API: small frozen classes, with a picture in a notebook."""
+"""The results of the public API: small frozen classes, shown as a table, and in a notebook with a picture."""
 
 from __future__ import annotations
 
@@ -80,6 +80,11 @@ class RunResult:
 
         return optimal(self.cost, self.lower_bound)
 
+    def __str__(self) -> str:
+        from shardmark.notebook import text_of_run
+
+        return text_of_run(self)
+
     def _repr_html_(self) -> str:
         from shardmark.notebook import html_of_run
 
@@ -133,6 +138,11 @@ class CheckResult:
         from harness.results.claims import optimal
 
         return optimal(self.cost, self.lower_bound) if self.feasible else None
+
+    def __str__(self) -> str:
+        from shardmark.notebook import text_of_check
+
+        return text_of_check(self)
 
     def _repr_html_(self) -> str:
         from shardmark.notebook import html_of_check

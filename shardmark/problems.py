@@ -42,6 +42,9 @@ def find_problem(
     With other options it is another instance, about which nothing was published. Options whose values are those of the
     file, or the defaults, change nothing and are left out, so that records of the instance are found.
     """
+    if not isinstance(reference, str | os.PathLike):
+        expected = f"expected a file or an id of the catalog, found {type(reference).__name__}"
+        raise InputError("instance", "", expected)
     path, entry = catalog.resolve(os.fspath(reference))
     if entry is None:
         return _with_options(Problem(path.name, path, track), dict(options or {}))

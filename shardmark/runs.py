@@ -85,7 +85,9 @@ def _serves(info: SolverInfo, kind: str | None) -> bool:
 
 
 def with_params(method: SolverInfo, params: Mapping[str, Any] | None) -> SolverInfo:
-    """A method with values for its parameters, converted to texts as on the command line."""
+    """A method with values for its parameters, converted to texts as on the command line; InputError for no mapping."""
+    if not isinstance(params, Mapping | None):
+        raise InputError("params", "", f"expected values by name, such as {{'tries': 10}}, found {params!r}")
     texts = {
         name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in (params or {}).items()
     }

@@ -195,6 +195,8 @@ def from_command(command: str, track: str) -> Program:
     Its name is that of the first file that it names, else of the program. InputError for one that cannot be started.
     """
     words = _fill("command", repr(command), _words("command", repr(command), command), {})
+    if "/" not in words[0] and os.path.isfile(words[0]) and (elsewhere := shutil.which(words[0])):
+        raise InputError("command", repr(command), f"expected ./{words[0]}, the file here, or {elsewhere}")
     mine = next((word for word in words if os.path.isfile(_find_file(word, Path.cwd()))), words[0])
     entry = {"track": track, "description": command.strip()}
     program = _program(entry, legal_name(Path(mine).name), words, {}, Path(mine).absolute(), Path.cwd())

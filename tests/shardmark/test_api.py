@@ -133,7 +133,7 @@ def test_commands_import_what_they_need():
 
 def test_every_name_is_there_and_no_other():
     assert all(callable(getattr(sm, name)) for name in sm.__all__)
-    assert {*sm.__all__, "__version__"} <= set(dir(sm))
+    assert {*sm.__all__, "__version__"} == set(dir(sm))
     assert sm.__version__.startswith(version("shardmark"))
     with pytest.raises(AttributeError, match="'shardmark' has no attribute 'sovle'"):
         sm.sovle  # noqa: B018
@@ -172,6 +172,8 @@ def test_bad_input_is_told_in_one_sentence(four):
         lambda: sm.load("chain", track="intraop"): "chain: track: expected pipeline, found intraop",
         lambda: sm.load(four, lanes=3): "option lanes: expected an option of pipeline: stages",
         lambda: sm.load(four, stage=3): "option stage: expected an option of pipeline: stages, did you mean 'stages'?",
+        lambda: sm.load(3): "instance: expected a file or an id of the catalog, found int",
+        lambda: sm.solve(four, "random-1", params=3): "params: expected values by name, such as {'tries': 10}, found 3",
         lambda: sm.solve([1, 2], "random-1"): "expected a file, an id of the catalog or an instance, found list",
         lambda: sm.solve(four, "radnom-1"): "did you mean 'random-1'?",
         lambda: sm.solve(four, "simple"): "expected a solver, this is a bound",
@@ -250,6 +252,7 @@ def test_a_run_tells_all_that_it_reported(four, mine):
     assert found.cpu_s > 0
     assert found.peak_mib > 1
     assert found.limits.startswith("posix")
+    assert re.search(r"^method +halves\[share=0.25\]\n(.*\n)*cost +8\n", str(found), re.MULTILINE)
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.cost = 0
 
@@ -323,6 +326,8 @@ def test_a_solution_is_checked(four, tmp_path):
     bad = sm.check(four, [0, 0, 1, 2])
     assert (bad.feasible, bad.gap, bad.optimal) == (False, None, None)
     assert "solution[3]" in bad.violations[0]
+    assert "feasible" in str(good)
+    assert bad.violations[0] in str(bad)
 
 
 def with_record(monkeypatch, instance, cost, bound):

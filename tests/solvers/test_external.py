@@ -178,10 +178,12 @@ def test_a_command_is_named_after_its_file(folder, monkeypatch, command, name):
         ("", "expected a program and its arguments"),
         ("echo 'a", "expected a command as a shell reads it (No closing quotation)"),
         ("echo {what}", "expected only the placeholders"),
+        ("split", "expected ./split, the file here, or /"),
     ],
 )
 def test_a_command_that_cannot_be_is_one_sentence(folder, monkeypatch, command, expected):
     monkeypatch.chdir(folder)
+    write(folder / "split", "#!/bin/sh", 0o755)
     with pytest.raises(InputError, match=r"^command: ") as caught:
         from_command(command, "pipeline")
     assert expected in str(caught.value)
