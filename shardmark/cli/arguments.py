@@ -65,7 +65,7 @@ CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$")
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one sentence what is wrong with a value or unknown; shows usage if something is missing.
+    """Says in one sentence what is wrong with a value, unknown or missing.
 
     A command without any argument shows its help if it needs some. Options must be written out: in a command without
     ``--output``, argparse would take it for ``--output-limit``.
@@ -86,7 +86,7 @@ class Parser(argparse.ArgumentParser):
     def _refuse(self, unknown: Sequence[str]) -> NoReturn:
         """Raise UsageError for unknown arguments, with an option that the first one may have been meant for."""
         message = shortened(f"unrecognized arguments: {' '.join(unknown)}")
-        hint = near_miss(unknown[0], self._option_string_actions) or f"; `{self.prog} --help` lists the options"
+        hint = near_miss(unknown[0], self._option_string_actions) or self._help_lists_options()
         raise UsageError(message, f"{self.prog}: {message}{hint}\n")
 
     def error(self, message: str) -> NoReturn:
@@ -100,9 +100,12 @@ class Parser(argparse.ArgumentParser):
         message = shortened(message)
         if self.bare:
             raise UsageError(message, self.format_help())
-        if isinstance(sys.exc_info()[1], argparse.ArgumentError):
-            raise UsageError(message, f"{self.prog}: {message}{hint}\n")
-        raise UsageError(message, f"{self.format_usage()}{self.prog}: error: {message}\n")
+        if not isinstance(sys.exc_info()[1], argparse.ArgumentError):  # something is missing
+            hint = self._help_lists_options()
+        raise UsageError(message, f"{self.prog}: {message}{hint}\n")
+
+    def _help_lists_options(self) -> str:
+        return f"; `{self.prog} --help` lists the options"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -457,6 +457,8 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
             ["solve", "chain", "--solver", "random-1", "--cores", "4096"],
             "to use here, found 4096",
         ),
+        (["solve", "chain"], "--command is required; `shardmark solve --help` lists the options"),
+        (["bound", "chain", "exact"], "required: -m/--method; `shardmark bound --help` lists the options"),
         (["list", "everything"], "invalid choice"),
         (["list", "solver"], "'devices'), did you mean 'solvers'?"),
         (["sovle", "chain"], "'completion'), did you mean 'solve'?"),
