@@ -424,7 +424,7 @@ def test_machines_and_their_disturbances_are_shown(pages: dict[str, ET.Element])
     assert second[3].endswith("governor performance, turbo off")
     assert second[5].startswith("The processor slowed down for heat: cpu0, cpu1.")
     [notes] = of_class(pages["tracks/pipeline.html"], "notes")
-    assert "The machine was disturbed in a campaign with 10 of its runs: The processor slowed down" in words(notes)
+    assert "The machine was disturbed in a campaign with 10 of its runs. The processor slowed down" in words(notes)
     assert "disturbed" not in words(pages["tracks/intraop.html"])
 
 

@@ -81,7 +81,7 @@ def _disturbance_notes(runs: pl.DataFrame, hosts: pl.DataFrame) -> list[_Note]:
     found = _with_hosts(runs, hosts).filter(pl.col("disturbances") != "[]")
     said = "The machine was disturbed in a campaign with"
     return [
-        (track, None, f"{said} {count} of its runs: {' '.join(json.loads(words))}")
+        (track, None, f"{said} {count} of its runs. {' '.join(json.loads(words))}")
         for track, words, count in found.group_by("track", "disturbances").agg(pl.col("count").sum()).iter_rows()
     ]
 

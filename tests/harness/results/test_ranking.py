@@ -558,7 +558,7 @@ def test_disturbed_machines_are_noted(book: Book) -> None:
     assert notes(book.tables()) == []
     book.store.end_campaign(1, "2025-01-02T00:00:00+00:00", {"": ["It was hot.", "It swapped."]})
     begin = "The machine was disturbed in a campaign with"
-    assert notes(book.tables()) == [(None, f"{begin} 2 of its runs: It was hot. It swapped.")]
+    assert notes(book.tables()) == [(None, f"{begin} 2 of its runs. It was hot. It swapped.")]
 
 
 def test_limits_enforced_in_different_ways_are_noted(book: Book) -> None:
