@@ -80,13 +80,17 @@ def discover(paths: Iterable[str | Path] = ()) -> list[SolverInfo]:
     """Return all solvers and bounds of the project, of installed packages and of ``paths``, by track and name.
 
     A path is a Python file, a TOML file of external programs, or a folder of both. A solver that cannot be imported or
-    started is listed under its own name with the error.
+    started is listed under its own name with the error. InputError for a path that is none of these, and for a
+    file that declares nothing.
     """
     given = _checked(paths)
     own = solver_files() if given else []
     foreign = [file for file in solver_files(given) if file not in own] if given else []
     found, installed = _survey()
-    for infos in _import_separately(_versions(foreign) | installed):
+    places = _versions(foreign) | installed
+    for place, infos in zip(places, _import_separately(places), strict=True):
+        if not infos and Path(place) in given:
+            raise InputError(place, "", "expected a file that declares a method, with @solver or @bound")
         found += _without_clash(infos, found)
     return _unique([*found, *(info for file in external.toml_files(given) for info in _programs(file))])
 

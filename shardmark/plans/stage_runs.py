@@ -67,7 +67,7 @@ class StageRuns:
 
 
 def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lambda _: None) -> StageRuns:
-    """Run the stages in the folder of a plan on random inputs.
+    """Run the stages in the folder of a plan on random inputs. A model that has moved may lie in that folder.
 
     Raises InputError if a file is missing or was edited, if the model is not the plan's, or without ONNX Runtime.
     """
@@ -75,6 +75,8 @@ def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lamb
     plan = saving.load(folder)
     about = plan["model"]
     path = Path(about["file"])
+    if not path.exists() and (folder / path.name).exists():
+        path = folder / path.name
     require_regular(path)
     model, planned = load_fixed(path, plan["options"]["dims"], about["sha256"])
     manifest = _manifest(folder / STAGES, about["sha256"], plan["assignment"])

@@ -119,6 +119,8 @@ def test_a_path_that_does_not_exist_or_of_another_kind_is_a_sentence(tmp_path):
         discover([tmp_path / "nowhere"])
     with pytest.raises(InputError, match="expected a Python file, a TOML file or a folder of them"):
         discover([write(tmp_path, "solver.txt", "")])
+    with pytest.raises(InputError, match=r"none\.py: expected a file that declares a method, with @solver or @bound"):
+        discover([write(tmp_path, "none.py", "")])
 
 
 @pytest.fixture

@@ -75,6 +75,14 @@ def test_missing_files_are_named(folder: Path) -> None:
         verify(folder)
 
 
+def test_a_model_that_has_moved_is_found_beside_the_plan(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").rename(folder / "model.onnx")
+    assert verify(folder).equal
+    (folder / "model.onnx").unlink()
+    with pytest.raises(InputError, match=rf"^{tmp_path}/model\.onnx: "):
+        verify(folder)
+
+
 def test_another_model_is_refused(folder: Path, tmp_path: Path) -> None:
     plan = json.loads((folder / "plan.json").read_text())
     other = next(path for path in LIGHT if "shufflenet" in path.name)
