@@ -11,7 +11,7 @@ import pytest
 
 CORE = Path(__file__).parents[2] / "c_src"
 COMPILER = shlex.split(sysconfig.get_config_var("CC") or "cc")[0]
-SANITIZE = ("-g1", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+SANITIZE = ("-g1", "-Og", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 
 def compiled(target: Path, sources: list[Path], *flags: str) -> Path:

@@ -49,6 +49,8 @@ PIECE = 1 << 16  # characters of one argument; Linux accepts 2^17
 #: `Outcome.enforced` for the measures that this backend always enforces in the same way.
 ENFORCED = dict.fromkeys(MEASURES, "polled") | {"wall": "hard", "memory": "hard"}
 
+# BenchExec's modules turn bytecode off for the whole process.
+sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
 # With control groups of version 2 BenchExec would give a run its own writable group.
 container.setup_cgroup_namespace = lambda: None
 

@@ -23,26 +23,38 @@ from solvers.intraop.network.reduction import prepare
 COUNT = 30
 
 
-def priced_states(tiny, count=COUNT):
-    """Problems with a state after a sweep at some prices, and the least cost of an assignment that fits."""
-    found, seed = [], 0
-    while len(found) < count:
-        rng = np.random.default_rng(seed)
-        drawn, seed = tiny.draw(rng, arity=2), seed + 1
-        instance = replace(drawn, table=np.minimum(drawn.table, 99))
-        excess, cost = tiny.fast_best(instance)
-        model = prepare(instance, Timeline.of(instance))
-        if excess or instance.usage_limit is None or model is None or model.variables < 2:
-            continue
-        problem = Problem(instance, Timeline.of(instance), model)
-        if not problem.timeline.steps:
-            continue
-        prices = {int(step): float(rng.uniform(0, 20)) for step in rng.integers(problem.timeline.steps, size=2)}
-        dual = Dual(problem, cost + 20, prices)
-        dual.climb(math.inf)
-        if not dual.closed and dual.priced:
-            found.append((dual, State(*dual.messages.state, tuple(dual.priced)), cost, rng))
-    return found
+def priced_state(tiny, seed):
+    """A problem with a state after a sweep at some prices, and the least cost of an assignment that fits; or None."""
+    rng = np.random.default_rng(seed)
+    drawn = tiny.draw(rng, arity=2)
+    instance = replace(drawn, table=np.minimum(drawn.table, 99))
+    if instance.usage_limit is None:
+        return None
+    excess, cost = tiny.fast_best(instance)
+    model = prepare(instance, Timeline.of(instance))
+    if excess or model is None or model.variables < 2:
+        return None
+    problem = Problem(instance, Timeline.of(instance), model)
+    if not problem.timeline.steps:
+        return None
+    prices = {int(step): float(rng.uniform(0, 20)) for step in rng.integers(problem.timeline.steps, size=2)}
+    dual = Dual(problem, cost + 20, prices)
+    dual.climb(math.inf)
+    if dual.closed or not dual.priced:
+        return None
+    return dual, State(*dual.messages.state, tuple(dual.priced)), cost, rng
+
+
+@pytest.fixture(scope="module")
+def seeds(tiny):
+    """The first seeds of such problems, which are rare."""
+    return list(itertools.islice((seed for seed in itertools.count() if priced_state(tiny, seed)), COUNT))
+
+
+@pytest.fixture
+def states(tiny, seeds):
+    """Problems with states, which the test may change."""
+    return [priced_state(tiny, seed) for seed in seeds]
 
 
 def fitting(problem):
@@ -53,8 +65,8 @@ def fitting(problem):
             yield start + np.array(value)
 
 
-def test_bounds_hold_at_any_prices(tiny):
-    for dual, state, best, rng in priced_states(tiny):
+def test_bounds_hold_at_any_prices(states):
+    for dual, state, best, rng in states:
         for factor in (0, 0.5, 2, 1e3, 1e30):
             prices = [int(min(price * factor * rng.random(), 2.0**62)) for _, price in state.priced]
             changed = repriced(state, prices, dual.problem.model.start)
@@ -85,8 +97,8 @@ def test_prices_whose_sums_pass_64_bits_are_not_taken(variables):
         state = State(*messages.state, state.priced)
 
 
-def test_the_way_back_is_exact(tiny):
-    for dual, state, _, _ in priced_states(tiny, 5):
+def test_the_way_back_is_exact(states):
+    for dual, state, _, _ in states[:5]:
         start = dual.problem.model.start
         prices = [price for _, price in state.priced]
         there = repriced(state, [price + 5 for price in prices], start)
@@ -95,9 +107,9 @@ def test_the_way_back_is_exact(tiny):
         assert (back.cost == state.cost).all()
 
 
-def test_what_fits_is_not_forbidden(tiny):
+def test_what_fits_is_not_forbidden(states):
     fewer = 0
-    for dual, state, _, rng in priced_states(tiny):
+    for dual, state, _, rng in states:
         model, top = dual.problem.model, dual.messages.top
         cost = np.where(rng.random(len(state.cost)) < 0.3, FORBIDDEN, 0)
         left = forbid_unfitting(state._replace(cost=cost.copy()), dual.problem.variable, top)
@@ -110,11 +122,11 @@ def test_what_fits_is_not_forbidden(tiny):
 
 
 @pytest.mark.parametrize("levels", [2, 8])
-def test_splits_by_memory_use_are_partitions_in_order(tiny, monkeypatch, levels):
+def test_splits_by_memory_use_are_partitions_in_order(states, monkeypatch, levels):
     monkeypatch.setattr(leaf_prices, "LEVELS", levels)
     monkeypatch.setattr(leaf_prices, "DIFFERENCE", 0.0)
     seen = 0
-    for dual, state, _, _ in priced_states(tiny):
+    for dual, state, _, _ in states:
         start = dual.problem.model.start
         for split in memory_splits(state, start, dual.messages.top, 3):
             seen += 1
@@ -127,8 +139,8 @@ def test_splits_by_memory_use_are_partitions_in_order(tiny, monkeypatch, levels)
     assert seen > 5
 
 
-def test_a_step_raises_prices_of_steps_that_are_too_full(tiny):
-    for dual, state, _, _ in priced_states(tiny, 10):
+def test_a_step_raises_prices_of_steps_that_are_too_full(states):
+    for dual, state, _, _ in states[:10]:
         dual.messages.state = (state.cost.copy(), state.sent.copy(), state.bound)
         taken = dual.problem.model.start[:-1] + dual.messages.round()
         excess = leaf_prices.excesses(state, taken)
@@ -137,9 +149,9 @@ def test_a_step_raises_prices_of_steps_that_are_too_full(tiny):
             assert after >= before if miss >= 0 else after <= before
 
 
-def test_the_tree_closes_the_duality_gap_of_memory(tiny):
+def test_the_tree_closes_the_duality_gap_of_memory(states):
     """At its end the bound is the optimum, with a memory limit, too."""
-    for dual, _, best, _ in priced_states(tiny):
+    for dual, _, best, _ in states:
         tree = Tree(Dual(dual.problem, best + 20, dual.multipliers))
         tree.grow(time.monotonic() + 60, lambda best=best: best, lambda: False)
         assert tree.bound == best
