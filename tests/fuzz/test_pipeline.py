@@ -18,13 +18,12 @@ from oracle_pipeline import Oracle, draw, draw_solution, judge, optimum
 from instances.pipeline import Instance
 from solvers.native import kahn
 from solvers.pipeline._kernels import Annealing, PipelineCore
+from solvers.pipeline._set_kernels import packed
 from solvers.pipeline.bounds.reweighted import reweighted
 from solvers.pipeline.bounds.windows import windows
 from solvers.pipeline.programs.blocks import FIRST, LAST, MOST_LISTED, Blocks
-from solvers.pipeline.programs.incumbent import Incumbent
-from solvers.pipeline.programs.mip import Bounds, capped, search_first
+from solvers.pipeline.programs.incumbent import Bounds, Incumbent, capped, search_first
 from solvers.pipeline.programs.set_pool import SetPool
-from solvers.pipeline.trees.set_program import packed
 from solvers.pipeline.trees.set_search import SetSearch
 from solvers.pipeline.trees.set_tree import SetTree
 from solvers.registry import LocalRun
