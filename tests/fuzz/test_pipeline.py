@@ -123,7 +123,7 @@ def test_weights_prove_no_more_than_the_optimum(seeds: range, monkeypatch: pytes
     for seed in seeds:
         rng = random.Random(f"weights {seed}")
         pretend(monkeypatch, rng.choice([1.0, 1.01, 1.3, 3.0]))
-        monkeypatch.setattr("solvers.pipeline.bounds.reweighted.FEW_FINEST", rng.choice([0.02, math.inf]))
+        monkeypatch.setattr("solvers.pipeline.bounds.reweighted.EARLY_FINEST", rng.choice([0.02, math.inf]))
         monkeypatch.setattr("solvers.pipeline.bounds.reweighted.MOST_DIVIDED", rng.choice([2, 8]))
         instance = draw(rng, most_nodes=7)
         instance = replace(instance, stages=rng.choice([2, 2, 3, 3, 4, 5, 8, 9, 2**31 - 1]))
