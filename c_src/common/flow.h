@@ -39,7 +39,7 @@ void flow_run(struct flow *flow);
  * minimum cut, less that of all arcs from the source, is at least minus this sum: its source side gains no more. */
 bool flow_run_until(struct flow *flow, int64_t enough);
 
-/* After flow_run, or flow_run_until that returned true, in this order: mark the smallest or the largest source side of a minimum cut. side, out,
- * vertices elements. */
+/* After flow_run, or flow_run_until that returned true: mark the smallest or the largest source side of a minimum cut.
+ * side, out, vertices elements. */
 void flow_least_side(const struct flow *flow, bool *side);
 void flow_greatest_side(struct flow *flow, bool *side);

@@ -25,7 +25,7 @@ struct search {
     const struct shard_units *units;
     struct simulation *simulation;
     struct random random;
-    double each; /* mean time of a vertex on a mean device */
+    double mean_time; /* of a vertex on a mean device */
     int32_t *device, *sequence;
     int32_t *place; /* of each vertex in the sequence */
     int32_t *order; /* vertices by device, as they run */
@@ -52,7 +52,7 @@ static double measure(struct search *s) {
         const struct overfull_time *time = s->overfull.time + i;
         const double memory = s->units->memory[time->device];
         const double share = memory > 0 ? (time->held - memory) / memory : 1;
-        cost += time->duration / s->each * (OVERFULL + fmin(share, 1e6));
+        cost += time->duration / s->mean_time * (OVERFULL + fmin(share, 1e6));
     }
     return cost;
 }
@@ -98,25 +98,15 @@ static bool shift(struct search *s, int32_t from, int32_t to) {
     return passes;
 }
 
-/* A device for a vertex: half the time that of a neighbour, else any other; -1 if none is found. */
+/* Draw another device for a vertex, half of the time a neighbour's if it may use all; -1 if none is found. */
 static int32_t draw_device(struct search *s, int32_t v) {
-    const struct shard_units *units = s->units;
-    const struct device_set set = devices_of(s->system, units, units->unit[v]);
-    const int64_t inputs = units->in_start[v + 1] - units->in_start[v];
-    const int64_t outputs = s->system->out_start[v + 1] - s->system->out_start[v];
-    if (!set.list && inputs + outputs > 0 && random_share(&s->random) < 0.5) {
-        const int64_t at = random_below(&s->random, (int32_t)(inputs + outputs));
-        const int32_t w = at < inputs ? units->in_tail[units->in_start[v] + at]
-                                      : s->system->out_head[s->system->out_start[v] + at - inputs];
+    const struct device_set set = devices_of(s->system, s->units, s->units->unit[v]);
+    if (!set.list && degree(s->system, s->units, v) > 0 && random_share(&s->random) < 0.5) {
+        const int32_t w = draw_neighbour(&s->random, s->system, s->units, v);
         if (s->device[w] != s->device[v])
             return s->device[w];
     }
-    for (int tries = 0; tries < 4; tries++) {
-        const int32_t d = device_at(set, random_below(&s->random, set.count));
-        if (d != s->device[v])
-            return d;
-    }
-    return -1;
+    return draw_other_device(&s->random, set, s->device[v]);
 }
 
 /* Draw another place for a vertex, between what it reads and what reads it; its own if there is none. */
@@ -191,7 +181,7 @@ static void prepare(struct search *s) {
     }
     for (int32_t d = 0; d < s->system->devices; d++)
         speed += s->system->speed[d] / s->system->devices;
-    s->each = operations > 0 ? operations / speed : 1;
+    s->mean_time = operations > 0 ? operations / speed : 1;
     list_members(n, s->units->unit, s->member_start, s->member);
 }
 

@@ -92,28 +92,15 @@ static void find_critical(struct search *s) {
     }
 }
 
-/* Draw a device other than `from` that a unit may use; -1 if four draws find none. */
-static int32_t other_device(struct search *s, int32_t unit, int32_t from) {
-    const struct device_set set = devices_of(s->system, s->units, unit);
-    for (int tries = 0; tries < 4; tries++) {
-        const int32_t d = device_at(set, random_below(&s->random, set.count));
-        if (d != from)
-            return d;
+/* Draw another device for a vertex, half of the time a neighbour's if it may use all; -1 if none is found. */
+static int32_t draw_device(struct search *s, int32_t v) {
+    const struct device_set set = devices_of(s->system, s->units, s->units->unit[v]);
+    if (random_share(&s->random) < 0.5 && !set.list && degree(s->system, s->units, v) > 0) {
+        const int32_t w = draw_neighbour(&s->random, s->system, s->units, v);
+        if (s->device[w] != s->device[v])
+            return s->device[w];
     }
-    return -1;
-}
-
-/* Draw a neighbour's device if the unit of v may use all, else another device; -1 if there is none. */
-static int32_t near_device(struct search *s, int32_t v, int32_t unit, int32_t from) {
-    const struct shard_units *units = s->units;
-    const int64_t inputs = units->in_start[v + 1] - units->in_start[v];
-    const int64_t outputs = s->system->out_start[v + 1] - s->system->out_start[v];
-    if (units->choice[unit] >= 0 || inputs + outputs == 0)
-        return other_device(s, unit, from);
-    const int64_t at = random_below(&s->random, (int32_t)(inputs + outputs));
-    const int32_t w = at < inputs ? units->in_tail[units->in_start[v] + at]
-                                  : s->system->out_head[s->system->out_start[v] + at - inputs];
-    return s->device[w] != from ? s->device[w] : other_device(s, unit, from);
+    return draw_other_device(&s->random, set, s->device[v]);
 }
 
 static void place_unit(struct search *s, int32_t unit, int32_t d) {
@@ -129,12 +116,10 @@ static void swap_priorities(struct search *s, int32_t a, int32_t b) {
 
 /* Move the unit of a vertex to another device; false if none is found. */
 static bool move_unit(struct search *s, int32_t v, struct change *change) {
-    const int32_t unit = s->units->unit[v], from = s->device[v];
-    const int32_t d =
-        random_share(&s->random) < 0.5 ? near_device(s, v, unit, from) : other_device(s, unit, from);
+    const int32_t unit = s->units->unit[v], d = draw_device(s, v);
     if (d < 0)
         return false;
-    *change = (struct change){unit, from, -1, -1};
+    *change = (struct change){unit, s->device[v], -1, -1};
     place_unit(s, unit, d);
     return true;
 }

@@ -1,6 +1,7 @@
-/* Inputs of vertices, and units: the sets of vertices that must share a device. */
+/* Inputs of vertices, units (the sets of vertices that must share a device), and how searches draw devices for them. */
 #pragma once
 
+#include "common/random.h"
 #include "scheduling/simulation/simulate.h"
 
 /* cffi: begin */
@@ -48,4 +49,29 @@ static inline void list_members(int32_t nodes, const int32_t *unit, int64_t *sta
         start[u + 1] += start[u];
     for (int32_t v = 0; v < nodes; v++)
         member[start[unit[v] + 1]++] = v;
+}
+
+/* Number of inputs and outputs of v. */
+static inline int32_t degree(const struct shard_system *system, const struct shard_units *units, int32_t v) {
+    return (int32_t)(units->in_start[v + 1] - units->in_start[v] + system->out_start[v + 1] -
+                     system->out_start[v]);
+}
+
+/* Draw the maker of an input of v, or a reader of v; its degree is > 0. */
+static inline int32_t draw_neighbour(struct random *random, const struct shard_system *system,
+                                     const struct shard_units *units, int32_t v) {
+    const int64_t inputs = units->in_start[v + 1] - units->in_start[v];
+    const int64_t at = random_below(random, degree(system, units, v));
+    return at < inputs ? units->in_tail[units->in_start[v] + at]
+                       : system->out_head[system->out_start[v] + at - inputs];
+}
+
+/* Draw a device of a set other than `from`; -1 if four draws find none. */
+static inline int32_t draw_other_device(struct random *random, struct device_set set, int32_t from) {
+    for (int tries = 0; tries < 4; tries++) {
+        const int32_t d = device_at(set, random_below(random, set.count));
+        if (d != from)
+            return d;
+    }
+    return -1;
 }

@@ -99,11 +99,8 @@ class SetCosts:
         with, and are called off by one ``stop``, shape (1,): no such set costs less than the least of what they prove.
         """
         member = np.zeros(self.nodes, dtype=np.int8)
-        fixed = np.zeros(self.nodes, dtype=np.int8) if fixed is None else shaped(fixed, (self.nodes,))
         spent, cost, proved = ffi.new("int64_t *", cuts), ffi.new("int64_t *"), ffi.new("int64_t *")
-        stop = np.zeros(1, dtype=np.int32) if stop is None else shaped(stop, (1,))
-        common = ffi.NULL if shared is None else array_out(shaped(shared, (SHARED,)))
-        given = (*self._demand(weight, need), array_in(fixed), limit, any_set, seconds, common, array_out(stop))
+        given = (*self._demand(weight, need), self._fixed(fixed), limit, any_set, seconds, *_threads(shared, stop))
         check(lib.shard_cheapest_set(self._blocks, *given, spent, cost, proved, array_out(member)))
         return CheapestSet(cost[0], proved[0], member.astype(bool), spent[0])
 
@@ -123,15 +120,11 @@ class SetCosts:
 
         See `cheapest_set` for what else is given; of threads that share the work, each set is listed by at least one.
         """
-        fixed = np.zeros(self.nodes, dtype=np.int8) if fixed is None else shaped(fixed, (self.nodes,))
-        stop = np.zeros(1, dtype=np.int32) if stop is None else shaped(stop, (1,))
-        common = ffi.NULL if shared is None else array_out(shaped(shared, (SHARED,)))
         count, proved = ffi.new("int64_t *", most), ffi.new("int64_t *")
         cost, rows = np.empty(most, dtype=np.int64), np.empty((most, (self.nodes + 63) // 64), dtype=np.uint64)
-        given = (*self._demand(weight, need), array_in(fixed), limit, seconds, common, array_out(stop))
+        given = (*self._demand(weight, need), self._fixed(fixed), limit, seconds, *_threads(shared, stop))
         check(lib.shard_list_sets(self._blocks, *given, count, array_out(cost), array_out(rows), proved))
-        member = np.unpackbits(rows[: count[0]].view(np.uint8), axis=1, bitorder="little", count=self.nodes)
-        return SetList(member.astype(bool), cost[: count[0]], proved[0])
+        return SetList(unpacked(rows[: count[0]], self.nodes), cost[: count[0]], proved[0])
 
     def anneal_set(
         self, weight: Longs, need: int, limit: int, begin: NDArray[np.bool_], *, moves: int, hot: float, seed: int
@@ -149,6 +142,15 @@ class SetCosts:
         if weight.min(initial=0) < 0 or int(weight.sum()) > 2**50 or need < 1:
             raise ValueError("expected weights of at most 2^50 together, none negative, and a need of at least 1")
         return array_in(shaped(weight, (self.nodes,))), need
+
+    def _fixed(self, fixed: NDArray[np.int8] | None) -> Any:
+        return array_in(np.zeros(self.nodes, dtype=np.int8) if fixed is None else shaped(fixed, (self.nodes,)))
+
+
+def _threads(shared: Index | None, stop: Index | None) -> tuple[Any, Any]:
+    """Return what threads that search together share: NULL and a stop of its own for one that searches alone."""
+    common = ffi.NULL if shared is None else array_out(shaped(shared, (SHARED,)))
+    return common, array_out(np.zeros(1, dtype=np.int32) if stop is None else shaped(stop, (1,)))
 
 
 def weigh_sets(member: Words, weight: Longs) -> Longs:
@@ -174,3 +176,18 @@ def compatible_sets(
     given = (array_in(member), array_in(loss), heaviest, array_in(weight), array_in(below), slack, seconds)
     check(lib.shard_compatible_sets(len(weight), len(member), *given, array_out(keep)))
     return keep.astype(bool)
+
+
+def packed(member: NDArray[np.bool_]) -> Words:
+    """Flags, shape (sets, n), as bits, shape (sets, words): bit v of row i says that node v is in set i."""
+    sets, nodes = member.shape
+    rows = np.zeros((sets, 8 * ((nodes + 63) // 64)), dtype=np.uint8)
+    bits = np.packbits(member, axis=1, bitorder="little")
+    rows[:, : bits.shape[1]] = bits
+    return rows.view(np.uint64)
+
+
+def unpacked(member: Words, nodes: int) -> NDArray[np.bool_]:
+    """Bits, shape (sets, words), as flags, shape (sets, nodes)."""
+    bits = np.unpackbits(np.ascontiguousarray(member).view(np.uint8), axis=1, bitorder="little", count=nodes)
+    return bits.astype(bool)

@@ -97,7 +97,7 @@ def weighed(instance: pipeline.Instance, rng: random.Random) -> Iterator[float]:
     windows(instance, run)
     with pytest.MonkeyPatch.context() as monkeypatch:
         pretend(monkeypatch, rng.choice([1.0, 1.02, 1.1, 1.5]))
-        monkeypatch.setattr("solvers.pipeline.bounds.reweighted.FEW_FINEST", rng.choice([0.02, math.inf]))
+        monkeypatch.setattr("solvers.pipeline.bounds.reweighted.EARLY_FINEST", rng.choice([0.02, math.inf]))
         reweighted(instance, run)
     yield from run.bounds
 

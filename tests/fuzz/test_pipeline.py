@@ -18,13 +18,12 @@ from oracle_pipeline import Oracle, draw, draw_solution, judge, optimum
 from instances.pipeline import Instance
 from solvers.native import kahn
 from solvers.pipeline._kernels import Annealing, PipelineCore
+from solvers.pipeline._set_kernels import packed
 from solvers.pipeline.bounds.reweighted import reweighted
 from solvers.pipeline.bounds.windows import windows
 from solvers.pipeline.programs.blocks import FIRST, LAST, MOST_LISTED, Blocks
-from solvers.pipeline.programs.incumbent import Incumbent
-from solvers.pipeline.programs.mip import Bounds, capped, search_first
+from solvers.pipeline.programs.incumbent import Bounds, Incumbent, capped, search_first
 from solvers.pipeline.programs.set_pool import SetPool
-from solvers.pipeline.trees.set_program import packed
 from solvers.pipeline.trees.set_search import SetSearch
 from solvers.pipeline.trees.set_tree import SetTree
 from solvers.registry import LocalRun
@@ -124,7 +123,7 @@ def test_weights_prove_no_more_than_the_optimum(seeds: range, monkeypatch: pytes
     for seed in seeds:
         rng = random.Random(f"weights {seed}")
         pretend(monkeypatch, rng.choice([1.0, 1.01, 1.3, 3.0]))
-        monkeypatch.setattr("solvers.pipeline.bounds.reweighted.FEW_FINEST", rng.choice([0.02, math.inf]))
+        monkeypatch.setattr("solvers.pipeline.bounds.reweighted.EARLY_FINEST", rng.choice([0.02, math.inf]))
         monkeypatch.setattr("solvers.pipeline.bounds.reweighted.MOST_DIVIDED", rng.choice([2, 8]))
         instance = draw(rng, most_nodes=7)
         instance = replace(instance, stages=rng.choice([2, 2, 3, 3, 4, 5, 8, 9, 2**31 - 1]))

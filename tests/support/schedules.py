@@ -15,7 +15,7 @@ from instances.scheduling import TOLERANCE, Instance, parse
 from solvers.registry import LocalRun
 from solvers.scheduling._kernels import Execution
 from solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
-from solvers.scheduling.schedules.memory_cuts import _confined, _Cuts
+from solvers.scheduling.schedules.memory_cuts import MemoryCuts, limited_devices
 
 
 def made(
@@ -145,12 +145,12 @@ def peaks(instance: Instance, device: Ints, execution: Execution) -> Floats:
 
 def conflicting(instance: Instance) -> bool:
     """Say if more units exclude each other than there are devices that they may use."""
-    every = [_Cuts(instance, devices, math.inf) for devices in _confined(instance)]
-    return any(too_many_conflicts(instance, cuts.devices, cuts.lasting, math.inf) for cuts in every)
+    every = [MemoryCuts(instance, devices, math.inf) for devices in limited_devices(instance)]
+    return any(too_many_conflicts(instance, cuts.devices, cuts.confined, math.inf) for cuts in every)
 
 
 def overfull_at_some_size(instance: Instance) -> bool:
     """Say if all sets of some size that may have started overfill memory, by some cut."""
-    every = [_Cuts(instance, devices, math.inf) for devices in _confined(instance)]
-    possible = [(cuts, size) for cuts in every if cuts.possible() for size in range(1, int(cuts.lasts.sum()) + 1)]
+    every = [MemoryCuts(instance, devices, math.inf) for devices in limited_devices(instance)]
+    possible = [(cuts, size) for cuts in every if cuts.possible() for size in range(1, int(cuts.lasting.sum()) + 1)]
     return any(cuts.share_refuted(size, cut, 60.0) == 1 for cuts, size in possible for cut in cuts.proofs)

@@ -3,8 +3,6 @@
 
 #include "pipeline/sets/set_network.h"
 
-#define FIXED_EXCESS FLOW_INFINITE
-
 /* Clear the sets of descendants and of ancestors of a set's nodes; what a closed set must hold counts as between two. */
 static void clear_relatives(const struct tree *tree, uint64_t *below, uint64_t *above) {
     memset(below, tree->problem->closure > 0 ? 0xff : 0, (size_t)tree->words * sizeof *below);
@@ -15,7 +13,7 @@ bool assign_side(struct tree *tree, int32_t v, int8_t value) {
     if (tree->value[v] != 0)
         return tree->value[v] == value;
     tree->value[v] = value;
-    tree->flow.excess[v] += value * FIXED_EXCESS;
+    tree->flow.excess[v] += value * FLOW_INFINITE;
     tree->trail[tree->assigned++] = v;
     return true;
 }
@@ -23,7 +21,7 @@ bool assign_side(struct tree *tree, int32_t v, int8_t value) {
 void undo_assignments(struct tree *tree, int32_t length) {
     while (tree->assigned > length) {
         const int32_t v = tree->trail[--tree->assigned];
-        tree->flow.excess[v] -= tree->value[v] * FIXED_EXCESS;
+        tree->flow.excess[v] -= tree->value[v] * FLOW_INFINITE;
         tree->value[v] = 0;
     }
 }

@@ -71,9 +71,9 @@ void evaluate_set(const struct tree *tree, struct set *set) {
     }
 }
 
-/* Rewards are rounded up so that no bound is too great: no product exceeds
- * MOST_PRICED, below which doubles lie at most 1 apart, so each is off by at most 1/2, and its integer part
- * plus 2 is no less than the true reward; see `bound_of_cut` for the other side. */
+/* Rewards are rounded up so that no bound is too great: no product exceeds MOST_PRICED, below which doubles lie at
+ * most 1 apart, so each is off by at most 1/2, and its integer part plus 2 is no less than the true reward. For the
+ * other side see `price_of_need`. */
 void set_weight_price(struct tree *tree, double price) {
     tree->price = price = fmin(price, MOST_PRICED / (double)tree->total);
     for (int32_t v = 0; v < tree->problem->nodes; v++) {

@@ -1,10 +1,10 @@
 /* Let a vertex v start on device d at time t. An earlier vertex whose tensor would reach d too late from
  * elsewhere must have run on d itself, and vertices that must have run on d ran one after another. The same
- * holds of any other device on which all vertices must have run that would be too late elsewhere. The least t
- * for which this is possible is the bound of v. A search gives devices to a few of the earlier vertices. */
+ * holds for any other device. The least t for which this is possible is the bound of v. A search tries the
+ * devices of a few earlier vertices. */
 #include "scheduling/bounds/head_bounds.h"
 
-/* State of a vertex without a row. */
+/* Values of row_of for a vertex without a row. */
 enum { NOT_SEEN = -1, WAITING = -2 };
 
 /* An edge from a vertex to `reader`, in the list of that vertex. */
@@ -14,16 +14,16 @@ struct arc {
     int32_t next; /* edge of the same vertex, or -1 */
 };
 
-/* Bounds for a vertex u before v, devices elements each: by the device d of v. */
+/* Lower bounds for a vertex u before v, by the device d of v; devices elements each. */
 struct row {
-    double *start_apart;   /* v starts no earlier if u is on another device */
-    double *span_apart;    /* time from the start of u to that of v if u is on another device */
+    double *start_apart;   /* on the start of v if u is on another device */
+    double *span_apart;    /* on the time from the start of u to that of v if u is on another device */
     double *span_together; /* the same if u is on d */
-    double *lag_together;  /* time from the end of u to the start of v if u is on d */
-    double *lag_apart;     /* the same if u is on another device: for each d, by the device of u */
+    double *lag_together;  /* on the time from the end of u to the start of v if u is on d */
+    double *lag_apart; /* devices * devices elements: the same if it is not; for each d, by the device of u */
 };
 
-/* Vertices before one whose devices are given at once. */
+/* Most vertices whose devices are fixed at the same time. */
 enum { MOST_FIXED = 4 };
 
 struct head_bounds {
@@ -47,7 +47,7 @@ struct head_bounds {
     int32_t *seen; /* vertices with rows, in the order of `rows` */
     int32_t seen_count;
     struct row *rows;
-    double *input_bound; /* devices elements: bound of v by each input alone */
+    double *input_bound; /* devices elements: bound of v from each input alone */
     double *lag;         /* devices elements: scratch, transfer time from each device */
     double *apart;       /* by row: v starts no earlier if the vertex is not on the device considered */
     double *second;      /* by row: the same for the device `best` */
@@ -68,13 +68,13 @@ static struct device_set devices_left(const struct head_bounds *work, int32_t u)
     return (struct device_set){work->device + (size_t)u * work->k, work->device_count[u]};
 }
 
-/* True if a vertex that is not on the same single device as `to` may be on `from`. */
+/* True if `from` and `to` can be different devices: they are, or they are one that stands for several. */
 static bool may_differ(const struct head_bounds *work, size_t from, size_t to) {
     return from != to || !isinf(work->system->bandwidth[from * work->k + to]);
 }
 
-/* The earliest start of v on d if its input u is elsewhere and takes `lag` from each device. shortest, out:
- * the least time from the start of u to that of v. */
+/* The earliest start of v on d if u is on another device, given the lag from each. shortest, out: the least time
+ * from the start of u to that of v. */
 static double from_elsewhere(const struct head_bounds *work, int32_t u, size_t d, const double *lag,
                              double *shortest) {
     const double *start = work->start + (size_t)u * work->k;
@@ -93,7 +93,7 @@ static double from_elsewhere(const struct head_bounds *work, int32_t u, size_t d
     return first;
 }
 
-/* The times of a tensor of u to a device, from each that u may use. */
+/* lag, out: the time of a tensor of u to a device, from each that u may use. */
 static void transfers(const struct head_bounds *work, int32_t u, double size, size_t to, double *lag) {
     const double *inverse_bandwidth = work->inverse_bandwidth + to * work->k;
     const struct device_set set = devices_left(work, u);
@@ -105,7 +105,7 @@ static bool same_unit(const struct head_bounds *work, int32_t u, int32_t v) {
     return work->units->unit[u] == work->units->unit[v];
 }
 
-/* The earliest start of v on d by each of its inputs alone. */
+/* The earliest start of v on d as each of its inputs alone allows. */
 static double bound_by_inputs(const struct head_bounds *work, int32_t v, size_t d) {
     const struct shard_units *units = work->units;
     double base = 0;
@@ -220,8 +220,8 @@ static int32_t pop_latest(struct head_bounds *work) {
     return u;
 }
 
-/* Make rows for the vertices before v, the nearest first: for a search of all that there are, else of those
- * that may have to share its device. */
+/* Make rows for vertices before v, the nearest first: for a search, all in the window; else only those that may
+ * have to share the device of v. */
 static void collect_rows(struct head_bounds *work, int32_t v) {
     work->arc_count = 0;
     push_inputs(work, v);
@@ -331,7 +331,7 @@ static double start_on(const struct head_bounds *work, size_t d, double bound) {
     }
     bound = raise_in_sequence(work, d, bound);
     if (work->branches == 0)
-        return bound; /* the other devices take half as long again, and gain next to nothing without a search */
+        return bound; /* without a search, the other devices take half as long again and gain next to nothing */
     for (int32_t i = 0; i < work->seen_count; i++)
         find_best(work, i, d);
     for (size_t device = 0; device < work->k; device++)
@@ -340,7 +340,7 @@ static double start_on(const struct head_bounds *work, size_t d, double bound) {
     return bound;
 }
 
-/* Copy the rows for device d of v out of the rows, or back into them. */
+/* Save the elements of all rows for device d of v, or restore them. */
 static void move_rows(const struct head_bounds *work, size_t d, bool back) {
     for (int32_t i = 0; i < work->seen_count; i++) {
         const struct row *row = work->rows + i;
@@ -388,8 +388,8 @@ static size_t earliest(const struct head_bounds *work, const double *time) {
     return least;
 }
 
-/* Raise a bound on the start of v on d: an undecided vertex, from a row on, is on one of the devices, and so
- * is one after it. The branch of least bound counts; without branches left, what is known. */
+/* Raise a bound on the start of v on d by the least bound of the branches, in which the next undecided vertex,
+ * from a row on, is on each of its devices; further ones are tried in turn. The bound stays if no branches are left. */
 static double search(struct head_bounds *work, int32_t v, int32_t row, size_t d, double bound) {
     if (work->depth == MOST_FIXED || work->left <= 0)
         return bound;
@@ -420,14 +420,12 @@ static double search(struct head_bounds *work, int32_t v, int32_t row, size_t d,
     return greater(bound, least);
 }
 
-static bool allowed(const struct shard_units *units, int32_t v, int32_t d) {
-    const int32_t number = units->choice[units->unit[v]];
-    if (number < 0)
-        return true;
-    for (int64_t i = units->choice_start[number]; i < units->choice_start[number + 1]; i++)
-        if (units->choice_device[i] == d)
+static bool may_use(const struct head_bounds *work, int32_t v, int32_t d) {
+    const struct device_set set = devices_of(work->system, work->units, work->units->unit[v]);
+    for (int32_t i = 0; set.list && i < set.count; i++)
+        if (set.list[i] == d)
             return true;
-    return false;
+    return !set.list;
 }
 
 void head_bounds_keep(struct head_bounds *work, int32_t v) {
@@ -441,7 +439,7 @@ void head_bounds_keep(struct head_bounds *work, int32_t v) {
 void head_bounds_raise(struct head_bounds *work, int32_t v) {
     double *start = work->start + (size_t)v * work->k;
     for (size_t d = 0; d < work->k; d++) {
-        const bool may = !isinf(start[d]) && allowed(work->units, v, (int32_t)d);
+        const bool may = !isinf(start[d]) && may_use(work, v, (int32_t)d);
         work->input_bound[d] = may ? greater(start[d], bound_by_inputs(work, v, d)) : INFINITY;
     }
     collect_rows(work, v);

@@ -51,10 +51,10 @@ static void bound_direction(const struct direction *direction, const struct pair
     head_bounds_set_order(heads, direction->order, direction->system.nodes);
     for (int32_t i = 0; i < direction->system.nodes; i++) {
         const int32_t v = direction->order[i];
-        for (int64_t j = back->first ? back->first[v] : 0; back->first && j < back->first[v + 1]; j++)
+        for (int64_t j = back->first[v]; j < back->first[v + 1]; j++)
             raise_follower(direction, back->follower[j], v, back->lag + (size_t)j * k * k, 1, k);
         head_bounds_raise(heads, v);
-        for (int64_t j = lags->first ? lags->first[v] : 0; lags->first && j < lags->first[v + 1]; j++)
+        for (int64_t j = lags->first[v]; j < lags->first[v + 1]; j++)
             raise_follower(direction, v, lags->follower[j], lags->lag + (size_t)j * k * k, k, 1);
     }
 }
@@ -86,7 +86,7 @@ int shard_heads_tails(const struct shard_system *system, const struct shard_unit
             {.system = *system, .units = *units, .order = order, .start = start},
             {.order = back, .start = behind}};
         reverse(directions, directions + 1, bandwidth);
-        for (int i = 0; i < 2 && reach; i++)
+        for (int i = 0; i < 2; i++)
             pair_lags_fill(&directions[i].lags, &arena, &directions[i].system, &directions[i].units,
                            directions[i].order, window, reach, branches);
         for (int i = 0; i < 2; i++)

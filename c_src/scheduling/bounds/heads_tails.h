@@ -13,13 +13,14 @@
  *   order   in,     nodes elements: a topological order, vertices that start early first
  *   back    in,     nodes elements: the same of the reversed graph, vertices that may be last first
  *   window  in,     number of vertices before one that are considered together, >= 0
- *   reach   in,     number of vertices from one on that are considered together, per device of it; 0: none
+ *   reach   in,     number of vertices from one on in a subproblem of lags, that one included; 0: no lags
  *   branches in,    most branches of the search, per vertex and device, >= 0; 0: no search
  *   start   in/out, nodes * devices elements, vertex by vertex: known heads, at least 0; then greater ones,
  *                   infinite if the vertex may not go there
  *   behind  in/out, nodes * devices elements: tails, likewise
- * All memory is the caller's. Takes O((window * edges * devices^2 + nodes * devices^2 * window^2) * (1 + branches) * (1 + devices
- * * reach)) at most, and 16 bytes per nodes * reach * devices^2. Returns SHARD_OK or SHARD_NO_MEMORY. */
+ * All memory is the caller's. Takes O((window * edges * devices^2 + nodes * devices^2 * window^2) *
+ * (1 + branches) * (1 + devices * reach)) at most, and 16 * nodes * reach * devices^2 bytes.
+ * Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_heads_tails(const struct shard_system *system, const struct shard_units *units,
                       const int32_t *order, const int32_t *back, int32_t window, int32_t reach,
                       int32_t branches, double *start, double *behind);
@@ -34,10 +35,11 @@ struct heads_tails *heads_tails_new(struct arena *arena, const struct shard_syst
                                     const struct shard_units *units, const int32_t *order,
                                     const int32_t *back, int32_t window, double *start, double *behind);
 
-/* Raise the heads and tails that follow from changed ones. If the window is 0, or all vertices fit in it, this is what all
- * would be raised to; with others a vertex may gain from being raised again, which only those near a change are.
+/* Raise the heads and tails that follow from changed ones. If the window is 0, or all vertices fit in it, the
+ * result is the same as if all were raised; otherwise a vertex far from any change might gain as well.
  *
- *   head_changed  in/out, nodes elements: true for the vertices whose heads may differ from those after the last
- *                 call, or after an earlier one if all heads and tails are back; at first for all; then false for all
+ *   head_changed  in/out, nodes elements: true for vertices whose heads may differ from those after the last call,
+ *                 or after an earlier call if all heads and tails were reset to its results; at the first call
+ *                 true for all; then false for all
  *   tail_changed  in/out, likewise */
 void heads_tails_raise(struct heads_tails *ends, bool *head_changed, bool *tail_changed);

@@ -166,6 +166,10 @@ void pair_lags_fill(struct pair_lags *lags, struct arena *arena, const struct sh
                     const struct shard_units *units, const int32_t *order, int32_t window, int32_t reach,
                     int32_t branches) {
     struct subproblem sub = {.arena = arena, .system = system, .units = units, .lags = lags};
+    if (reach == 0) {
+        ARENA_ZEROS(arena, (int64_t)system->nodes + 1, lags->first);
+        return;
+    }
     sub.k = (size_t)system->devices;
     sub.reach = reach;
     allocate(&sub);

@@ -11,7 +11,7 @@
  *   follower  first[nodes] elements
  *   lag       first[nodes] * devices * devices elements: by the device of v, then by that of the follower
  *
- * A lag is infinite if the two devices exclude each other. All arrays are NULL if there are no lags. */
+ * A lag is infinite if the two devices exclude each other. */
 struct pair_lags {
     int64_t *first;
     int32_t *follower;
@@ -19,7 +19,8 @@ struct pair_lags {
 };
 
 /* Compute all lags in an arena, which fails if there is no memory. order, in, nodes elements: topological,
- * vertices that start early first; window, branches: as in head_bounds_new; reach > 0: vertices considered at once. */
+ * vertices that start early first; window, branches: as in head_bounds_new; reach: vertices of a subproblem, its
+ * first one included; 0: no lags. */
 void pair_lags_fill(struct pair_lags *lags, struct arena *arena, const struct shard_system *system,
                     const struct shard_units *units, const int32_t *order, int32_t window, int32_t reach,
                     int32_t branches);

@@ -1,17 +1,17 @@
-/* A node of the search knows heads and tails by device. A device on which a vertex would make the schedule too
- * long is out, which raises heads and tails of others. The unit with fewest devices is tried on each. Once each
- * unit has its device, two vertices of one device run one after the other: if one order is too long, the other
- * one holds, and if both may be, each is tried. The time is refuted if all branches end. */
+/* A node of the search has heads and tails by device. A device on which a vertex would make the schedule too long is
+ * ruled out, which raises heads and tails of others. Then the unit with fewest devices left is tried on each. Once
+ * each unit has its device, two vertices of one device run one after the other: if one order is too long, the other
+ * holds; if neither is, both are tried. The time is refuted if every branch ends. */
 #include "scheduling/bounds/refute.h"
 
 #include "scheduling/bounds/head_bounds.h"
 #include "scheduling/bounds/heads_tails.h"
 
-/* Relative excess over the longest time that rules a choice out: far above the rounding of sums. */
+/* A choice is ruled out if it exceeds the time by more than this share of it: far above the rounding of sums. */
 static const double EXCESS = 1e-9;
 
-/* Pairs of vertices on a branch whose order is chosen, at most: each takes 6 KiB of the stack, and so does each vertex
- * whose device is chosen. */
+/* Most pairs of vertices on a branch whose order is chosen: each takes 6 KiB of the stack, as does each unit whose
+ * device is chosen. */
 enum { MOST_CHOSEN = 128 };
 
 /* A bit for each vertex. */
@@ -38,7 +38,7 @@ struct search {
     const struct shard_units *units;
     size_t n, k;
     double longest;
-    int64_t nodes;  /* that it may still take */
+    int64_t nodes;  /* nodes that are left */
     double *start;  /* nodes * devices elements: heads at this node, then those at the nodes above */
     double *behind; /* likewise */
     struct heads_tails *ends;
@@ -66,7 +66,7 @@ static void exclude(const struct search *search, int32_t unit, size_t device) {
     }
 }
 
-/* Rule out the devices on which a vertex makes a schedule too long; true if any was not yet. */
+/* Rule out the devices on which a vertex makes a schedule too long; true if there was one. */
 static bool exclude_late(const struct search *search) {
     const double *start = search->start, *behind = search->behind;
     bool any = false;
@@ -82,7 +82,7 @@ static bool exclude_late(const struct search *search) {
 }
 
 /* Rule out for each unit the devices that one of its vertices may not use. */
-static void exclude_unknown(const struct search *search) {
+static void exclude_forbidden(const struct search *search) {
     for (size_t v = 0; v < search->n; v++)
         for (size_t d = 0; d < search->k; d++)
             if (isinf(search->start[v * search->k + d]))
@@ -96,7 +96,7 @@ static int32_t count_devices(const struct search *search, size_t v) {
     return count;
 }
 
-/* Raise heads and tails until no device is ruled out any more; true if a vertex has none left. */
+/* Raise heads and tails until no further device is ruled out; true if a vertex has none left. */
 static bool propagate(struct search *search) {
     do
         heads_tails_raise(search->ends, search->changed[0], search->changed[1]);
@@ -118,7 +118,7 @@ static void add_order(struct sequence *sequence, size_t n, size_t u, size_t w) {
     }
 }
 
-/* Least time after the least of `ends` for the vertices of a set that share the device of v: they run in turn. */
+/* The least end of the vertices of a set that run in turn on the device of v, given their heads (or tails) `ends`. */
 static double in_turn(const struct search *search, const double *ends, vertex_set set, size_t v) {
     size_t sorted[SHARD_MOST_REFUTED], count = 0;
     for (size_t u = 0; u < search->n; u++) {
@@ -190,7 +190,7 @@ static bool raise_ends(const struct search *search, struct sequence *sequence) {
     return false;
 }
 
-/* The makespan is no less if u runs before w. */
+/* A lower bound on the makespan if u runs before w. */
 static double length(const struct search *search, const struct sequence *sequence, size_t u, size_t w) {
     return sequence->head[u] + search->time[u] + search->time[w] + sequence->tail[w];
 }
@@ -206,8 +206,8 @@ struct pair {
     double least;
 };
 
-/* Order the pairs of which one order is too long; true if any was. pair, out: of all others the one of which both
- * orders are longest; `least` is negative if there is none. */
+/* Order the pairs of which one order is too long; true if there was one. pair, out: of the others, the one whose
+ * shorter order is longest; `least` is negative if there is none. */
 static bool order_pairs(const struct search *search, struct sequence *sequence, struct pair *pair) {
     bool any = false;
     pair->least = -1;
@@ -235,7 +235,7 @@ static bool order_all(const struct search *search, struct sequence *sequence, st
     return false;
 }
 
-/* True if each order is too long; `chosen` pairs are in order by choice. */
+/* True if every order is too long; the order of `chosen` pairs was a choice. */
 static bool refute_orders(struct search *search, struct sequence *sequence, int32_t chosen) {
     struct pair pair;
     if (search->nodes-- <= 0 || chosen == MOST_CHOSEN)
@@ -253,7 +253,8 @@ static bool refute_orders(struct search *search, struct sequence *sequence, int3
     return true;
 }
 
-/* The order that the graph gives; a vertex that may use several devices has the best of each, and no device. */
+/* Begin with the order of the graph; a vertex with several devices left gets its least time, head and tail, and no
+ * device. */
 static void begin_sequence(struct search *search, struct sequence *sequence) {
     const double *start = search->start, *behind = search->behind;
     memset(sequence, 0, sizeof *sequence);
@@ -276,7 +277,7 @@ static void begin_sequence(struct search *search, struct sequence *sequence) {
             add_order(sequence, search->n, (size_t)search->units->in_tail[e], v);
 }
 
-/* The vertex, of those with several devices, that has fewest, and the latest of these; n if there is none. */
+/* The vertex with fewest devices of those that have several, and of these the latest; n if there is none. */
 static size_t fewest_devices(const struct search *search) {
     const double *start = search->start, *behind = search->behind;
     int32_t least = INT32_MAX;
@@ -299,7 +300,7 @@ static size_t fewest_devices(const struct search *search) {
     return found;
 }
 
-/* Copy the heads and tails of this node to those of a depth, or back. */
+/* Save the heads and tails of this node as those of a depth, or restore them. */
 static void copy_ends(const struct search *search, size_t depth, bool back) {
     const size_t cells = search->n * search->k, at = (depth + 1) * cells;
     double *ends[] = {search->start, search->behind};
@@ -315,7 +316,7 @@ static bool give_device(struct search *search, int32_t unit, size_t device) {
     return propagate(search);
 }
 
-/* True if each choice of devices is too long; heads and tails are those of a node. */
+/* True if every choice of devices is too long at the node of the current heads and tails. */
 static bool refute_devices(struct search *search, size_t depth) {
     const size_t v = fewest_devices(search);
     struct sequence sequence;
@@ -369,7 +370,7 @@ int shard_refute(const struct shard_system *system, const struct shard_units *un
         return SHARD_OK;
     begin(&search, &arena, order, back, window, start, behind);
     if (!arena.failed) {
-        exclude_unknown(&search);
+        exclude_forbidden(&search);
         *refuted = propagate(&search) || refute_devices(&search, 0);
         *nodes = search.nodes > 0 ? search.nodes : 0;
     }

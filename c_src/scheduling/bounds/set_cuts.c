@@ -1,24 +1,25 @@
-/* Both branches of a node begin with its flow: one adds a source, the other a sink. */
+/* The network has a vertex for each vertex of the graph, or with prices two. Both branches of a node of the tree begin
+ * with its flow: one adds a source, the other a sink. */
 #include "scheduling/bounds/set_cuts.h"
 
 #include "common/flow.h"
 #include "common/stop.h"
 
-/* Vertices on which a path of the tree branches at most, and prices that are tried at a node. */
+/* Most levels of the tree, and most rewards that are tried at a node. */
 enum { DEPTH = 64, TRIALS = 3 };
 
-/* What a node of the tree turned out to be. */
+/* What is known of the sets of a node of the tree: all overflow memory, nothing, or that one fits. */
 enum result { REFUTED, OPEN, FITS };
 
-/* A set of vertices: its size, and what it holds. */
+/* The size of a set of vertices, and what it holds. */
 struct point {
     int64_t size, held;
 };
 
-/* A node of the tree as it branches. */
+/* A node of the tree that branches. */
 struct node {
     int64_t *left, *excess; /* its flow */
-    int32_t *follows;       /* what follows from the branch at hand */
+    int32_t *follows;       /* vertices that are decided in the current branch */
 };
 
 struct search {
@@ -31,11 +32,12 @@ struct search {
     bool fits, ended;
     struct flow flow;
     int64_t *capacity;   /* arcs elements */
-    double *made, *read; /* network vertices elements: sizes of the tensors that it makes, and reads */
+    double *made, *read; /* network vertices elements: sizes of the tensors that each makes, and reads */
     int8_t *decided;     /* network vertices elements: 1 in the set, -1 not, 0 open */
-    bool *side;
-    int32_t *queue;          /* of a breadth-first search */
-    int64_t *seen, searches; /* the last search that reached a vertex; the number of searches */
+    bool *side;          /* network vertices elements: true in the set at hand */
+    int32_t *queue;      /* network vertices elements: of a breadth-first search */
+    int64_t *seen,
+        searches; /* network vertices elements: the last search that reached each; number of searches */
     struct node node[DEPTH];
 };
 
@@ -45,7 +47,7 @@ static int32_t started(const struct search *s, int32_t v) {
     return s->held->prices ? s->system->nodes + v : v;
 }
 
-/* The point of the set of the vertices on a side of the network. */
+/* The point of the set that `side` marks. */
 static struct point measure(const struct search *s) {
     struct point point = {0, 0};
     for (int32_t v = 0; v < s->flow.vertices; v++)
@@ -56,7 +58,8 @@ static struct point measure(const struct search *s) {
     return point;
 }
 
-/* Queue an open vertex and all open ones that are in the set with it (1) or not in it either (-1); their number. */
+/* Queue an open vertex and all open ones that must be in the set with it (1), or outside with it (-1); return their
+ * number. */
 static int32_t follow(struct search *s, int32_t from, int value) {
     int32_t count = 1;
     s->seen[from] = ++s->searches;
@@ -75,7 +78,7 @@ static int32_t follow(struct search *s, int32_t from, int value) {
     return count;
 }
 
-/* The sizes of tensors that all that follows makes if it is in the set, or reads if it is not. */
+/* The size of all tensors that a vertex and what follows make if in the set (1), or read if outside (-1). */
 static double effect(struct search *s, int32_t from, int value) {
     const int32_t count = follow(s, from, value);
     const double *size = value > 0 ? s->made : s->read;
@@ -131,9 +134,9 @@ static int64_t reward_between(const struct search *s, struct point low, struct p
     return next > limit ? limit : next < -limit ? -limit : next;
 }
 
-/* Bound what a set of the right size holds: held >= min (held' - reward * size') + reward * size over all sets, with the
- * least size for a reward >= 0 and the greatest for one below. Two cuts, of a size too low and too high, tell the next
- * reward: the slope between them (the secant on the convex hull of all points). */
+/* Bound what a set of the right size holds: held >= min (held' - reward * size') + reward * size, with the minimum over
+ * all sets of the node, and the least size for a reward >= 0, else the greatest. The next reward is the slope between
+ * two points, one too small and one too large (the secant method on the convex hull of all points). */
 static enum result bound(struct search *s, int64_t *reward) {
     struct point low = extreme(s, false), high = extreme(s, true);
     if (high.size < s->least || low.size > s->most)
@@ -178,7 +181,7 @@ static bool keep(struct search *s, struct node *node) {
 
 static void search(struct search *s, int depth, int64_t reward);
 
-/* Decide that an open vertex is in the set (1) or not (-1), and what follows; the number of vertices in the queue. */
+/* Decide that an open vertex is in the set (1) or not (-1), and what follows; return the number of vertices queued. */
 static int32_t decide(struct search *s, int32_t v, int value) {
     const int32_t count = follow(s, v, value);
     for (int32_t i = 0; i < count; i++)
@@ -228,7 +231,7 @@ static int allocate(struct search *s) {
     return arena_status(arena);
 }
 
-/* Lay the network out. Arcs of infinite capacity lead from each vertex to what has started or finished if it has. */
+/* Build the network. Arcs of infinite capacity lead from each vertex to those that are in every set with it. */
 static void lay_out(struct search *s) {
     const struct shard_system *system = s->system;
     const struct shard_held *held = s->held;

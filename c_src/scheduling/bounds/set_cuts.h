@@ -1,16 +1,16 @@
-/* Search of the sets of vertices that may have started at some moment, by minimum cuts of what is held (ours). */
+/* Branch and bound over the sets of vertices that may have started at some moment, by minimum cuts (ours). */
 #pragma once
 
 #include "scheduling/simulation/simulate.h"
 
 /* cffi: begin */
 
-/* Tensors that are held between the vertices that have finished and those that have not started.
+/* What is held by tensors from vertices that have finished to vertices that have not started.
  *
- *   parts   edges elements, by tail: what each tensor counts, >= 0
- *   prices  nodes elements, >= 0: what a vertex costs that has started and not finished; NULL if there are none
- *   enough  > 0: a minimum cut of that much shows that memory overflows
- *   whole   more than all parts and each price, at most 2^44
+ *   parts   edges elements, by tail: size of each tensor, >= 0
+ *   prices  nodes elements, >= 0: price of a vertex that has started and not finished; NULL if none counts
+ *   enough  > 0: memory overflows if this much is held, prices included
+ *   whole   more than all parts together and than each price, at most 2^44; the capacity of uncuttable arcs
  *
  * All arrays are the caller's and are only read. */
 struct shard_held {

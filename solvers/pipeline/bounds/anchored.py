@@ -5,7 +5,7 @@ from __future__ import annotations
 from instances.pipeline import Instance
 from solvers.pipeline.programs.anchor import anchor
 from solvers.pipeline.programs.blocks import Blocks, fit
-from solvers.pipeline.programs.mip import Bounds, capped, search_first
+from solvers.pipeline.programs.incumbent import Bounds, capped, search_first
 from solvers.registry import Run, bound
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from instances.pipeline import Instance
-from solvers.pipeline.programs.mip import Bounds, Known, Shape, capped, prove, search_first
+from solvers.pipeline.programs.incumbent import Bounds, Known, capped, search_first
+from solvers.pipeline.programs.mip import Shape, prove
 from solvers.registry import Run, bound
 
 SOURCE = "Archer et al. 2024, Section 3.2; preprint, Section 5.4"

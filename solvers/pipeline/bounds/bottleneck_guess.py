@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from instances.pipeline import Instance
-from solvers.pipeline.programs.mip import Bounds, Known, Shape, capped, prove, search_first
+from solvers.pipeline.programs.incumbent import Bounds, Known, capped, search_first
+from solvers.pipeline.programs.mip import Shape, prove
 from solvers.registry import Run, bound
 
 

@@ -6,17 +6,9 @@ import numpy as np
 
 from instances.graph import Index
 from instances.pipeline import Instance
-from solvers.pipeline.programs.mip import (
-    MOST_MEMORY,
-    RELATIVE_TOLERANCE,
-    Bounds,
-    Known,
-    Shape,
-    capped,
-    prove,
-    search_first,
-)
-from solvers.pipeline.search.orders import Floats
+from solvers.native import Floats
+from solvers.pipeline.programs.incumbent import Bounds, Known, capped, search_first
+from solvers.pipeline.programs.mip import MOST_MEMORY, RELATIVE_TOLERANCE, Shape, prove
 from solvers.registry import Run, bound
 
 #: Ancestors kept at a time, at most.

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from instances.pipeline import Instance
+from solvers.native import Floats
 from solvers.pipeline.programs.anchor import anchor
 from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE, Blocks, fit
 from solvers.pipeline.programs.cover import Cover
-from solvers.pipeline.programs.incumbent import Incumbent
-from solvers.pipeline.programs.mip import Bounds, capped, search_first
+from solvers.pipeline.programs.incumbent import Bounds, Incumbent, capped, search_first
 from solvers.pipeline.programs.set_pool import Place, SetPool
-from solvers.pipeline.search.orders import Floats
 from solvers.pipeline.trees.set_search import SetSearch
 from solvers.pipeline.trees.stage_tree import StageTree
 from solvers.registry import Run, bound
@@ -33,18 +32,18 @@ MOST_PLACED = 8
 #: Largest number of blocks for which a `StageTree` divides the partitions after the ascent; for more, a `SetSearch`.
 MOST_DIVIDED = 8
 
-#: The same if the ascent ends early for it; with 8, leaves take the time that the ascent needs (84 to 95 nodes, 40 s of
-#: processor time: 0.1 to 0.9 % less of the gap closed).
+#: Largest number of blocks for which the ascent ends early for a `StageTree`; with 8, leaves take the time that the
+#: ascent needs (84 to 95 nodes, 40 s of processor time: 0.1 to 0.9 % less of the gap closed).
 MOST_ENDED_EARLY = 4
 
 #: Share of the gap that the next target lies above the bound, at first.
 STEP = 0.06
 
-#: Share of the first step at which the steps are too small to go on.
-FINEST = 1e-3
+#: Factor by which the step grows after a proof that has found fewer than so many new sets.
+GROWTH, FEW_SETS = 1.3, 5
 
-#: The same if the ascent ends early for a `StageTree`.
-FEW_FINEST = 0.02
+#: Least step, as a share of the first: in general, if the ascent ends early for a `StageTree`, and for two blocks.
+FINEST, EARLY_FINEST, HALVES_FINEST = 1e-3, 0.02, 1e-4
 
 
 @bound(track="pipeline", source="our own: Archer et al. 2024, Section 3.2, with optimised weights", deterministic=False)
@@ -77,7 +76,7 @@ def reweighted(instance: Instance, run: Run) -> None:
         if instance.stages == 2:
             _halve(incumbent, proved, bounds)
         else:
-            finest = FEW_FINEST if instance.stages <= MOST_ENDED_EARLY else FINEST
+            finest = EARLY_FINEST if instance.stages <= MOST_ENDED_EARLY else FINEST
             pool = SetPool(instance.nodes)
             cover = Cover(blocks, run, _places(instance.stages), _start(instance), PATIENCE, pool)
             proved = _ascend(cover, proved, incumbent, bounds, finest)
@@ -97,7 +96,7 @@ def _halve(incumbent: Incumbent, known: int, bounds: Bounds) -> None:
     half = max(1, -(-int(work.sum()) // 2))
     proved = dict.fromkeys((FIRST, LAST) if work.any() else (), known)
     step = (incumbent.limit - known) / 2
-    finest = 1e-4 * step
+    finest = HALVES_FINEST * step
     while proved and known < incumbent.limit and step > finest and not blocks.over():
         target = min(incumbent.limit, known + max(1, int(step)))
         place = min(proved, key=lambda place: proved[place])
@@ -130,7 +129,7 @@ def _ascend(cover: Cover, proved: int, incumbent: Incumbent, bounds: Bounds, fin
         if cover.prove(target):
             proved = target
             bounds.offer(cover.blocks.bound(target))
-            step *= 1.3 if len(cover.pool) < known + 5 else 1.0
+            step *= GROWTH if len(cover.pool) < known + FEW_SETS else 1.0
             continue
         if not annealed:
             left = cover.run.remaining()

@@ -6,14 +6,17 @@ import numpy as np
 
 from solvers.pipeline._set_kernels import CheapestSet
 from solvers.pipeline.programs.blocks import Blocks
-from solvers.pipeline.programs.mip import Bounds
+from solvers.pipeline.programs.incumbent import Bounds
 
-#: Minimum cuts for a node at first; a node whose search was cut short has ten times as many in the next round.
+#: Most minimum cuts for a node in the first round; each further round allows ten times as many.
 CUTS = 100
 
 
 def anchor(blocks: Blocks, limit: int, bounds: Bounds, rounds: int = 9) -> int:
-    """Raise the bounds by the nodes' cheapest sets, as far as ``limit``; return the bound, in the units of blocks."""
+    """Raise the bounds by the cheapest block of each node, up to ``limit``; return the bound, in the units of blocks.
+
+    Nodes whose search was cut short are searched again, in at most so many ``rounds``.
+    """
     proved = np.zeros(blocks.nodes, dtype=np.int64)
     open_ones = np.ones(blocks.nodes, dtype=bool)
     for cuts in (CUTS * 10**power for power in range(rounds)):

@@ -18,14 +18,17 @@ from numpy.typing import NDArray
 
 from instances.graph import Graph
 from instances.pipeline import Instance
-from solvers.native import Longs, Words
-from solvers.pipeline._set_kernels import SHARED, CheapestSet, SetCosts, SetList
+from solvers.native import Floats, Longs, Words
+from solvers.pipeline._set_kernels import SHARED, CheapestSet, SetCosts, SetList, unpacked
 from solvers.registry import Run
 
 Found = TypeVar("Found", CheapestSet, SetList)
 
 #: All work and communication become less than 2 to this power, as integers.
 BITS = 48
+
+#: All weights of nodes together become about 2 to this power, as integers.
+WEIGHT_BITS = 40
 
 #: Relative difference, at most, between the cost of a block here and as the referee adds it up.
 ROUNDING = 1e-12
@@ -91,7 +94,7 @@ class Blocks:
 
     def descendants(self) -> NDArray[np.bool_]:
         """Say which node descends from which, shape (n, n): column w of row v is true if w descends from v."""
-        return flags(self._reach[0])
+        return unpacked(self._reach[0], self.nodes)
 
     def left(self) -> float:
         """Seconds left for searches."""
@@ -216,8 +219,13 @@ def _scale(total: float) -> float:
     return math.ldexp(1.0, min(1000, BITS - math.frexp(total)[1])) if total > 0 else 1.0
 
 
-def _whole(values: NDArray[np.float64], scale: float) -> Longs:
+def _whole(values: Floats, scale: float) -> Longs:
     return np.floor(values * scale).astype(np.int64)
+
+
+def whole_weights(weights: Floats) -> Longs:
+    """Weights of nodes as integers, shape (n,)."""
+    return np.round(weights * (2**WEIGHT_BITS / weights.sum())).astype(np.int64)
 
 
 def descendants(graph: Graph, *, forwards: bool) -> Words:
@@ -232,8 +240,3 @@ def descendants(graph: Graph, *, forwards: bool) -> Words:
         next_ones = after[start[v] : start[v + 1]]
         rows[v] = np.bitwise_or.reduce(rows[next_ones] | own[next_ones], axis=0)
     return rows
-
-
-def flags(rows: Words) -> NDArray[np.bool_]:
-    """Unpack the rows of `descendants` to flags, shape (n, n): element (v, w) is bit w of row v."""
-    return np.unpackbits(rows.view(np.uint8), axis=1, bitorder="little", count=len(rows)).astype(bool)

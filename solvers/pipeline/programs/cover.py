@@ -12,17 +12,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
-from solvers.native import Longs
-from solvers.pipeline.programs.blocks import Blocks
+from solvers.native import Floats, Longs
+from solvers.pipeline.programs.blocks import Blocks, whole_weights
 from solvers.pipeline.programs.master import Master
 from solvers.pipeline.programs.set_pool import Place, SetPool
-from solvers.pipeline.search.orders import Floats
 from solvers.registry import Run
-
-#: The integer weights together are about 2 to this power.
-WEIGHT_BITS = 40
 
 #: Seconds of a first search, before sets are annealed.
 FIRST_SECONDS = 0.2
@@ -119,7 +113,7 @@ class Cover:
 
     def _integers(self, candidate: Candidate) -> tuple[Longs, list[tuple[Place, int]]]:
         """Return weights as integers, and what a set needs in each place: together more than all nodes weigh."""
-        weight = np.round(candidate.weights * (2**WEIGHT_BITS / candidate.weights.sum())).astype(np.int64)
+        weight = whole_weights(candidate.weights)
         total = int(weight.sum())
         needs = [
             (place, max(1, int(share * total))) for place, share in zip(self.places, candidate.shares, strict=True)

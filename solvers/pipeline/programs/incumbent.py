@@ -1,18 +1,91 @@
-"""The best known partition of a search for bounds: what it costs, and how others take its place."""
+"""What a bound method knows of an instance: the best partition, found by a short search first, and the best bound."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from concurrent.futures import wait
+from dataclasses import dataclass, replace
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from instances.graph import Index
 from instances.pipeline import Instance
 from solvers.native import kahn
-from solvers.pipeline._kernels import PipelineCore
+from solvers.pipeline._kernels import PipelineCore, Slicing
 from solvers.pipeline.programs.blocks import Blocks
 from solvers.pipeline.search.annealing import anneal
-from solvers.pipeline.search.orders import Search
+from solvers.pipeline.search.orders import Search, blocks
 from solvers.registry import Run
+
+#: Share of the time that the search for a first partition may take.
+SEARCH_SHARE = 0.1
+
+#: Moves of the longest chain of that search for each node: a second for 200 nodes.
+MOVES = 5000
+
+
+class Bounds:
+    """Keeps the best lower bound, from that of Lemma 3.3 on, and reports each to a run, if there is one."""
+
+    def __init__(self, instance: Instance, run: Run | None) -> None:
+        self._run, self.best = run, -math.inf
+        self.offer(instance.work_bound())
+
+    def offer(self, value: float, step: float = 0.0) -> None:
+        """Take ``value`` if it is better than the best so far by more than ``step`` of that."""
+        if value > self.best * (1 + step):
+            self.best = value
+            if self._run:
+                self._run.bound(value)
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The best partition known, an order cut into blocks."""
+
+    core: PipelineCore
+    order: Index
+    slicing: Slicing
+
+    @property
+    def block(self) -> Index:
+        """Block numbers in topological order, shape (n,), int32."""
+        return blocks(self.order, self.slicing)
+
+    def block_cost(self, number: int) -> float:
+        """Cost of a block that is not empty."""
+        left, right = self.slicing.cut[number : number + 2]
+        return float(self.core.segment_costs(self.order, int(right))[left])
+
+
+def capped(instance: Instance) -> Instance:
+    """The instance with tensors that cost at most twice the whole work to send; others would drown it in rounding.
+
+    No partition costs more than before, and one that cuts such a tensor still costs more than a single block of all
+    nodes, so the optimum is the same. With a memory limit nothing changes, since sizes count there too.
+    """
+    if instance.memory is not None:
+        return instance
+    most = 2.0 * float(instance.work.sum()) * instance.bandwidth
+    return replace(instance, output_size=np.minimum(instance.output_size, most))
+
+
+def search_first(instance: Instance, run: Run, *, overflow: bool = False) -> tuple[Search, Known]:
+    """Report the partitions that a short search finds; the bounds start from the best, its ``overflow`` left out."""
+    began = run.remaining()
+    search = Search(instance, run, share=SEARCH_SHARE)
+    anneal(search, run, most=MOVES * instance.nodes)
+    if overflow or instance.memory is None:
+        return search, Known(search.core, search.order, Slicing(search.cost, search.cut))
+    core = PipelineCore(capped(replace(instance, memory=None)))
+    slicing = search.pool.submit(core.slice, search.order)
+    wait([slicing], timeout=max(0.0, run.remaining() - (1 - 2 * SEARCH_SHARE) * began))
+    core.stop[0] = 1  # too late for the best cuts: even ones will do
+    found = slicing.result()
+    core.stop[0] = 0
+    assert found is not None  # only a slicing below an upper limit can be missing
+    return search, Known(core, search.order, found)
 
 
 @dataclass

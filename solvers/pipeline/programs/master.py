@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from solvers.native import Longs
+from solvers.native import Floats, Longs
 from solvers.pipeline.programs.set_pool import Place, SetPool
-from solvers.pipeline.search.orders import Floats
 
 #: A weight may also grow by this share of the mean weight, times the reach.
 FLOOR = 0.02

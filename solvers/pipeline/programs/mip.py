@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
 from threading import Lock
@@ -22,20 +21,13 @@ from numpy.typing import NDArray
 from instances.graph import Index
 from instances.pipeline import Instance
 from solvers import _scip
-from solvers.pipeline._kernels import PipelineCore, Slicing
-from solvers.pipeline.programs.blocks import descendants, flags
+from solvers.native import Floats
+from solvers.pipeline._set_kernels import unpacked
+from solvers.pipeline.programs.blocks import descendants
 from solvers.pipeline.programs.highs import highs
-from solvers.pipeline.search.annealing import anneal
-from solvers.pipeline.search.orders import TOLERANCE, Search, blocks
+from solvers.pipeline.programs.incumbent import Bounds
+from solvers.pipeline.search.orders import TOLERANCE, Search
 from solvers.registry import Run
-
-Floats = NDArray[np.float64]
-
-#: Share of the time that the search for a first partition may take.
-SEARCH_SHARE = 0.1
-
-#: Moves of the longest chain of that search for each node: a second for 200 nodes.
-MOVES = 5000
 
 #: The best cost known becomes about this in the program, far from SCIP's absolute tolerances of 1e-9 to 1e-6.
 SCALE = 1024.0
@@ -59,54 +51,6 @@ ROW_MIB = 0.005
 
 #: Held while a slicing is offered: programs of several threads share a search.
 OFFERING = Lock()
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """The best partition known, an order cut into blocks."""
-
-    core: PipelineCore
-    order: Index
-    slicing: Slicing
-
-    @property
-    def block(self) -> Index:
-        """Block numbers in topological order, shape (n,), int32."""
-        return blocks(self.order, self.slicing)
-
-    def block_cost(self, number: int) -> float:
-        """Cost of a block that is not empty."""
-        left, right = self.slicing.cut[number : number + 2]
-        return float(self.core.segment_costs(self.order, int(right))[left])
-
-
-def capped(instance: Instance) -> Instance:
-    """The instance with tensors that cost at most twice the whole work to send; others would drown it in rounding.
-
-    No partition costs more than before, and one that cuts such a tensor still costs more than a single block of all
-    nodes, so the optimum is the same. With a memory limit nothing changes, since sizes count there too.
-    """
-    if instance.memory is not None:
-        return instance
-    most = 2.0 * float(instance.work.sum()) * instance.bandwidth
-    return replace(instance, output_size=np.minimum(instance.output_size, most))
-
-
-def search_first(instance: Instance, run: Run, *, overflow: bool = False) -> tuple[Search, Known]:
-    """Report the partitions that a short search finds; the bounds start from the best, its ``overflow`` left out."""
-    began = run.remaining()
-    search = Search(instance, run, share=SEARCH_SHARE)
-    anneal(search, run, most=MOVES * instance.nodes)
-    if overflow or instance.memory is None:
-        return search, Known(search.core, search.order, Slicing(search.cost, search.cut))
-    core = PipelineCore(capped(replace(instance, memory=None)))
-    slicing = search.pool.submit(core.slice, search.order)
-    wait([slicing], timeout=max(0.0, run.remaining() - (1 - 2 * SEARCH_SHARE) * began))
-    core.stop[0] = 1  # too late for the best cuts: even ones will do
-    found = slicing.result()
-    core.stop[0] = 0
-    assert found is not None  # only a slicing below an upper limit can be missing
-    return search, Known(core, search.order, found)
 
 
 @dataclass(frozen=True)
@@ -322,7 +266,7 @@ class Program:
     @cached_property
     def _below(self) -> NDArray[np.bool_]:
         """Descent as flags, shape (n, n): element (u, v) says that v descends from u."""
-        return flags(descendants(self.instance.graph, forwards=True))
+        return unpacked(descendants(self.instance.graph, forwards=True), self.instance.nodes)
 
     def _at_least(self, values: list[Any]) -> Any:
         """A variable that is at least each of the values, at least 0 and at most 1; a constant if they are."""
@@ -375,21 +319,6 @@ class Program:
         owed = DUAL_TOLERANCE * (self.model.getNVars(transformed=False) + 1)
         dual = _scip.proved(self.model) - owed
         return min(dual, self.shape.cost * self.scale) * (1 - RELATIVE_TOLERANCE) / self.scale
-
-
-class Bounds:
-    """Keeps the best lower bound, from that of Lemma 3.3 on, and reports each to a run, if there is one."""
-
-    def __init__(self, instance: Instance, run: Run | None) -> None:
-        self._run, self.best = run, -math.inf
-        self.offer(instance.work_bound())
-
-    def offer(self, value: float, step: float = 0.0) -> None:
-        """Take ``value`` if it is better than the best so far by more than ``step`` of that."""
-        if value > self.best * (1 + step):
-            self.best = value
-            if self._run:
-                self._run.bound(value)
 
 
 def prove(

@@ -10,17 +10,15 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from instances.graph import Index
 from instances.pipeline import Instance
-from solvers.native import kahn
+from solvers.native import Floats, kahn
 from solvers.pipeline._kernels import PipelineCore, Slicing
 from solvers.registry import Run
 
 Result = TypeVar("Result")
-
-Floats = NDArray[np.float64]
 
 #: Costs that differ by less than this, relatively, are equal: the referee's rounding may differ.
 TOLERANCE = 1e-9

@@ -7,17 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solvers.native import Longs, Words
-from solvers.pipeline._set_kernels import weigh_sets
-from solvers.pipeline.search.orders import Floats
-
-#: The integer weights together are about 2 to this power.
-WEIGHT_BITS = 40
-
-#: Variables added at a time: of the heaviest sets of all, and of the heaviest that hold each node.
-HEAVIEST, HOLDING = 60, 2
+from solvers.native import Floats, Longs, Words
+from solvers.pipeline._set_kernels import unpacked, weigh_sets
+from solvers.pipeline.programs.blocks import WEIGHT_BITS, whole_weights
+from solvers.pipeline.programs.master import HEAVIEST, HOLDING
 
 #: Bytes of the flags of sets that are too heavy, at most: each core has a program. Lighter ones may come later.
 MOST_FLAGS = 2**24
@@ -93,8 +87,8 @@ class SetProgram:
                 return None
             dual = np.array([row.dual_value() for row in self._rows]).clip(0)
             unit = 2**WEIGHT_BITS / dual.sum()
-            whole = np.round(dual * unit).astype(np.int64)
-            found = Weighing(whole, weigh_sets(member, whole))
+            weight = whole_weights(dual)
+            found = Weighing(weight, weigh_sets(member, weight))
             if found.slack(stages) < 0 or found.heaviest <= (1 + CLOSE) * unit or not self._add(alive, found, unit):
                 return found
         return None
@@ -124,18 +118,3 @@ class SetProgram:
             for v in np.flatnonzero(unpacked(self._member[index : index + 1], len(self._rows))[0]).tolist():
                 self._rows[v].SetCoefficient(self._chosen[-1], 1.0)
         return bool(fresh)
-
-
-def packed(member: NDArray[np.bool_]) -> Words:
-    """Bits of flags, shape (sets, words)."""
-    sets, nodes = member.shape
-    rows = np.zeros((sets, 8 * ((nodes + 63) // 64)), dtype=np.uint8)
-    bits = np.packbits(member, axis=1, bitorder="little")
-    rows[:, : bits.shape[1]] = bits
-    return rows.view(np.uint64)
-
-
-def unpacked(member: Words, nodes: int) -> NDArray[np.bool_]:
-    """Flags of bits, shape (sets, n)."""
-    bits = np.unpackbits(np.ascontiguousarray(member).view(np.uint8), axis=1, bitorder="little", count=nodes)
-    return bits.astype(bool)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.native import Longs
-from solvers.pipeline.programs.blocks import MIDDLE
-from solvers.pipeline.programs.cover import FARTHEST, WEIGHT_BITS
-from solvers.pipeline.programs.incumbent import Incumbent
+from solvers.native import Floats, Longs
+from solvers.pipeline._set_kernels import packed, weigh_sets
+from solvers.pipeline.programs.blocks import MIDDLE, whole_weights
+from solvers.pipeline.programs.cover import FARTHEST
+from solvers.pipeline.programs.incumbent import Bounds, Incumbent
 from solvers.pipeline.programs.master import Master
-from solvers.pipeline.programs.mip import Bounds
 from solvers.pipeline.programs.set_pool import Place, SetPool
-from solvers.pipeline.search.orders import Floats
-from solvers.pipeline.trees.set_program import packed, weigh_sets
 from solvers.pipeline.trees.set_tree import SetTree
 from solvers.registry import Run
 
@@ -109,7 +107,7 @@ class SetSearch:
             least = master.heaviest(weights)[0]
             for candidate in ((self._center + weights) / 2, weights):
                 most = max(master.heaviest(candidate)[0], least * (1 + CLOSE / 2)) * (1 + CLOSE / 10)
-                whole = np.round(candidate * (2**WEIGHT_BITS / candidate.sum())).astype(np.int64)
+                whole = whole_weights(candidate)
                 need = int(most / self._stages * whole.sum()) + 1
                 listed = self._blocks.list_sets(whole, need, target, max(0.0, self._blocks.left() - until), MIDDLE)
                 if len(listed.cost):

@@ -8,13 +8,11 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.native import Longs
+from solvers.native import Floats, Longs
 from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE
 from solvers.pipeline.programs.cover import Cover
-from solvers.pipeline.programs.incumbent import Incumbent
-from solvers.pipeline.programs.mip import Bounds
+from solvers.pipeline.programs.incumbent import Bounds, Incumbent
 from solvers.pipeline.programs.set_pool import Place, SetPool
-from solvers.pipeline.search.orders import Floats
 from solvers.registry import Run
 
 #: Share of the time left at first that one target of a node may take, however much is left then.

@@ -1,4 +1,4 @@
-"""Schedules of HEFT and around the critical path, and what annealed moves make of them."""
+"""Simulated annealing of schedules on all cores, from the schedule of HEFT or the one around the critical path."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from solvers.scheduling.heuristics.heft import earliest_finish
 from solvers.scheduling.heuristics.local import orders, path_computation_time
 from solvers.scheduling.heuristics.path import around_the_path
 from solvers.scheduling.schedules.memory import fits
-from solvers.scheduling.schedules.windows import LAST, REHEATED, reheat
+from solvers.scheduling.schedules.windows import COLD, WINDOW_VERTICES, reheat
 
-#: First temperature, in mean times of a vertex, if there is time for MOVES_EACH moves per vertex; otherwise it is
+#: First temperature, in mean times of a vertex, if there is time for HOT_MOVES moves per vertex; otherwise it is
 #: proportional to the root of the moves per vertex.
 HOT = 0.5
-MOVES_EACH = 250
+HOT_MOVES = 250
 
 #: Least first temperature, in mean times of a vertex.
 COLDEST = 0.25
@@ -32,17 +32,16 @@ COLDEST = 0.25
 #: Greatest first temperature, in mean times of a vertex: low for simulated moves, which begin near their best.
 HOTTEST: Mapping[type, float] = {PathMoves: 2.5, SimulatedMoves: 0.5}
 
-#: Seconds of a slice of the search, between two looks at the time.
+#: Seconds between two looks at the clock.
 SLICE = 0.05
 
 #: Seconds by which each vertex lengthens a slice.
-SLICE_EACH = 5e-6
+SLICE_PER_VERTEX = 5e-6
 
-#: Share of all seconds that a slice takes at most.
+#: Largest share of all seconds that a slice takes.
 SLICE_SHARE = 0.02
 
-#: Moves of the first slice, and at most of any.
-FIRST_MOVES = 1
+#: Most moves of a slice.
 MOST_MOVES = 10**9
 
 #: Number of times, in the second half, that all threads go on from the best of them.
@@ -59,11 +58,11 @@ PATH_MOVES_SHARE = 0.25
 
 @dataclass
 class Best:
-    """The best schedule so far, handed in as it is found; one whose tensors fit the memory is better than others.
+    """The best schedule so far: one that fits the memory, reported as it is found, or else the shortest.
 
     ``device``     shape (n,)
-    ``execution``  how it runs
-    ``fits``       whether it has been handed in
+    ``execution``  its simulation
+    ``fits``       whether it fits the memory, and has been reported
     """
 
     run: Run
@@ -74,48 +73,48 @@ class Best:
 
     def __post_init__(self) -> None:
         self.fits = self._fits(self.device, self.execution)
-        self._hand_in()
+        self._report()
 
     def take(self, device: Ints, execution: Execution) -> None:
-        """Look at another schedule."""
+        """Keep another schedule if it is better."""
         if self.fits and execution.makespan >= self.execution.makespan:
             return
-        suits = self._fits(device, execution)
-        if (not suits, execution.makespan) < (not self.fits, self.execution.makespan):
-            self.device, self.execution, self.fits = device, execution, suits
-            self._hand_in()
+        fits = self._fits(device, execution)
+        if (not fits, execution.makespan) < (not self.fits, self.execution.makespan):
+            self.device, self.execution, self.fits = device, execution, fits
+            self._report()
 
     def _fits(self, device: Ints, execution: Execution) -> bool:
         return math.isfinite(execution.makespan) and fits(self.simulator.instance, device, execution)
 
-    def _hand_in(self) -> None:
+    def _report(self) -> None:
         if self.fits:
             parts = orders(self.device, self.execution, self.simulator.instance.devices)
             self.run.report({"device": self.device, "order": parts}, self.execution.makespan)
 
     @property
     def makespan(self) -> float:
-        """Time at which the last vertex has finished; infinite if tensors have no link."""
+        """Time at which the last vertex has finished; infinite if some vertices never run."""
         return self.execution.makespan
 
     @property
     def done(self) -> bool:
-        """True if nothing can be better."""
+        """True if no schedule can be better."""
         return self.fits and not self.makespan
 
     @property
     def sequence(self) -> Ints:
-        """The vertices as they start, shape (n,) or less."""
+        """The vertices that run, at most n, by start."""
         return self.execution.sequence.astype(np.int64)
 
     @property
     def order(self) -> Ints:
-        """The vertices of each device as they start, one device after another, shape (n,) or less."""
+        """The vertices that run, at most n, by device and then by start."""
         return self.sequence[np.argsort(self.device[self.sequence], kind="stable")]
 
     @property
     def priority(self) -> Floats:
-        """Priorities, shape (n,), by which the vertices start as they do; those that never start come last."""
+        """Priorities, shape (n,), greater for vertices that start earlier; 0 for those that never start."""
         sequence = self.execution.sequence
         priority = np.zeros(len(self.device))
         priority[sequence] = len(sequence) - np.arange(len(sequence))
@@ -123,7 +122,7 @@ class Best:
 
 
 def begin(simulator: Simulator, run: Run) -> Best:
-    """HEFT's partition or that around the critical path, by PCT: what fits, or else is shorter."""
+    """The better schedule of two partitions, HEFT's and the one around the critical path, with PCT as priorities."""
     device = earliest_finish(simulator.instance)
     best = Best(run, simulator, device, _by_path(simulator, device))
     device = around_the_path(simulator.instance)
@@ -136,35 +135,27 @@ def _by_path(simulator: Simulator, device: Ints) -> Execution:
 
 
 def improve(best: Best, seconds: float) -> None:
-    """Anneal moves of what is critical, on all cores; simulate moves where links or memory count."""
+    """Anneal moves of critical vertices on all cores, then simulated moves if links or memory count."""
     if best.done:
         return
     simulator, run, instance = best.simulator, best.run, best.simulator.instance
+    seeds = range(run.seed * run.cores, (run.seed + 1) * run.cores)
     simple = instance.links == "independent" and bool((instance.capacity > instance.size.sum()).all())
     end = time.monotonic() + seconds
     if math.isfinite(best.makespan):
-        seconds = (end - time.monotonic()) * (1.0 if simple else PATH_MOVES_SHARE)
-        _anneal([PathMoves(simulator, best.device, best.order, seed) for seed in _seeds(run)], best, seconds)
+        seconds *= 1.0 if simple else PATH_MOVES_SHARE
+        _anneal([PathMoves(simulator, best.device, best.order, seed) for seed in seeds], best, seconds)
         if simple:
             return
-    simulate_moves(best, best.device, best.priority, end - time.monotonic())
-
-
-def simulate_moves(best: Best, device: Ints, priority: Floats, seconds: float) -> None:
-    """Anneal simulated moves from a partition and its priorities, shape (n,), on all cores."""
-    searches = [SimulatedMoves(best.simulator, device, priority, seed) for seed in _seeds(best.run)]
-    _anneal(searches, best, seconds)
-
-
-def _seeds(run: Run) -> range:
-    return range(run.seed * run.cores, (run.seed + 1) * run.cores)
+    searches = [SimulatedMoves(simulator, best.device, best.priority, seed) for seed in seeds]
+    _anneal(searches, best, end - time.monotonic())
 
 
 Searching = TypeVar("Searching", SimulatedMoves, PathMoves)
 
 
 def _anneal(searches: list[Searching], best: Best, seconds: float) -> None:
-    """Let searches, one a thread, cool down while there is time; then reheat windows of path moves, if any."""
+    """Let searches cool down, one per thread; then reheat windows if they make path moves and there is time."""
     end = time.monotonic() + seconds
     cooling = _Cooling(searches, best, seconds)
     with ThreadPoolExecutor(len(searches)) as pool:
@@ -172,25 +163,25 @@ def _anneal(searches: list[Searching], best: Best, seconds: float) -> None:
             cooling.advance(pool)
     paths = [search for search in searches if isinstance(search, PathMoves)]
     if cooling.until < seconds:
-        reheat(paths, best.take, end - cooling.late, max(cooling.moves), cooling.each)
+        reheat(paths, best.take, end - cooling.late, max(cooling.moves), cooling.mean_time)
 
 
 class _Cooling(Generic[Searching]):
     """Searches that cool down from slice to slice.
 
-    ``until``   seconds after which they are cold
-    ``each``    mean time of a vertex
-    ``length``  seconds of a slice, and ``late`` the most by which one has taken longer
-    ``moves``   of the next slice, for each search
+    ``until``      seconds after which they are cold
+    ``mean_time``  of a vertex
+    ``length``     seconds of a slice, and ``late`` the most by which one has taken longer
+    ``moves``      moves of the next slice of each search
     """
 
     def __init__(self, searches: list[Searching], best: Best, seconds: float) -> None:
         instance = best.simulator.instance
         self.searches: list[Searching] = searches
         self.best, self.seconds, self.until = best, seconds, seconds
-        self.nodes, self.each = instance.nodes, float((instance.complexity / instance.speed[best.device]).mean())
-        self.length = min(SLICE + SLICE_EACH * self.nodes, SLICE_SHARE * seconds)
-        self.late, self.exchanges, self.moves = 0.0, 0, [FIRST_MOVES] * len(searches)
+        self.nodes, self.mean_time = instance.nodes, float((instance.complexity / instance.speed[best.device]).mean())
+        self.length = min(SLICE + SLICE_PER_VERTEX * self.nodes, SLICE_SHARE * seconds)
+        self.late, self.exchanges, self.moves = 0.0, 0, [1] * len(searches)
         self.begun = time.monotonic()
         self.passed = 0.0
 
@@ -200,10 +191,10 @@ class _Cooling(Generic[Searching]):
         return self.passed < self.until - self.late
 
     def advance(self, pool: ThreadPoolExecutor) -> None:
-        """Search for a slice; at times all go on from the best."""
+        """Let each search make the moves of a slice; at times all go on from the best of them."""
         done, rate = self.passed / self.until, max(self.moves) / self.length / self.nodes
-        advance = partial(_advance, temperature=self._temperature(done, rate), seconds=self.length)
-        self.moves = list(pool.map(advance, self.searches, self.moves))
+        search_slice = partial(_search_slice, temperature=self._temperature(done, rate), seconds=self.length)
+        self.moves = list(pool.map(search_slice, self.searches, self.moves))
         first = min(self.searches, key=lambda search: search.best)
         if math.isfinite(first.best):
             self.best.take(*first.run())
@@ -216,17 +207,22 @@ class _Cooling(Generic[Searching]):
             self.until = self.seconds * (1 - WINDOWS_SHARE)
 
     def _temperature(self, done: float, rate: float) -> float:
-        """The temperature after a share of the time, at so many moves per vertex and second."""
+        """The temperature after the share ``done`` of the time, at a rate in moves per vertex and second."""
         most = HOTTEST[type(self.searches[0])]
-        hot = min(most, max(COLDEST, HOT * math.sqrt(rate * self.until / MOVES_EACH)))
-        return self.each * hot * (LAST / hot) ** done
+        hot = min(most, max(COLDEST, HOT * math.sqrt(rate * self.until / HOT_MOVES)))
+        return self.mean_time * hot * (COLD / hot) ** done
 
     def _suits_windows(self, rate: float) -> bool:
-        return self.nodes >= SOME_WINDOWS * REHEATED and rate * self.seconds >= MOVES_FOR_WINDOWS
+        return self.nodes >= SOME_WINDOWS * WINDOW_VERTICES and rate * self.seconds >= MOVES_FOR_WINDOWS
 
 
-def _advance(search: Searching, moves: int, temperature: float, seconds: float) -> int:
-    """Try so many moves; how many take about so long."""
+def _search_slice(search: Searching, moves: int, temperature: float, seconds: float) -> int:
+    """Try so many moves; return how many to try in the next slice, which is to take so many seconds."""
     begun = time.monotonic()
     search.search(moves, temperature)
-    return min(MOST_MOVES, max(1, int(moves * min(4.0, seconds / max(1e-9, time.monotonic() - begun)))))
+    return next_moves(moves, time.monotonic() - begun, seconds)
+
+
+def next_moves(moves: int, took: float, seconds: float) -> int:
+    """The number of moves that take about so many seconds if ``moves`` took ``took``; at most four times as many."""
+    return min(MOST_MOVES, max(1, int(moves * min(4.0, seconds / max(1e-9, took)))))

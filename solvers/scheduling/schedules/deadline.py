@@ -6,17 +6,14 @@ import time
 
 from solvers.registry import Run
 
-#: CPU seconds that ending takes: the last schedule, threads, and the interpreter (measured: 0.04 to 0.09).
+#: CPU seconds for the last schedule, and for the end of the threads and the interpreter (measured: 0.04 to 0.09).
 ENDING = 0.08
 
-#: Wall time over CPU time on the busiest machine allowed for.
+#: Greatest quotient of wall time and CPU time that is allowed for.
 BUSIEST = 4.0
 
-#: Share of the time that is kept back at least.
-LEAST = 0.01
-
-#: Share of the time that is kept back at most.
-MOST = 0.3
+#: Least and greatest share of the time that is kept back.
+LEAST, MOST = 0.01, 0.3
 
 
 class Deadline:

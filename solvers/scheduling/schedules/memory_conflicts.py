@@ -1,13 +1,13 @@
-"""Proofs that no schedule fits the memory: more units than devices, no two of which fit on one device (ours).
+"""Proofs that no schedule fits the memory: more units than devices, of which no two fit on one device (ours).
 
-Tensors are reserved from their departure until their reader has finished. Suppose that a device runs v and later w.
-When v starts, the device holds all that v reads, and all that w reads from ancestors of v: these have finished, and
-neither reader has. If that is too much, and also in the other order, the units of v and w are on different devices; if
-v and w are of one unit, it fits on none.
+With ``reserved``, a device holds a tensor from its departure until its reader has finished. Suppose that a device runs
+v and later w. When v starts, the device holds all that v reads, and all that w reads from ancestors of v, as these have
+finished and neither reader has. If that is too much in either order, the units of v and w conflict: they are on
+different devices. A unit that conflicts with itself fits on none.
 
-Only vertices that last longer than the tolerance of any time are compared, so releases that are a tolerance early come
-after the start of v. Other vertices may be ancestors. How links transfer tensors does not matter, as a tensor departs
-as soon as its maker has finished.
+Only vertices that last longer than the tolerance of any time are compared, so that a tensor released a tolerance early
+is still held at the start of v; ancestors may be shorter. The rule of the links does not matter, as a tensor departs as
+soon as its maker has finished.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from instances.scheduling import Instance
 #: Most vertices that are compared with each other: those that read most.
 MOST_COMPARED = 2000
 
-#: Most vertices of a graph in which any are compared: the ancestors of each take a bit per vertex.
+#: Most vertices of a graph: the ancestors of all take n^2 bits.
 MOST_NODES = 20_000
 
 
 def too_many_conflicts(instance: Instance, devices: Ints, among: Ints, end: float) -> bool:
     """Say if it is proven, before the time ``end``, that the vertices ``among`` need more than the ``devices``.
 
-    They may use no others, and must last longer than the tolerance of any time.
+    They may use no other devices, and must last longer than the tolerance of any time.
     """
     if instance.holding != "reserved" or instance.nodes > MOST_NODES or time.monotonic() >= end:
         return False
@@ -40,7 +40,7 @@ def too_many_conflicts(instance: Instance, devices: Ints, among: Ints, end: floa
 
 
 def _conflicts(instance: Instance, devices: Ints, among: Ints) -> NDArray[np.bool_]:
-    """Say which units may not share a device, shape (units, units); the diagonal tells which fit on none."""
+    """Say which units conflict, shape (units, units), for the units of the vertices compared."""
     graph, size, n = instance.graph, instance.size, instance.nodes
     read = np.bincount(graph.head, size, n)
     compared = among[np.argsort(-read[among], kind="stable")[:MOST_COMPARED]]
@@ -71,7 +71,7 @@ def _before(instance: Instance, compared: Ints) -> NDArray[np.bool_]:
 
 
 def _has_clique(adjacent: NDArray[np.bool_], size: int, end: float) -> bool:
-    """Say if a clique of this size is found: from each unit on, the one that leaves most to choose from is added."""
+    """Say if a clique of this size is found, greedily from each unit on: the next one leaves most to choose from."""
     degree = adjacent.sum(axis=1)
     for start in np.argsort(-degree, kind="stable").tolist():
         if degree[start] < size - 1 or time.monotonic() >= end:

@@ -1,4 +1,4 @@
-"""Annealing of what exceeds memory, until a schedule fits."""
+"""Simulated annealing of the memory that a schedule exceeds, until a schedule fits."""
 
 from __future__ import annotations
 
@@ -13,28 +13,22 @@ import numpy as np
 from instances.files.columns import Ints
 from instances.graph import Index
 from solvers.scheduling._kernels import Execution, Simulator
-from solvers.scheduling.schedules.annealing import Best
+from solvers.scheduling.schedules.annealing import SLICE, Best, next_moves
 
-#: First temperature, as a multiple of the root of the moves per vertex, in mean times of a vertex with memory exceeded
-#: by all of it; each run draws a factor from the range.
+#: First temperature for one move per vertex; it grows with the root of that number, and each run multiplies it by a
+#: factor drawn from the range. The unit: a device exceeds its memory by all of it, for the mean time of a vertex.
 HOT = 0.05
 HOTTER = (0.5, 2.0)
 
-#: Last temperature, in the same.
+#: Last temperature, in the same unit.
 COLD = 0.003
 
 #: Seconds of the first run; each takes twice as long as the one before.
 SPAN = 1.0
 
-#: Seconds of a slice, between two looks at the time.
-SLICE = 0.05
-
-#: Moves of a slice at most; the first makes one.
-MOST_MOVES = 10**9
-
 
 def fit_memory(best: Best, device: Index, sequence: Index, seconds: float) -> None:
-    """Anneal from devices and a sequence, shape (n,) each, in ever longer runs, on all cores, until a schedule fits."""
+    """Anneal from devices and a sequence, shape (n,) each, in ever longer runs on all cores, until a schedule fits."""
     end, span, run = time.monotonic() + seconds, SPAN, best.run
     with ThreadPoolExecutor(run.cores) as pool:
         while not best.fits and (left := end - time.monotonic()) > 0:
@@ -47,7 +41,7 @@ def fit_memory(best: Best, device: Index, sequence: Index, seconds: float) -> No
 def _cool(
     simulator: Simulator, device: Index, sequence: Index, seconds: float, done: Event, seed: int
 ) -> tuple[Ints, Execution]:
-    """Anneal once, until nothing exceeds memory here or in another thread; the last devices, and how they run."""
+    """Anneal once, until nothing exceeds memory in some thread; return the last devices and their simulation."""
     begun, rng, moves, made, took = time.monotonic(), np.random.default_rng(seed), 1, 0, 0.0
     factor = HOT * float(np.exp(rng.uniform(*np.log(HOTTER)))) / math.sqrt(max(1, len(device)))
     while not done.is_set() and (passed := time.monotonic() - begun) + took < seconds:
@@ -58,6 +52,6 @@ def _cool(
         if not excess:
             done.set()
         made += moves
-        took = max(1e-9, time.monotonic() - begun - passed)
-        moves = min(MOST_MOVES, max(1, int(moves * min(4.0, SLICE / took))))
+        took = time.monotonic() - begun - passed
+        moves = next_moves(moves, took, SLICE)
     return device.astype(np.int64), simulator.in_sequence(device, sequence)

@@ -14,59 +14,53 @@ from instances.graph import Graph, members
 from instances.scheduling import Instance
 from solvers.registry import Run
 from solvers.scheduling._kernels import Simulator
-from solvers.scheduling.schedules.heads_tails import (
-    NEAR,
-    HeadsTails,
-    early_first,
-    least_of_merged,
-    merged,
-    raise_ends,
-)
+from solvers.scheduling.schedules.heads_tails import NEAR, HeadsTails, early_first, raise_ends
+from solvers.scheduling.schedules.merged_devices import least_of_merged, merged
 
-#: Vertices of a segment at most, both ends included.
+#: Most vertices of a segment, both ends included.
 MOST = 70
 
-#: Vertices of a graph at most: which of them are before each other stands in n^2 bits.
+#: Most vertices of a graph: the descendants of all take n^2 bits.
 LARGEST = 20_000
 
-#: Shortfall of a vertex from the longest path, as a share, up to which a segment may end there.
+#: A segment ends at a vertex whose longest path is at most this share shorter than the longest of all.
 NEARLY = 1e-2
 
-#: The same of vertices that should not run beside the end of a segment, but before or behind it.
+#: Few vertices on paths that are at most this share shorter should run parallel to the end of a segment.
 BESIDE = 0.02
 
-#: Share of the largest segment that another one has at least.
+#: Least size of a segment, as a share of the largest that could begin there.
 LEAST = 0.5
 
-#: First try above the known length of a segment, as a share of it, and least difference that is tried.
+#: First and least step above the known length of a segment, as shares of it.
 FIRST_LIFT, LEAST_LIFT = 8e-3, 1e-4
 
-#: Nodes of the search for a refutation at most, and those that a second suffices for, by far.
+#: Most nodes of the search tree of a refutation, and nodes per second, a low estimate for the first one.
 NODES = 6_000
 PACE = 1_500
 
-#: Nodes of a refutation from which on it tells how many a second suffices for.
+#: Least number of nodes of a refutation that measures the nodes per second.
 MEASURED = 100
 
-#: Vertices before one that a node looks at together (of 0, 4, 8 and 24, 4 takes least time).
+#: Number of vertices before one that are considered together at a node (of 0, 4, 8 and 24, 4 is fastest).
 CLOSE = 4
 
-#: Share of the length of a segment by which devices may be worse for its last vertex than the best, to be searched.
+#: Devices of the last vertex are tried if its path there exceeds the best by at most this share of the length.
 SPREAD = 0.03
 
-#: Devices, merged ones among them, at most.
+#: Most devices, merged ones included.
 DEVICES = 20
 
 #: Seconds between two bounds.
 PAUSE = 1.0
 
-#: Relative error of sums that differences of times allow for, far above that of floats.
+#: Relative error of differences of times, far above that of floats.
 ERROR = 1e-12
 
 
 @dataclass(frozen=True)
 class Segment:
-    """The vertices from one, or from all sources if it is -1, up to another; ``vertices`` has shape (any,)."""
+    """The ``vertices``, ascending, on all paths from the first to the last; from all sources if the first is -1."""
 
     first: int
     last: int
@@ -74,7 +68,7 @@ class Segment:
 
 
 def segments(ends: HeadsTails) -> list[Segment]:
-    """Segments in a row, each from the last vertex of the one before, as far as they get."""
+    """Segments in a row, each from the last vertex of the one before, as far along the graph as there are any."""
     graph, found, first = ends.instance.graph, list[Segment](), -1
     if graph.nodes > LARGEST:
         return found
@@ -100,9 +94,9 @@ def segments(ends: HeadsTails) -> list[Segment]:
 def raised_by_segments(instance: Instance, known: HeadsTails, run: Run, seconds: float) -> Iterator[float]:
     """Raise heads and tails along the critical path segment by segment; yield bounds on the makespan, unrounded.
 
-    In any schedule the vertices of a segment run after the heads of its first one. If each schedule of them in which
-    the last vertex v is on d takes longer than T (``refute.c``), v does not end there before T. The next segment begins
-    with these heads. If there are several cores, one starts with the tails of the last segment, and they meet.
+    The vertices of a segment start no earlier than the heads of its first one allow. If every schedule of them in which
+    the last vertex v is on device d takes longer than T (``refute.c``), v does not end there before T. The next segment
+    begins with the new heads of v. With several cores, a second thread raises tails from the last segment on.
     """
     ends = _on_few(instance, known)
     parts = segments(ends)
@@ -129,17 +123,17 @@ def _on_few(instance: Instance, known: HeadsTails) -> HeadsTails:
         return replace(known, start=known.start.copy(), behind=known.behind.copy())
     few = merged(instance, most)
     start, behind = (least_of_merged(end, instance, most) for end in (known.start, known.behind))
-    return HeadsTails.of(few, start, behind)
+    return HeadsTails(few, start, behind)
 
 
 def _turned(ends: HeadsTails) -> HeadsTails:
-    """The same in reversed time; heads and tails are shared, so to raise heads there raises tails here."""
+    """Heads and tails of the reversed graph; the arrays are shared, so its heads are the tails of the graph."""
     instance = replace(ends.instance, graph=ends.instance.graph.reversed, bandwidth=ends.instance.bandwidth.T)
     return replace(ends, instance=instance, start=ends.behind, behind=ends.start)
 
 
 def _sweep(ends: HeadsTails, parts: list[Segment], deadline: float) -> None:
-    """Raise the heads of the last vertices of segments in turn; each has an equal share of the time left."""
+    """Raise the heads of the last vertex of each segment in turn, each within an equal share of the time left."""
     for i, segment in enumerate(parts):
         now = time.monotonic()
         if now >= deadline or (segment.first >= 0 and np.isinf(ends.start[segment.first]).all()):
@@ -148,7 +142,7 @@ def _sweep(ends: HeadsTails, parts: list[Segment], deadline: float) -> None:
 
 
 class _Search:
-    """The search for the shortest schedules of a segment that end on each device; ``deadline`` of `time.monotonic`."""
+    """The search for the shortest schedule of a segment for each device of its last vertex, until a ``deadline``."""
 
     def __init__(self, ends: HeadsTails, segment: Segment, deadline: float) -> None:
         self.ends, self.last, self.deadline = ends, segment.last, deadline
@@ -163,7 +157,7 @@ class _Search:
         self.orders = early_first(self.instance, graph), early_first(self.instance, graph.reversed)
 
     def run(self) -> None:
-        """Raise the heads of the last vertex: always on the device where the makespan would be least."""
+        """Raise the heads of the last vertex, each time on the device where the makespan would be least."""
         time_, behind, start = self.ends.time[self.last], self.ends.behind[self.last], self.ends.start[self.last]
         length = np.maximum(self.known.start[self.place], start * (1 - ERROR) - self.base) + time_
         lift, done = FIRST_LIFT * length, np.isinf(length + behind) | (length <= 0)
@@ -182,7 +176,7 @@ class _Search:
         np.maximum(start, (self.base + length) * (1 - ERROR) - time_, out=start)
 
     def _refuted(self, device: int, longest: float) -> bool:
-        """Say if each schedule that ends on a device takes longer than a time, as far as the time left suffices."""
+        """Say if every schedule with the last vertex on a device takes longer than a time; False if time is short."""
         other = np.arange(self.instance.devices) != device
         start, behind = self.known.start.copy(), self.known.behind.copy()
         start[self.place, other] = behind[self.place, other] = np.inf
@@ -195,7 +189,7 @@ class _Search:
 
 
 def part_of(instance: Instance, vertices: Ints) -> Instance:
-    """The instance of some vertices, shape (any,), and of the edges between them."""
+    """The instance of some vertices, ascending numbers, and the edges between them."""
     graph, number = instance.graph, np.full(instance.nodes, -1)
     number[vertices] = np.arange(len(vertices))
     inside = (number[graph.tail] >= 0) & (number[graph.head] >= 0)

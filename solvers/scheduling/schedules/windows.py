@@ -1,4 +1,4 @@
-"""Windows of a schedule, each heated and cooled down on its own."""
+"""Reheating: windows of a schedule, each heated and cooled down on its own."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from functools import partial
 from instances.files.columns import Ints
 from solvers.scheduling._kernels import Execution, PathMoves
 
-#: Vertices of a window, and moves for each of them.
-REHEATED = 100
-REHEATED_EACH = 200
+#: Vertices of a window, and moves per vertex.
+WINDOW_VERTICES = 100
+MOVES = 200
 
-#: First temperature, in mean times of a vertex: what is won before the window cools down is not lost.
-WARM = 0.3
+#: First temperature, in mean times of a vertex: low, so that gains made before are not lost.
+HOT = 0.3
 
-#: Last temperature, in mean times of a vertex: hardly anything longer is accepted any more.
-LAST = 0.03
+#: Last temperature, in mean times of a vertex: hardly any longer schedule is accepted.
+COLD = 0.03
 
 #: Number of times that all threads go on from the best of them.
 EXCHANGES = 5
 
 
 def reheat(
-    searches: Sequence[PathMoves], take: Callable[[Ints, Execution], None], end: float, most: int, each: float
+    searches: Sequence[PathMoves], take: Callable[[Ints, Execution], None], end: float, most: int, mean_time: float
 ) -> None:
-    """Anneal windows of the best schedule, one search a thread, until a time of `time.monotonic`.
+    """Anneal windows of the best schedule, one search per thread, until a time of `time.monotonic`.
 
-    A whole schedule that cools down once keeps what was bad luck somewhere; a window can be tried again and again.
-    ``take`` is told the best schedule now and then. No window takes more than ``most`` moves; ``each`` is the mean time
-    of a vertex.
+    A whole schedule that cools down once keeps bad luck somewhere; a window can be tried again and again. ``take``
+    gets the best schedule after each exchange. No window takes more than ``most`` moves; ``mean_time`` is that of a
+    vertex.
     """
     period = (end - time.monotonic()) / EXCHANGES
     with ThreadPoolExecutor(len(searches)) as pool:
         while (now := time.monotonic()) < end:
-            list(pool.map(partial(_search, most=most, each=each, until=min(end, now + period)), searches))
+            list(pool.map(partial(_search, most=most, mean_time=mean_time, until=min(end, now + period)), searches))
             first = min(searches, key=lambda search: search.best)
             take(*first.run())
             for search in searches:
                 search.adopt(first)
 
 
-def _search(search: PathMoves, most: int, each: float, until: float) -> None:
-    moves = min(most, REHEATED * REHEATED_EACH)
+def _search(search: PathMoves, most: int, mean_time: float, until: float) -> None:
+    moves = min(most, WINDOW_VERTICES * MOVES)
     while time.monotonic() < until:
-        search.search_window(moves, WARM * each, LAST * each, REHEATED)
+        search.search_window(moves, HOT * mean_time, COLD * mean_time, WINDOW_VERTICES)

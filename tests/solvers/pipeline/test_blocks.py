@@ -304,7 +304,7 @@ def test_two_blocks_are_solved(oracle: SimpleNamespace) -> None:
 
 def test_few_blocks_are_solved(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dividing partitions by the blocks that nodes are in proves the optimum, also without a bound for all of them."""
-    monkeypatch.setattr("solvers.pipeline.bounds.reweighted.FEW_FINEST", np.inf)
+    monkeypatch.setattr("solvers.pipeline.bounds.reweighted.EARLY_FINEST", np.inf)
     monkeypatch.setattr("solvers.pipeline.bounds.reweighted.MOST_ENDED_EARLY", 5)
     rng = np.random.default_rng(31)
     for _ in range(15):
@@ -318,7 +318,7 @@ def test_few_blocks_are_solved(oracle: SimpleNamespace, monkeypatch: pytest.Monk
 
 def test_dividing_proves_nothing_above_the_optimum(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a best known cost that is three times the true one, bounds are free to pass the optimum."""
-    monkeypatch.setattr("solvers.pipeline.bounds.reweighted.FEW_FINEST", np.inf)
+    monkeypatch.setattr("solvers.pipeline.bounds.reweighted.EARLY_FINEST", np.inf)
     pretend(monkeypatch, 3.0)
     rng = np.random.default_rng(37)
     for _ in range(12):

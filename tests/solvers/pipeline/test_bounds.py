@@ -25,8 +25,8 @@ from solvers.pipeline.bounds.reweighted import ANNEALING, reweighted
 from solvers.pipeline.bounds.simple import simple
 from solvers.pipeline.bounds.windows import windows
 from solvers.pipeline.programs.highs import Model
-from solvers.pipeline.programs.incumbent import Incumbent
-from solvers.pipeline.programs.mip import Bounds, Program, capped, search_first
+from solvers.pipeline.programs.incumbent import Bounds, Incumbent, capped, search_first
+from solvers.pipeline.programs.mip import Program
 from solvers.pipeline.search.orders import Search
 from solvers.registry import LocalRun
 
@@ -310,7 +310,8 @@ def test_a_bound_cut_short_is_a_bound(oracle: SimpleNamespace, monkeypatch: pyte
     search_first(instance, known)
     cost = verify(instance, known.solutions[-1]).cost
     monkeypatch.setattr(
-        "solvers.pipeline.programs.mip.anneal", lambda search, run, **_: search.offer(run.rng.random(instance.nodes))
+        "solvers.pipeline.programs.incumbent.anneal",
+        lambda search, run, **_: search.offer(run.rng.random(instance.nodes)),
     )
     for method, seconds in product((bottleneck, bottleneck_guess, *EXACT), (0.1, 0.4)):
         run = bound_by(method, instance, timeout=seconds)
@@ -366,7 +367,7 @@ def test_the_engine_improves_the_slicing_that_it_starts_from(
 ) -> None:
     instance = oracle.draw(np.random.default_rng(16), 20, 3, density=0.15)
     monkeypatch.setattr(
-        "solvers.pipeline.programs.mip.anneal", lambda search, run, **_: search.offer(np.zeros(instance.nodes))
+        "solvers.pipeline.programs.incumbent.anneal", lambda search, run, **_: search.offer(np.zeros(instance.nodes))
     )
     run = bound_by(method, instance, timeout=250.0)  # a busy machine takes many times as long
     costs = [verify(instance, solution).cost for solution in run.solutions]

@@ -14,13 +14,12 @@ from harness.verify import verify
 from instances.generate import families
 from instances.graph import Graph
 from instances.pipeline import Instance
-from solvers.pipeline._set_kernels import compatible_sets, weigh_sets
+from solvers.pipeline._set_kernels import compatible_sets, packed, unpacked, weigh_sets
 from solvers.pipeline.bounds.reweighted import reweighted
 from solvers.pipeline.programs.blocks import Blocks
-from solvers.pipeline.programs.incumbent import Incumbent
-from solvers.pipeline.programs.mip import Bounds, search_first
+from solvers.pipeline.programs.incumbent import Bounds, Incumbent, search_first
 from solvers.pipeline.programs.set_pool import SetPool
-from solvers.pipeline.trees.set_program import SetProgram, packed, unpacked
+from solvers.pipeline.trees.set_program import SetProgram
 from solvers.pipeline.trees.set_search import SetSearch
 from solvers.pipeline.trees.set_tree import Node, SetTree, _cycle
 from solvers.registry import LocalRun

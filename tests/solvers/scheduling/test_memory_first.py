@@ -23,7 +23,7 @@ from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.heuristics.local import orders
 from solvers.scheduling.memory_first import memory_first, orders_to_try
 from solvers.scheduling.schedules.memory import fits
-from solvers.scheduling.schedules.memory_cuts import _Cuts, none_fits
+from solvers.scheduling.schedules.memory_cuts import MemoryCuts, none_fits
 
 pytestmark = pytest.mark.gate(cases=2)
 
@@ -105,7 +105,7 @@ def test_proofs_leave_what_a_random_schedule_holds() -> None:
 
 def test_sets_of_one_size_prove_what_the_start_of_no_vertex_does() -> None:
     instance = next(islice(tight_memory(), 165, None))
-    cuts = _Cuts(instance, np.arange(instance.devices), math.inf)
+    cuts = MemoryCuts(instance, np.arange(instance.devices), math.inf)
     assert not any(cuts.refuted(v) for v in range(instance.nodes))
     assert cuts.share_refuted(2 * instance.nodes // 5, 0, 60.0) == 1
     assert cuts.share_refuted(instance.nodes // 10, 0, 60.0) < 1

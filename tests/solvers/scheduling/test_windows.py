@@ -72,7 +72,7 @@ def test_a_window_cools_down() -> None:
 def test_reheated_windows_better_what_no_move_betters_and_all_searches_end_with_the_best(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(windows, "REHEATED", 30)
+    monkeypatch.setattr(windows, "WINDOW_VERTICES", 30)
     gained = []
     for seed in range(4):
         instance = flow(seed)
