@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.machinery
 import importlib.util
 import inspect
 import math
@@ -15,8 +14,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ PUBLIC = ("*/*.py", "*/bounds/*.py")  # patterns of files that declare solvers; 
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 GROUP = "shardmark.solvers"  # of entry points, each names a module that declares solvers
 PACKAGE = "package:"  # begins the place of what an installed package brings
-CODE_SUFFIXES = (".py", *importlib.machinery.EXTENSION_SUFFIXES)
+CODE_SUFFIXES = (".py", *EXTENSION_SUFFIXES)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -274,19 +274,26 @@ def load_file(path: Path) -> list[Solver]:
     return [solver for solver in _declared if solver.function.__module__ == module.__name__]
 
 
+class _FromSource(SourceFileLoader):
+    """Compiles a file anew: bytecode beside it may be of other source, of the same size and second."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _import(path: Path) -> ModuleType:
     if path.is_relative_to(FOLDER):
         name = ".".join(("solvers", *path.relative_to(FOLDER).with_suffix("").parts))
         return importlib.import_module(name)
     name = f"shardmark_external_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
+    loader = _FromSource(name, str(path))
+    spec = ModuleSpec(name, loader, origin=str(path))
+    spec.has_location = True
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent))  # helpers beside an external solver
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     finally:
         sys.path.remove(str(path.parent))
     return module

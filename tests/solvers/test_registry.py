@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,16 @@ def method(
 def test_parameters_are_the_defaults_that_can_be_shown_and_set(declared: list[Solver]) -> None:
     solver(track="pipeline")(method)
     assert [(x.name, x.params) for x in declared] == [("method", {"share": 0.5, "tries": 3, "mode": "all"})]
+
+
+def test_a_file_is_compiled_anew_though_its_size_and_time_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    file = tmp_path / "mine.py"
+    for name in ("first", "other"):
+        file.write_text(f"from shardmark import solver\n\n@solver(track='pipeline')\ndef {name}(instance, run): ...\n")
+        os.utime(file, (1e9, 1e9))
+        assert registry.load_file(file)[-1].name == name
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_variants_have_the_defaults_of_what_they_leave_out(declared: list[Solver]) -> None:
