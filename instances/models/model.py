@@ -26,6 +26,7 @@ that is missing from what is written is summed over, so splitting it leaves part
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -249,3 +250,9 @@ class Nest:
             known=self.known,
             **labels,
         )
+
+
+def of_unknown_arithmetic(number: Counter[str]) -> str:
+    """A sentence on operators of unknown arithmetic, from their number by kind."""
+    listed = ", ".join(f"{kind} ({count})" for kind, count in number.most_common(8))
+    return f"arithmetic unknown, taken to move bytes only: {listed}; {number.total()} in all"

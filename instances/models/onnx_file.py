@@ -22,7 +22,7 @@ from typing import Any
 
 from instances.errors import InputError
 from instances.files.jsonfile import collector_paused, read_bytes
-from instances.models.model import Access, Dims, Model, Nest
+from instances.models.model import Access, Dims, Model, Nest, of_unknown_arithmetic
 from instances.models.onnx_graph.call import Call, Unfit
 from instances.models.onnx_graph.constants import Constants
 from instances.models.onnx_graph.load import load
@@ -95,9 +95,7 @@ class _Reader:
     def doubts(self) -> Iterable[str]:
         """A sentence on operators of unknown arithmetic."""
         if self._unknown:
-            number = sum(self._unknown.values())
-            listed = ", ".join(f"{kind} ({count})" for kind, count in self._unknown.most_common(8))
-            yield f"arithmetic unknown, taken to move bytes only: {listed}; {number} in all"
+            yield of_unknown_arithmetic(self._unknown)
 
     def _error(self, place: str, expected: str) -> InputError:
         return InputError(self._source, place, expected)

@@ -32,7 +32,7 @@ from typing import Any
 
 from instances.errors import InputError
 from instances.files.jsonfile import collector_paused, read_bytes
-from instances.models.model import BITS, Access, Dims, Model, Nest, Shape
+from instances.models.model import BITS, Access, Dims, Model, Nest, Shape, of_unknown_arithmetic
 from instances.models.stablehlo import scopes
 from instances.models.stablehlo.loops import RULES, Operation, nest_of
 from instances.models.stablehlo.module import parse
@@ -159,9 +159,7 @@ class _Reader:
     def doubts(self) -> Iterable[str]:
         """Sentences on what may not be as the user thinks."""
         if self._unknown:
-            count = sum(self._unknown.values())
-            listed = ", ".join(f"{kind} ({number})" for kind, number in self._unknown.most_common(8))
-            yield f"arithmetic unknown, taken to move bytes only: {listed}; {count} in all"
+            yield of_unknown_arithmetic(self._unknown)
         if not any(tensor.parameter for tensor in self.model.tensors):
             yield (
                 "no argument is a parameter, since none is donated and no name begins with "

@@ -120,7 +120,6 @@ def save(plan: Plan, folder: Path, export: str | None = None) -> Path:
 def require_export(export: str | None, model: str | os.PathLike[str], *, on_mesh: bool) -> None:
     """InputError for files that plans of this model on these devices do not have; None is no export."""
     from instances.models.reader import begins_as_onnx
-    from shardmark.plans.onnx_graph import require_weights
 
     if export is None:
         return
@@ -131,8 +130,6 @@ def require_export(export: str | None, model: str | os.PathLike[str], *, on_mesh
     if export != "specs" and not begins_as_onnx(model):
         read_bytes(model)  # says so if there is no such file
         raise InputError(model, "", f"expected an ONNX model to export {export}; of StableHLO, a mesh has specs")
-    if export != "specs":
-        require_weights(model)
 
 
 def _export(plan: Plan, export: str | None, folder: Path) -> None:

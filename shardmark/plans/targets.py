@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -297,7 +297,8 @@ def target_of(
         found = " and ".join(ways) or "none: --devices 4 (devices=4 in Python) stands for a pipeline of four"
         raise InputError("plan", "", f"expected one of devices, mesh and machine, found {found}")
     if mesh is not None:
-        sizes = "x".join(map(str, mesh)) if isinstance(mesh, tuple | list) else str(mesh)
+        parts = mesh if isinstance(mesh, Iterable) and not isinstance(mesh, str) else [mesh]
+        sizes = "x".join(map(str, parts))
         mesh_sizes(sizes, "plan")  # bad ones are refused before the model is read
         return MeshOfDevices(device(kind), sizes)
     if machine is not None:

@@ -8,7 +8,7 @@
 /* Most levels of the tree, and most rewards that are tried at a node. */
 enum { DEPTH = 64, TRIALS = 3 };
 
-/* What is known of the sets of a node of the tree: all overflow memory, nothing, or that one fits. */
+/* What a bound tells about the sets of a node: memory overflows with each of them, that is open, or one fits. */
 enum result { REFUTED, OPEN, FITS };
 
 /* The size of a set of vertices, and what it holds. */

@@ -5,7 +5,7 @@
 
 /* cffi: begin */
 
-/* What is held by tensors from vertices that have finished to vertices that have not started.
+/* Devices hold the tensors from vertices that have finished to vertices that have not started.
  *
  *   parts   edges elements, by tail: size of each tensor, >= 0
  *   prices  nodes elements, >= 0: price of a vertex that has started and not finished; NULL if none counts

@@ -1,4 +1,4 @@
-"""What a bound method knows of an instance: the best partition, found by a short search first, and the best bound."""
+"""The best lower bound of a bound method, and its best partition, which a short search finds first."""
 
 from __future__ import annotations
 

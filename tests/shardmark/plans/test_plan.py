@@ -8,6 +8,7 @@ import os
 import re
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from referee import answer, refusal, refused, shardmark
@@ -141,6 +142,7 @@ def test_devices_beyond_the_operators_are_idle(devices, tmp_path):
         ({"mesh": 2.5}, "plan: mesh: expected axis sizes of at least 2, such as 2x4, found '2.5'"),
         ({"mesh": "2x"}, "plan: mesh: expected axis sizes of at least 2, such as 2x4, found '2x'"),
         ({"mesh": (2, "two")}, "found '2xtwo'"),
+        ({"mesh": np.array([2, 1])}, "found '2x1'"),
         ({"devices": 2, "timeout": "x"}, "timeout: expected a positive number"),
         ({"devices": 2, "timeout": 0}, "timeout: expected a positive number"),
         ({"devices": 2, "cores": 0}, "cores: expected a whole number, at least 1, found 0"),
