@@ -112,7 +112,8 @@ def tight(rng: random.Random) -> Instance:
             size = np.where(size > 0, size.max(initial=0.0), 0.0)
         read = np.bincount(drawn.graph.head, size, drawn.nodes).max(initial=0.0)
         most = rng.choice([read, read, size.max(initial=0.0)]) * rng.choice([0.5, 1 + 1.5e-9, 1 + 3e-9, 1.2, 1.5])
-        width = np.where(drawn.bandwidth > 0, drawn.bandwidth * rng.choice([1.0, 1e9]), 0.0)
+        with np.errstate(over="ignore"):
+            width = np.where(drawn.bandwidth > 0, drawn.bandwidth * rng.choice([1.0, 1e9]), 0.0)
         with suppress(InputError):  # less memory than a vertex reads
             return replace(drawn, size=size, bandwidth=width, memory=np.full(drawn.devices, most))
 

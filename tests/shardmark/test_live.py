@@ -30,6 +30,10 @@ def waits(instance, run, *, blocks: str = "[0,0,1,1]", bound: float = 0.0):
     if bound:
         run.bound(bound)
     time.sleep(60)
+
+@solver(track="pipeline")
+def finds_nothing(instance, run):
+    time.sleep(60)
 """
 
 
@@ -82,7 +86,7 @@ def test_a_bound_method_ends_at_its_own_proof_only(chain, waits):
 
 
 def test_a_run_that_is_ended_before_it_found_anything_has_nothing(chain, waits):
-    found = api.solve(chain.path, "waits", progress=lambda _: "not today", **waits)
+    found = api.solve(chain.path, "finds-nothing", progress=lambda _: "not today", **waits)
     assert (found.status, found.reason, found.cost) == ("halted", "not today", None)
 
 
