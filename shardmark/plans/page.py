@@ -139,7 +139,7 @@ def _loads(plan: Plan) -> Loads | None:
     solution, names = plan.solution, [part.name for part in plan.parts]
     if plan.target.kind == "stage":
         stage = dict(zip(solution, plan.layout.part_of, strict=False))  # nodes beyond the operators are helpers
-        solution = [stage[block] for block in solution]
+        solution = [stage[number] for number in solution]
     words = {"title": "Loads", "axis": "µs per run of the model", "caption": plan.target.about_loads}
     return loads_layout.drawing(plan.instance, solution, bound=plan.lower_bound, order=names, **words)
 

@@ -84,7 +84,7 @@ def posix(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def four(tmp_path: Path) -> Path:
-    """Four nodes in a row: one block costs 10, the best cut into two costs 6."""
+    """Four nodes in a row: one stage costs 10, the best cut into two costs 6."""
     path = tmp_path / "four.json"
     write_json(path, FOUR)
     return path

@@ -31,7 +31,7 @@ CLOCK = 256
 def exact(instance: Instance, run: Run) -> None:
     """Bound the cost by the exact program, narrowed to what can be better than the best slicing found.
 
-    A node's block comes no earlier than the work of the node and its ancestors allows when no block may do more than
+    A node's stage comes no earlier than the work of the node and its ancestors allows when no stage may do more than
     that slicing costs, and no later than its descendants allow; the paper does without these windows.
 
     With a memory limit, which the paper leaves out, the program counts the overflow: with the execution order among its
@@ -59,18 +59,18 @@ def _shape(instance: Instance, known: Known, run: Run) -> Shape:
     last, cost = len(known.slicing.cut) - 2, known.slicing.cost
     windows = WINDOW_SHARE / 2 * run.remaining()
     return Shape(
-        blocks=last + 1,
+        stages=last + 1,
         costed=range(last + 1),
-        block=known.block,
+        stage=known.stage,
         cost=cost,
-        earliest=(earliest := _blocks_before(instance, cost, run, windows, forwards=True)),
-        latest=np.maximum(earliest, last - _blocks_before(instance, cost, run, windows, forwards=False)),
+        earliest=(earliest := _stages_before(instance, cost, run, windows, forwards=True)),
+        latest=np.maximum(earliest, last - _stages_before(instance, cost, run, windows, forwards=False)),
         overflow=instance.memory is not None and instance.memory <= MOST_MEMORY * cost * instance.bandwidth,
     )
 
 
-def _blocks_before(instance: Instance, cost: float, run: Run, seconds: float, *, forwards: bool) -> Index:
-    """Number of blocks of at most ``cost`` that must end before each node's own (or begin after it), shape (n,)."""
+def _stages_before(instance: Instance, cost: float, run: Run, seconds: float, *, forwards: bool) -> Index:
+    """Number of stages of at most ``cost`` that must end before each node's own (or begin after it), shape (n,)."""
     most = max(cost, instance.work_bound())  # less can be the cost only by rounding
     if most < np.finfo(np.float64).tiny:
         return np.zeros(instance.nodes, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Branch and bound over all sets that may be blocks of a partition that costs less than a target."""
+"""Branch and bound over all sets that may be stages of a partition that costs less than a target."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class SetTree:
 
     def __init__(self, member: Words, below: Words, incumbent: Incumbent, target: int, until: float) -> None:
         self._member, self._incumbent, self._target, self._until = member, incumbent, target, until
-        self._blocks = incumbent.blocks
-        self._stages = min(incumbent.instance.stages, self._blocks.nodes)  # others would be empty
+        self._stage_search = incumbent.stage_search
+        self._stages = min(incumbent.instance.stages, self._stage_search.nodes)  # others would be empty
         self._open = [Node(np.arange(len(member)), below)]
         self._active = 0
         self._halted = False
@@ -62,16 +62,16 @@ class SetTree:
 
     def refute(self, cores: int) -> bool:
         """True if no partition costs less than the target; False if one does, or if time is over."""
-        for one in [self._blocks.pool.submit(self._work) for _ in range(cores)]:
+        for one in [self._stage_search.pool.submit(self._work) for _ in range(cores)]:
             one.result()
         return not self._halted
 
     def _left(self) -> float:
-        return max(0.0, self._blocks.left() - self._until)
+        return max(0.0, self._stage_search.left() - self._until)
 
     def _work(self) -> None:
         """Visit open nodes until there are none, or none of use."""
-        program = SetProgram(self._member, self._blocks.nodes, self._left)
+        program = SetProgram(self._member, self._stage_search.nodes, self._left)
         while (node := self._next()) is not None:
             children: list[Node] | None = None
             try:
@@ -133,7 +133,7 @@ class SetTree:
 
     def _weigh(self, program: SetProgram, alive: Longs) -> Weighing | None:
         """Weights for some sets; such that not even all of them suffice if some node is in none."""
-        nodes = self._blocks.nodes
+        nodes = self._stage_search.nodes
         held = unpacked(np.bitwise_or.reduce(self._member[alive], axis=0, initial=0)[None], nodes)[0]
         if not held.all():
             return Weighing((~held).astype(np.int64), np.zeros(len(alive), dtype=np.int64))
@@ -163,7 +163,7 @@ class SetTree:
 
     def _candidates(self, indices: Longs, share: Floats, below: Words) -> list[tuple[bool, int, int]]:
         """Divisions that a cover is far from on both sides: whether of the order, and two nodes each."""
-        nodes = self._blocks.nodes
+        nodes = self._stage_search.nodes
         reach = unpacked(below, nodes)
         member = unpacked(self._member[indices], nodes)
         after = (member.astype(np.float32) @ reach.astype(np.float32) > 0) * share[:, None]
@@ -178,8 +178,8 @@ class SetTree:
 
     def _without_cycle(self, node: Node, whole: Longs) -> list[Node]:
         """Return the children that lack one of the sets of a cycle, and have those before it; none without a cycle."""
-        member = unpacked(self._member[whole], self._blocks.nodes).astype(np.float32)
-        reach = unpacked(node.below, self._blocks.nodes).astype(np.float32)
+        member = unpacked(self._member[whole], self._stage_search.nodes).astype(np.float32)
+        reach = unpacked(node.below, self._stage_search.nodes).astype(np.float32)
         overlap = np.argwhere(np.triu(member @ member.T, 1) > 0)
         leads = (member @ reach @ member.T > 0) & ~np.eye(len(whole), dtype=bool)
         children, rest = [], node.alive
@@ -202,7 +202,7 @@ class SetTree:
 
     def _before(self, node: Node, u: int, v: int) -> Node:
         """Return the partitions of a node in which u is not in a later stage than v."""
-        above_u = unpacked(node.below, self._blocks.nodes)[:, u]
+        above_u = unpacked(node.below, self._stage_search.nodes)[:, u]
         member = self._member[node.alive]
         between = (member & packed(above_u[None])).any(axis=1) & (member & node.below[v]).any(axis=1)
         alive = node.alive[~between | (self._holds(node.alive, u) & self._holds(node.alive, v))]
@@ -216,16 +216,18 @@ class SetTree:
 
     def _round(self, indices: Longs, share: Floats) -> None:
         """Slice the order in which the sets of a cover, from the greatest share on, come one after another."""
-        nodes = self._blocks.nodes
-        block = np.full(nodes, -1)
+        nodes = self._stage_search.nodes
+        stage = np.full(nodes, -1)
         for at, member in enumerate(unpacked(self._member[indices[np.argsort(-share, kind="stable")]], nodes)):
-            block[member & (block < 0)] = at
-        block[block < 0] = len(indices) + np.arange((block < 0).sum())
-        holds = block == np.arange(block.max() + 1)[:, None]
-        leads = holds.astype(np.float32) @ self._blocks.descendants().astype(np.float32) @ holds.T.astype(np.float32)
+            stage[member & (stage < 0)] = at
+        stage[stage < 0] = len(indices) + np.arange((stage < 0).sum())
+        holds = stage == np.arange(stage.max() + 1)[:, None]
+        leads = (
+            holds.astype(np.float32) @ self._stage_search.descendants().astype(np.float32) @ holds.T.astype(np.float32)
+        )
         rank = _closed((leads > 0) | np.eye(len(leads), dtype=bool)).sum(axis=0)
         with self._changed:
-            self._incumbent.slice(-(rank[block] * len(leads) + block).astype(np.float64))
+            self._incumbent.slice(-(rank[stage] * len(leads) + stage).astype(np.float64))
 
 
 def _closed(leads: NDArray[np.bool_]) -> NDArray[np.bool_]:

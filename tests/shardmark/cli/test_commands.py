@@ -816,8 +816,8 @@ def ours(instance, run):
     return {}
 """
     run = ["run", "--instance", graph, "--solver", "ours", "--solver-path", ours, "--results", results]
-    for blocks, cost in (([0, 0, 1, 1], 6.0), ([0, 0, 0, 0], 10.0), ([0, 0, 1, 1], 6.0)):
-        ours.write_text(code.format(blocks))
+    for split, cost in (([0, 0, 1, 1], 6.0), ([0, 0, 0, 0], 10.0), ([0, 0, 1, 1], 6.0)):
+        ours.write_text(code.format(split))
         done = answer(*run)
         assert [row["cost"] for row in answer("results", "--results", results)] == [cost]
     assert done["started"] == 0  # the first version again: its run was there already
