@@ -285,7 +285,7 @@ def test_a_program_is_checked_as_it_is(program):
     findings = {f.check: f for f in submit(program, "pipeline", lambda _: None)}
     assert failed(findings) == set()
     assert findings["source"].passed == "not tested"
-    assert "declare it in solvers/external.toml" in verdict(list(findings.values()), program)
+    assert "declare the program in a TOML file" in verdict(list(findings.values()), program)
 
 
 @pytest.mark.gate
