@@ -322,6 +322,15 @@ def test_a_misspelt_option_is_named_rather_than_the_one_that_is_missing(graph):
     assert (result.returncode, result.stderr) == (2, told)
 
 
+@pytest.mark.parametrize(
+    ("command", "given", "meant"),
+    [("bound", "--solver", "--method"), ("solve", "--method", "--solver"), ("run", "--method=exact", "--solver")],
+)
+def test_the_option_of_another_command_that_names_a_method_leads_to_the_right_one(command, given, meant):
+    result = shardmark(command, *(["chain"] if command != "run" else []), *(given.split("=")))
+    assert (result.returncode, f"did you mean {meant!r}?" in result.stderr) == (2, True)
+
+
 def test_a_new_solver_in_a_folder_that_is_searched_needs_no_path(tmp_path, monkeypatch):
     def tried(folder: str) -> str:
         words = ["new-solver", "mine", "--track", "pipeline", "--directory", folder]
@@ -400,6 +409,7 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
             ["solve", "EXAMPLE", "--solver", "random", "--stages", "2"],
             "option stages: expected no option: intraop has none",
         ),
+        (["info", "chain", "--contiguity", "free"], "chain: option contiguity: expected an option of pipeline: stages"),
         (["solve", "EXAMPLE", "--solver", "brkga-100"], "expected one of"),
         (["solve", "GRAPH", "--solver", "x", "--solver-path", "nowhere"], "expected a solver file or a folder"),
         (["check", "GRAPH", "nowhere.json"], "expected a file"),
