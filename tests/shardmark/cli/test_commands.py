@@ -462,7 +462,7 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
         (["new-solver", "2opt", "--track", "pipeline"], "a Python function"),
         (["info", "chain", "--track", "intraop"], "expected pipeline, found intraop"),
         (["run", "--suite", "smoke", "--instance", "chain"], "not allowed with"),
-        (["run", "--suite", "smoke", "--cores", "4096"], "cores in use at once"),
+        (["run", "--suite", "smoke", "--cores", "4096"], "the cores at hand, found 1 * 4096"),
         (
             ["solve", "chain", "--solver", "random-1", "--cores", "4096"],
             "to use here, found 4096",
