@@ -24,6 +24,7 @@ from referee import ZOO, Result, answer, needs_isolation, shardmark
 from harness.campaign.discover import discover
 from harness.campaign.local_executor import LocalExecutor
 from harness.results.claims import PROVEN, gap
+from instances import catalog
 from instances.files.jsonfile import read_json, write_json
 from shardmark import api, runs
 from shardmark.cli.arguments import parser
@@ -462,6 +463,12 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
         (["new-solver", "2opt", "--track", "pipeline"], "a Python function"),
         (["info", "chain", "--track", "intraop"], "expected pipeline, found intraop"),
         (["run", "--suite", "smoke", "--instance", "chain"], "not allowed with"),
+        (["run", "--suite", "models", "--track", "nowhere"], "argument --track: invalid choice"),
+        (
+            ["run", "--suite", "scheduling", "--track", "intraop"],
+            "expected a track of the suite scheduling, found intraop",
+        ),
+        (["run", "--instance", "chain", "--track", "intraop"], "chain: track: expected pipeline, found intraop"),
         (["run", "--suite", "smoke", "--cores", "4096"], "the cores at hand, found 1 * 4096"),
         (
             ["solve", "chain", "--solver", "random-1", "--cores", "4096"],
@@ -834,6 +841,13 @@ def ours(instance, run):
     answer(*run, "--timeout", 5)
     assert answer(*run)["started"] == 0
     assert [row["timeout_s"] for row in answer("results", "--results", results)] == [60.0]
+
+
+def test_a_campaign_of_one_track_leaves_the_rest_of_its_suite_out(tmp_path):
+    whole, part = (catalog.suite("smoke"), [entry for entry in catalog.suite("smoke") if entry.track == "pipeline"])
+    assert 0 < len(part) < len(whole)
+    found = answer("run", "--suite", "smoke", "--track", "pipeline", "--solver", "simple", "--results", tmp_path)
+    assert found["runs"] == len(part)  # each track has a bound of this name
 
 
 def test_a_leaderboard_of_one_suite_leaves_other_instances_out(graph, tmp_path):
