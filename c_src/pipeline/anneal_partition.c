@@ -82,7 +82,7 @@ static inline double added_energy(const struct annealer *annealer, int32_t from,
            energy(annealer, stage[from].cost) - energy(annealer, stage[to].cost);
 }
 
-/* Draw a rank from a window, mostly one of its ends: a neighbour is there, or there are no further ranks. */
+/* Draw a rank from a range, mostly one of its ends: a neighbour is there, or there are no further ranks. */
 static int32_t draw_rank(struct annealer *annealer, int32_t low, int32_t high) {
     const uint64_t bits = random_bits(&annealer->random);
     if (bits % 4 == 0)
@@ -96,7 +96,7 @@ static void step(struct annealer *annealer) {
     const int32_t from = partition->home[v];
     int32_t low, high;
     struct stage leaves, joins;
-    partition_window(partition, v, &low, &high);
+    partition_rank_range(partition, v, &low, &high);
     const int32_t rank = draw_rank(annealer, low, high);
     if (rank == partition->rank[from])
         return;
@@ -175,7 +175,7 @@ static void step_limited(struct annealer *annealer) {
     const int32_t v = random_below(&annealer->random, partition->problem->nodes);
     const int32_t from = partition->home[v];
     int32_t low, high;
-    partition_window(partition, v, &low, &high);
+    partition_rank_range(partition, v, &low, &high);
     const int32_t to = partition->at[draw_rank(annealer, low, high)];
     if (to == from)
         step_within(annealer, v, from);

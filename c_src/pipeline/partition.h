@@ -60,8 +60,8 @@ void partition_slicing(struct partition *partition, const int32_t *order, int32_
 void partition_rerank(struct partition *partition, struct random *random);
 
 /* The least and the greatest rank that a node may go to. */
-static inline void partition_window(const struct partition *partition, int32_t v, int32_t *low,
-                                    int32_t *high) {
+static inline void partition_rank_range(const struct partition *partition, int32_t v, int32_t *low,
+                                        int32_t *high) {
     const struct shard_pipeline *problem = partition->problem;
     *low = 0;
     *high = problem->stages - 1;

@@ -143,7 +143,7 @@ class Program:
         yield (self._add_solution,)
 
     def _require(self, difference: Any) -> None:
-        """Require that ``difference`` is not negative, unless it is a constant: the windows see to those."""
+        """Require that ``difference`` is not negative, unless it is a constant: the ranges of stages see to those."""
         if not isinstance(difference, float):
             self.model.addCons(difference >= 0)
 

@@ -29,11 +29,11 @@ FAILURES = 2
 
 
 @dataclass(order=True)
-class Node:
+class StageSubproblem:
     """Partitions whose nodes are in certain stages, numbered 0 to k - 1 in topological order.
 
     ``proved``            none of them costs less, in the units of `StageSearch`
-    ``number``            of the node, later ones are greater
+    ``number``            of the node of the tree, later ones are greater
     ``earliest, latest``  shape (n,): of the stages that a node may be in
     ``center``            shape (n,): weights that proved the last target
     """
@@ -60,7 +60,7 @@ class StageTree:
         self._stages = incumbent.instance.stages
         self._below = self._stage_search.descendants() | np.eye(self._stage_search.nodes, dtype=bool)
         self._pool = pool
-        self._open: list[Node] = []
+        self._open: list[StageSubproblem] = []
         self._patience = PATIENCE * self._stage_search.left()
         self._count = 0
 
@@ -68,7 +68,7 @@ class StageTree:
         """Raise the bounds until the best known partition is proved optimal or time is over."""
         if self._incumbent.limit <= max(proved, 1):
             return
-        self._push(proved, *self._windows(), center)
+        self._push(proved, *self._ranges(), center)
         while self._open and self._open[0].proved < self._incumbent.limit and not self._stage_search.over():
             node = heappop(self._open)
             failed = self._climb(node)
@@ -79,7 +79,7 @@ class StageTree:
         if not self._stage_search.over():
             self._offer(self._incumbent.limit)
 
-    def _windows(self) -> tuple[Longs, Longs]:
+    def _ranges(self) -> tuple[Longs, Longs]:
         """Return the earliest and the latest stage of each node of a partition that costs less than the limit."""
         most, work = self._incumbent.limit - 1, self._stage_search.work
         before = -(-(work @ self._below) // most) - 1
@@ -89,14 +89,14 @@ class StageTree:
     def _push(self, proved: int, earliest: Longs, latest: Longs, center: Floats) -> None:
         """Add a node, unless some node has no stage left."""
         if (earliest <= latest).all():
-            heappush(self._open, Node(proved, self._count, earliest, latest, center))
+            heappush(self._open, StageSubproblem(proved, self._count, earliest, latest, center))
             self._count += 1
 
     def _offer(self, proved: int) -> None:
         least = min([proved, self._incumbent.limit, *(node.proved for node in self._open[:1])])
         self._bounds.offer(self._stage_search.bound(least))
 
-    def _cover(self, node: Node) -> Cover:
+    def _cover(self, node: StageSubproblem) -> Cover:
         last = self._stages - 1
         places = []
         for stage in range(last + 1):
@@ -106,7 +106,7 @@ class StageTree:
         patience = min(1.0, self._patience / max(self._stage_search.left(), 1e-9))
         return Cover(self._stage_search, self._run, places, node.center, patience, self._pool)
 
-    def _climb(self, node: Node) -> Floats:
+    def _climb(self, node: StageSubproblem) -> Floats:
         """Prove greater and greater targets; return the fractions of the best cover under the last that failed."""
         cover, failures = self._cover(node), 0
         step = STEP * (self._incumbent.limit - node.proved)
@@ -122,7 +122,7 @@ class StageTree:
                 step *= SHRINKAGE
         return cover.fractions(target)
 
-    def _divide(self, node: Node, held: Floats) -> bool:
+    def _divide(self, node: StageSubproblem, held: Floats) -> bool:
         """Add the two children of a node; False if each node's stage is decided."""
         before = _before(held, node)
         self._incumbent.slice(before.sum(axis=0))
@@ -136,7 +136,7 @@ class StageTree:
         self._push(node.proved, earliest, node.latest, node.center)
         return True
 
-    def _choose(self, node: Node, before: Floats) -> tuple[int, int]:
+    def _choose(self, node: StageSubproblem, before: Floats) -> tuple[int, int]:
         """Return the node and the stage by which partitions are divided; -1 if all are decided."""
         mass = (self._stage_search.work + self._stage_search.sent).astype(np.float64) + 1.0
         best, chosen = -1.0, (-1, 0)
@@ -150,7 +150,7 @@ class StageTree:
         return chosen
 
 
-def _before(held: Floats, node: Node) -> NDArray[np.float64]:
+def _before(held: Floats, node: StageSubproblem) -> NDArray[np.float64]:
     """Return the share of each node that is in stage b or earlier, shape (k - 1, n), from shares of each stage."""
     stage = np.arange(len(held))[:, None]
     allowed = (node.earliest <= stage) & (stage <= node.latest)

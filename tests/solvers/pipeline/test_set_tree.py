@@ -21,7 +21,7 @@ from solvers.pipeline.programs.set_pool import SetPool
 from solvers.pipeline.programs.stage_search import StageSearch
 from solvers.pipeline.trees.set_program import SetProgram
 from solvers.pipeline.trees.set_search import SetSearch
-from solvers.pipeline.trees.set_tree import Node, SetTree, _cycle
+from solvers.pipeline.trees.set_tree import SetSubproblem, SetTree, _cycle
 from solvers.registry import LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
@@ -154,7 +154,7 @@ def test_the_known_cost_is_proved_by_branching() -> None:
     tree, _ = tree_of(instance, 1 - 1e-9, 1695.73, 1, known_cost=True)
     visit, calls = tree._visit, []
 
-    def counted(program: SetProgram, node: Node) -> list[Node] | None:
+    def counted(program: SetProgram, node: SetSubproblem) -> list[SetSubproblem] | None:
         calls.append(node)
         return visit(program, node)
 
