@@ -43,11 +43,13 @@ def rows(plan: Plan) -> list[dict[str, Any]]:
 def facts(plan: Plan) -> dict[str, str]:
     """The answer in a few lines."""
     speedup = f"{plan.speedup:.2f}, against one device that holds the whole model"
+    better = {} if plan.better is None else {"better split": f"{plan.better:,.6g} µs, the plan if no split is given"}
     return {
         "model": f"{plan.source.name}, {len(plan.assignment):,} operators",
         "devices": plan.target.devices + (f", {plan.layout.idle} of them idle" if plan.layout.idle else ""),
         "costs": f"{plan.costs.origin}; {plan.target.basis}",
         plan.target.what: f"{plan.cost:,.6g} µs, {plan.gap_text}",
+        **better,
         "lower bound": f"{plan.lower_bound:,.6g} µs ({plan.bound_from})",
         "speed-up": speedup,
     }
