@@ -75,7 +75,7 @@ class Instance(Evaluator, OnGraph):
             raise InputError(self.source, "bandwidth", f"expected a positive number, found {self.bandwidth}")
         if self.memory is not None and not 0 <= self.memory < np.inf:
             raise InputError(self.source, "memory", f"expected null or a number >= 0, found {self.memory}")
-        with np.errstate(over="ignore"):  # upper bound on a block's cost: tensors in, out and at the peak
+        with np.errstate(over="ignore"):  # upper bound on a stage's cost: tensors in, out and at the peak
             total = self.work.sum() + (self.output_size.sum() * 3 + self.param_size.sum()) / self.bandwidth
         if not total <= LARGEST_TOTAL:
             raise InputError(self.source, "nodes", "expected numbers whose sums are finite")

@@ -1,10 +1,10 @@
 """Graphs whose nodes produce several tensors, rewritten as graphs whose nodes produce one, at the same cost.
 
 A node with several tensors sends one tensor of their total size to helpers, nodes without work that each produce one
-of them. Moving all helpers to their node's block never raises the cost of a block: a helper elsewhere made that block
-send the total, at least as much as all tensors; a block that a helper leaves had to receive the total, and now receives
+of them. Moving all helpers to their node's stage never raises the cost of a stage: a helper elsewhere made that stage
+send the total, at least as much as all tensors; a stage that a helper leaves had to receive the total, and now receives
 at most the tensors it reads; an edge that the quotient graph gains was a path before. So the optimum equals that of the
-original graph, in which each tensor counts once per cut and block. The same holds for a helper that produces nothing
+original graph, in which each tensor counts once per cut and stage. The same holds for a helper that produces nothing
 and precedes nodes that must run after its node without reading from it.
 
 Peak memory is overestimated at helpers: while one runs, its tensor exists twice.

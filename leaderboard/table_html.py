@@ -16,8 +16,8 @@ from leaderboard.text import (
     log_file,
     meaning,
     page_of,
-    points,
     printable,
+    score_text,
     seconds,
     shorten,
     slug,
@@ -90,7 +90,7 @@ def bound_of_method(root: str, track: str, cell: Row) -> Markup:
     anchor = f"bound-{slug(cell['solver'])}"
     worth = '<td class="n" data-sort="">contradicted</td><td>no</td>'
     if cell["bound_trusted"]:
-        worth = _plain(cell["bound_score"], points(cell["bound_score"])) + _answer(cell["bound_proves"])
+        worth = _plain(cell["bound_score"], score_text(cell["bound_score"])) + _answer(cell["bound_proves"])
     return Markup(
         f'<tr id="{anchor}" data-solver="{_word(cell["solver"])}"><th scope="row">{name}{_permalink(anchor)}</th>'
         f"{_seeds(root, cell, 'bound-run')}{_statuses(cell)}"
@@ -107,7 +107,7 @@ def result_on_instance(root: str, track: str, cell: Row, kind: str, named: bool)
     if kind == "bound":
         worth = (
             f"{_cost(cell['lower_bound'], cell['lower_bound_float'])}"
-            f"{_plain(cell['bound_score'], points(cell['bound_score']))}"
+            f"{_plain(cell['bound_score'], score_text(cell['bound_score']))}"
             f"{_answer(cell['bound_best'])}{_answer(cell['bound_proves'])}{_time(cell['time_to_bound_s'])}"
         )
     division = f"<td>{_word(cell['division'])}</td>" if named else ""
@@ -137,8 +137,8 @@ def _cost_facts(cell: Row) -> str:
     score, certified = cell["score"], cell["certified"]
     open_gap, above = 0 if cell["proven"] else cell["gap"], escape(gap(cell["gap"], cell["proven"]))
     return (
-        f"{_cost(cell['cost'], cell['cost_float'])}{_plain(score, points(score), '' if score is None else score)}"
-        f"{_plain(certified, points(certified))}{_plain(open_gap, above)}{_time(cell['time_to_best_s'])}"
+        f"{_cost(cell['cost'], cell['cost_float'])}{_plain(score, score_text(score), '' if score is None else score)}"
+        f"{_plain(certified, score_text(certified))}{_plain(open_gap, above)}{_time(cell['time_to_best_s'])}"
     )
 
 

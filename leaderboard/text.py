@@ -111,7 +111,7 @@ def short(value: float) -> str:
     return f"{value:g}".replace("-", "−")
 
 
-def points(value: float | None, digits: int = 3) -> str:
+def score_text(value: float | None, digits: int = 3) -> str:
     """A score, rounded, but downwards to a whole number, so that only a perfect sum of scores shows as one."""
     if value is None:
         return "–"
@@ -122,7 +122,7 @@ def points(value: float | None, digits: int = 3) -> str:
 
 def apart(first: float, second: float, digits: int = 2) -> int:
     """Return the decimals, at least ``digits``, that two scores need to look different; 6 at most."""
-    return next((d for d in range(digits, 6) if points(first, d) != points(second, d)), 6)
+    return next((d for d in range(digits, 6) if score_text(first, d) != score_text(second, d)), 6)
 
 
 def percent(value: float | None) -> str:

@@ -184,4 +184,6 @@ def solution_of(solution: Any, instance: Any) -> Any:
     """A solution as plain JSON, from a file or from values in memory."""
     if isinstance(solution, str | os.PathLike):
         return read_json(solution, longest_solution(instance))
+    if hasattr(solution, "solution"):  # a result or a plan
+        raise InputError("solution", "", f"expected plain JSON, found a {type(solution).__name__}: pass its `solution`")
     return plain_json(solution, "solution", "plain JSON or the path of a file")

@@ -176,7 +176,10 @@ def _find_program(word: str, folder: Path) -> tuple[str, str]:
     """Absolute path of a program, and why it cannot be started, if so."""
     if "/" not in word:
         found = shutil.which(word)
-        return (str(Path(found).absolute()), "") if found else (word, f"there is no program {word!r} on the PATH")
+        if found:
+            return str(Path(found).absolute()), ""
+        meant = f", did you mean './{word}'?" if os.path.isfile(folder / word) else ""
+        return word, f"there is no program {word!r} on the PATH{meant}"
     path = (folder / os.path.expanduser(word)).absolute()
     if not os.path.isfile(path):  # also for a name that no file can have
         return str(path), f"there is no program {path}"

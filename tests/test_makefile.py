@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -19,3 +20,13 @@ def test_help_has_a_line_for_every_target() -> None:
     helped = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     lines = [re.fullmatch(r"([a-z]+) +\S.*", line) for line in helped.splitlines()]
     assert [line and line[1] for line in lines] == targets.split()
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_a_benchmark_runs_as_many_jobs_as_it_may_use_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as many as the machine has, as in a container with one of its cores."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    core = min(os.sched_getaffinity(0))
+    command = ["taskset", "--cpu-list", str(core), "make", "--no-print-directory", "--dry-run", "benchmark"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert " --jobs 1 " in shown

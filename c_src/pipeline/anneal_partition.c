@@ -1,4 +1,4 @@
-/* Each step draws a node and a block that it may go to. */
+/* Each step draws a node and a stage that it may go to. */
 #include "pipeline/anneal_partition.h"
 
 #include "common/anneal.h"
@@ -15,10 +15,10 @@ struct annealer {
     struct random random;
     const struct shard_annealing *options;
     double temperature;
-    double best;          /* least greatest cost of a block so far */
-    double target;        /* cost beyond which a block has energy */
-    double limit;         /* a block that costs this is no better than the best */
-    int32_t above;        /* blocks that cost `limit` or more */
+    double best;          /* least greatest cost of a stage so far */
+    double target;        /* cost beyond which a stage has energy */
+    double limit;         /* a stage that costs this is no better than the best */
+    int32_t above;        /* stages that cost `limit` or more */
     bool kept;            /* the best partition is in `order` and `cut` */
     int32_t *first_order; /* nodes elements: the first order */
     int32_t *order, *cut;
@@ -34,14 +34,14 @@ static void keep(struct annealer *annealer) {
 static int32_t count_above(const struct annealer *annealer) {
     int32_t above = 0;
     for (int32_t b = 0; b < annealer->partition.problem->stages; b++)
-        above += annealer->partition.block[b].cost >= annealer->limit;
+        above += annealer->partition.stage[b].cost >= annealer->limit;
     return above;
 }
 
 static void measure(struct annealer *annealer) {
     annealer->best = 0.0;
     for (int32_t b = 0; b < annealer->partition.problem->stages; b++)
-        annealer->best = fmax(annealer->best, annealer->partition.block[b].cost);
+        annealer->best = fmax(annealer->best, annealer->partition.stage[b].cost);
     annealer->limit = annealer->best * (1.0 - COST_TOLERANCE);
     annealer->target = annealer->best * (1.0 - annealer->options->margin);
     annealer->above = count_above(annealer);
@@ -68,21 +68,21 @@ static inline double draw_allowance(struct annealer *annealer) {
     return anneal_allowance(&annealer->random, annealer->temperature);
 }
 
-static inline void settle(struct annealer *annealer, int32_t b, const struct block *then) {
-    struct block *now = &annealer->partition.block[b];
+static inline void settle(struct annealer *annealer, int32_t b, const struct stage *then) {
+    struct stage *now = &annealer->partition.stage[b];
     annealer->above += (then->cost >= annealer->limit) - (now->cost >= annealer->limit);
     *now = *then;
 }
 
-/* The energy that a change of two blocks adds. */
-static inline double added_energy(const struct annealer *annealer, int32_t from, const struct block *leaves,
-                                  int32_t to, const struct block *joins) {
-    const struct block *block = annealer->partition.block;
+/* The energy that a change of two stages adds. */
+static inline double added_energy(const struct annealer *annealer, int32_t from, const struct stage *leaves,
+                                  int32_t to, const struct stage *joins) {
+    const struct stage *stage = annealer->partition.stage;
     return energy(annealer, leaves->cost) + energy(annealer, joins->cost) -
-           energy(annealer, block[from].cost) - energy(annealer, block[to].cost);
+           energy(annealer, stage[from].cost) - energy(annealer, stage[to].cost);
 }
 
-/* Draw a rank from a window, mostly one of its ends: a neighbour is there, or there are no further ranks. */
+/* Draw a rank from a range, mostly one of its ends: a neighbour is there, or there are no further ranks. */
 static int32_t draw_rank(struct annealer *annealer, int32_t low, int32_t high) {
     const uint64_t bits = random_bits(&annealer->random);
     if (bits % 4 == 0)
@@ -95,8 +95,8 @@ static void step(struct annealer *annealer) {
     const int32_t v = random_below(&annealer->random, partition->problem->nodes);
     const int32_t from = partition->home[v];
     int32_t low, high;
-    struct block leaves, joins;
-    partition_window(partition, v, &low, &high);
+    struct stage leaves, joins;
+    partition_rank_range(partition, v, &low, &high);
     const int32_t rank = draw_rank(annealer, low, high);
     if (rank == partition->rank[from])
         return;
@@ -113,10 +113,10 @@ static void step(struct annealer *annealer) {
     notice_improvement(annealer);
 }
 
-/* True if two blocks with changed lists add at most the allowance; then their costs are complete. If the peak
+/* True if two stages with changed lists add at most the allowance; then their costs are complete. If the peak
  * of one is already too much, the list of the other is not walked. */
-static bool is_accepted(struct annealer *annealer, int32_t from, struct block *leaves, int32_t to,
-                        struct block *joins, double allowance) {
+static bool is_accepted(struct annealer *annealer, int32_t from, struct stage *leaves, int32_t to,
+                        struct stage *joins, double allowance) {
     struct partition *partition = &annealer->partition;
     if (partition->limited && added_energy(annealer, from, leaves, to, joins) <= allowance) {
         joins->cost = partition_cost(partition, joins, partition_peak(partition, to, joins->incoming));
@@ -127,17 +127,17 @@ static bool is_accepted(struct annealer *annealer, int32_t from, struct block *l
     return added_energy(annealer, from, leaves, to, joins) <= allowance;
 }
 
-/* Try to run a node at another place in its block. */
+/* Try to run a node at another place in its stage. */
 static void step_within(struct annealer *annealer, int32_t v, int32_t b) {
     struct partition *partition = &annealer->partition;
     const int32_t prior = partition->prior[v];
-    struct block then = partition->block[b];
+    struct stage then = partition->stage[b];
     partition_unlink(partition, v, b);
     partition_link(partition, v, b, partition_place(partition, v, b, &annealer->random));
     if (partition->prior[v] == prior)
         return;
     then.cost = partition_cost(partition, &then, partition_peak(partition, b, then.incoming));
-    if (energy(annealer, then.cost) - energy(annealer, partition->block[b].cost) <=
+    if (energy(annealer, then.cost) - energy(annealer, partition->stage[b].cost) <=
         draw_allowance(annealer)) {
         settle(annealer, b, &then);
         notice_improvement(annealer);
@@ -147,12 +147,12 @@ static void step_within(struct annealer *annealer, int32_t v, int32_t b) {
     partition_link(partition, v, b, prior);
 }
 
-/* Try to move a node to another block: make the move, as only then its peaks are known, or undo it. */
+/* Try to move a node to another stage: make the move, as only then its peaks are known, or undo it. */
 static void step_across(struct annealer *annealer, int32_t v, int32_t from, int32_t to) {
     struct partition *partition = &annealer->partition;
     const double allowance = draw_allowance(annealer);
     const int32_t prior = partition->prior[v];
-    struct block leaves, joins;
+    struct stage leaves, joins;
     partition_preview(partition, v, to, &leaves, &joins);
     if (added_energy(annealer, from, &leaves, to, &joins) > allowance)
         return;
@@ -175,7 +175,7 @@ static void step_limited(struct annealer *annealer) {
     const int32_t v = random_below(&annealer->random, partition->problem->nodes);
     const int32_t from = partition->home[v];
     int32_t low, high;
-    partition_window(partition, v, &low, &high);
+    partition_rank_range(partition, v, &low, &high);
     const int32_t to = partition->at[draw_rank(annealer, low, high)];
     if (to == from)
         step_within(annealer, v, from);
@@ -185,13 +185,13 @@ static void step_limited(struct annealer *annealer) {
 
 /* Save the best partition before a run leaves it: move the run back, then forth again. */
 static void leave_best(struct annealer *annealer, int32_t count, bool forwards, int32_t from, int32_t to) {
-    struct block leaves, joins;
+    struct stage leaves, joins;
     partition_return_run(&annealer->partition, count, from);
     keep(annealer);
     partition_move_run(&annealer->partition, count, forwards, to, &leaves, &joins);
 }
 
-/* Try to move a node to the next block, along with all nodes of its block that must follow it. A boundary
+/* Try to move a node to the next stage, along with all nodes of its stage that must follow it. A boundary
  * thus moves by many nodes at once, past places where many tensors would cross it. */
 static void step_run(struct annealer *annealer) {
     struct partition *partition = &annealer->partition;
@@ -200,7 +200,7 @@ static void step_run(struct annealer *annealer) {
     const double allowance = draw_allowance(annealer);
     const int32_t from = partition->home[v];
     int32_t to;
-    struct block leaves, joins;
+    struct stage leaves, joins;
     const int32_t count = partition_run(partition, v, forwards, &to);
     if (count == 0)
         return;

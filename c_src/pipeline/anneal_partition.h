@@ -1,11 +1,11 @@
-/* Simulated annealing of partitions: nodes move between blocks to lower the costs above a target. */
+/* Simulated annealing of partitions: nodes move between stages to lower the costs above a target. */
 #pragma once
 
 #include "pipeline/segment.h"
 
 /* cffi: begin */
 
-/* Parameters of annealing. The energy of a partition is the sum, over its blocks, of their costs beyond the
+/* Parameters of annealing. The energy of a partition is the sum, over its stages, of their costs beyond the
  * target. The temperature falls geometrically. */
 struct shard_annealing {
     int64_t moves;   /* moves to try */
@@ -20,9 +20,9 @@ struct shard_annealing {
 /* Search for a partition that is better than a slicing.
  *
  *   stop   in,     1 element: the search ends soon after another thread makes it nonzero
- *   order  in/out, problem->nodes elements: a topological order; each block runs in this order
- *   cut    in/out, problem->stages + 1 elements: block b holds positions cut[b] .. cut[b + 1] - 1
- *   cost   out,    1 element: greatest cost of a block; the slicing is unchanged if none is better
+ *   order  in/out, problem->nodes elements: a topological order; each stage runs in this order
+ *   cut    in/out, problem->stages + 1 elements: stage b holds positions cut[b] .. cut[b + 1] - 1
+ *   cost   out,    1 element: greatest cost of a stage; the slicing is unchanged if none is better
  * Needs 4 bytes per node and stage. All memory is the caller's. Returns SHARD_OK, SHARD_BAD_ORDER (also for
  * invalid cuts) or SHARD_NO_MEMORY. */
 int shard_anneal_partition(const struct shard_pipeline *problem, const struct shard_annealing *annealing,

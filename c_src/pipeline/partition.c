@@ -1,4 +1,4 @@
-/* Counts of consumers per block determine what a move changes. */
+/* Counts of consumers per stage determine what a move changes. */
 #include "pipeline/partition.h"
 
 void partition_allocate(struct partition *partition, struct arena *arena,
@@ -8,7 +8,7 @@ void partition_allocate(struct partition *partition, struct arena *arena,
     ARENA_ARRAYS(arena, n, partition->home, partition->next, partition->prior, partition->mark,
                  partition->left, partition->member);
     ARENA_ARRAYS(arena, n * k, partition->readers);
-    ARENA_ARRAYS(arena, k, partition->block, partition->rank, partition->at, partition->first,
+    ARENA_ARRAYS(arena, k, partition->stage, partition->rank, partition->at, partition->first,
                  partition->waiting);
     ARENA_ARRAYS(arena, LONGEST_RUN, partition->run, partition->place);
     ARENA_ARRAYS(arena, k + 2, partition->start);
@@ -18,7 +18,7 @@ static int32_t out_degree(const struct shard_pipeline *problem, int32_t v) {
     return (int32_t)(problem->out_start[v + 1] - problem->out_start[v]);
 }
 
-/* The number of consumers of u in each block: stages elements. */
+/* The number of consumers of u in each stage: stages elements. */
 static int32_t *readers_of(const struct partition *partition, int32_t u) {
     return partition->readers + (int64_t)u * partition->problem->stages;
 }
@@ -45,29 +45,29 @@ void partition_start(struct partition *partition, const int32_t *order, const in
 
 void partition_recount(struct partition *partition) {
     const struct shard_pipeline *problem = partition->problem;
-    memset(partition->block, 0, (size_t)problem->stages * sizeof *partition->block);
+    memset(partition->stage, 0, (size_t)problem->stages * sizeof *partition->stage);
     for (int32_t v = 0; v < problem->nodes; v++) {
         const int32_t *readers = readers_of(partition, v);
-        struct block *home = &partition->block[partition->home[v]];
+        struct stage *home = &partition->stage[partition->home[v]];
         home->work += problem->work[v];
         home->param += partition->limited ? problem->param_size[v] : 0.0;
         for (int32_t b = 0; b < problem->stages; b++) {
             if (readers[b] > 0 && b != partition->home[v]) {
-                partition->block[b].incoming += problem->output_size[v];
-                partition->block[b].crossing += problem->output_size[v];
+                partition->stage[b].incoming += problem->output_size[v];
+                partition->stage[b].crossing += problem->output_size[v];
             }
         }
         if (readers[partition->home[v]] < out_degree(problem, v))
             home->crossing += problem->output_size[v];
     }
     for (int32_t b = 0; b < problem->stages; b++) {
-        struct block *block = &partition->block[b];
-        const double peak = partition->limited ? partition_peak(partition, b, block->incoming) : 0.0;
-        block->cost = partition_cost(partition, block, peak);
+        struct stage *stage = &partition->stage[b];
+        const double peak = partition->limited ? partition_peak(partition, b, stage->incoming) : 0.0;
+        stage->cost = partition_cost(partition, stage, peak);
     }
 }
 
-/* Fill `start` and `member` as a CSR structure: nodes by block, in the order of `order` (NULL: by index). */
+/* Fill `start` and `member` as a CSR structure: nodes by stage, in the order of `order` (NULL: by index). */
 static void group(struct partition *partition, const int32_t *order) {
     const struct shard_pipeline *problem = partition->problem;
     int32_t *start = partition->start;
@@ -103,7 +103,7 @@ void partition_slicing(struct partition *partition, const int32_t *order, int32_
 void partition_rerank(struct partition *partition, struct random *random) {
     const struct shard_pipeline *problem = partition->problem;
     const int32_t *home = partition->home;
-    int32_t *ready = partition->at; /* at[rank ..] is free until a block of that rank is known */
+    int32_t *ready = partition->at; /* at[rank ..] is free until a stage of that rank is known */
     int32_t known = 0;
     group(partition, NULL);
     memset(partition->waiting, 0, (size_t)problem->stages * sizeof *partition->waiting);
@@ -129,15 +129,15 @@ void partition_rerank(struct partition *partition, struct random *random) {
     }
 }
 
-double partition_cost(const struct partition *partition, const struct block *block, double peak) {
+double partition_cost(const struct partition *partition, const struct stage *stage, double peak) {
     const struct shard_pipeline *problem = partition->problem;
-    const double excess = partition->limited ? block->param + peak - problem->memory : 0.0;
-    return block->work + (block->crossing + (excess > 0.0 ? excess : 0.0)) / problem->bandwidth;
+    const double excess = partition->limited ? stage->param + peak - problem->memory : 0.0;
+    return stage->work + (stage->crossing + (excess > 0.0 ? excess : 0.0)) / problem->bandwidth;
 }
 
-/* Apply the changes of the tensors that v consumes to the two blocks. */
-static void preview_inputs(const struct partition *partition, int32_t v, int32_t to, struct block *leaves,
-                           struct block *joins) {
+/* Apply the changes of the tensors that v consumes to the two stages. */
+static void preview_inputs(const struct partition *partition, int32_t v, int32_t to, struct stage *leaves,
+                           struct stage *joins) {
     const struct shard_pipeline *problem = partition->problem;
     const int32_t from = partition->home[v];
     for (int64_t e = problem->in_start[v]; e < problem->in_start[v + 1]; e++) {
@@ -161,15 +161,15 @@ static void preview_inputs(const struct partition *partition, int32_t v, int32_t
     }
 }
 
-void partition_preview(const struct partition *partition, int32_t v, int32_t to, struct block *leaves,
-                       struct block *joins) {
+void partition_preview(const struct partition *partition, int32_t v, int32_t to, struct stage *leaves,
+                       struct stage *joins) {
     const struct shard_pipeline *problem = partition->problem;
     const int32_t from = partition->home[v], consumers = out_degree(problem, v);
     const int32_t *readers = readers_of(partition, v);
     const double size = problem->output_size[v];
     const double param = partition->limited ? problem->param_size[v] : 0.0;
-    *leaves = partition->block[from];
-    *joins = partition->block[to];
+    *leaves = partition->stage[from];
+    *joins = partition->stage[to];
     preview_inputs(partition, v, to, leaves, joins);
     const double kept = readers[from] > 0 ? size : 0.0, fetched = readers[to] > 0 ? size : 0.0;
     leaves->incoming += kept;
@@ -194,7 +194,7 @@ void partition_move(struct partition *partition, int32_t v, int32_t to) {
     partition->home[v] = to;
 }
 
-/* A tensor is in memory from the start, or from when it is made, until its last consumer in the block has
+/* A tensor is in memory from the start, or from when it is made, until its last consumer in the stage has
  * run; if it was made here and is consumed elsewhere too, until the end. */
 double partition_peak(struct partition *partition, int32_t b, double incoming) {
     const struct shard_pipeline *problem = partition->problem;
@@ -276,7 +276,7 @@ static void sort_run(struct partition *partition, int32_t count, int32_t b) {
 }
 
 /* Gather the run that begins with v, breadth first; true if it fits. *nearest is the number of ranks to the
- * next neighbour in another block, and untouched if there is none. */
+ * next neighbour in another stage, and untouched if there is none. */
 static bool gather_run(struct partition *partition, int32_t v, bool forwards, int32_t *count,
                        int32_t *nearest) {
     const struct shard_pipeline *problem = partition->problem;
@@ -330,9 +330,9 @@ static int32_t last_of(const struct partition *partition, int32_t b) {
 }
 
 void partition_move_run(struct partition *partition, int32_t count, bool forwards, int32_t to,
-                        struct block *leaves, struct block *joins) {
+                        struct stage *leaves, struct stage *joins) {
     const int32_t from = partition->home[partition->run[0]];
-    const struct block had[2] = {partition->block[from], partition->block[to]};
+    const struct stage had[2] = {partition->stage[from], partition->stage[to]};
     int32_t after = partition->limited && !forwards ? last_of(partition, to) : NO_NODE;
     for (int32_t i = 0; i < count && partition->limited; i++)
         partition->place[i] = partition->prior[partition->run[i]];
@@ -340,16 +340,16 @@ void partition_move_run(struct partition *partition, int32_t count, bool forward
         const int32_t v = partition->run[i];
         partition_preview(partition, v, to, leaves, joins);
         partition_move(partition, v, to);
-        partition->block[from] = *leaves;
-        partition->block[to] = *joins;
+        partition->stage[from] = *leaves;
+        partition->stage[to] = *joins;
         if (partition->limited) {
             partition_unlink(partition, v, from);
             partition_link(partition, v, to, after);
             after = v;
         }
     }
-    partition->block[from] = had[0];
-    partition->block[to] = had[1];
+    partition->stage[from] = had[0];
+    partition->stage[to] = had[1];
 }
 
 void partition_return_run(struct partition *partition, int32_t count, int32_t from) {

@@ -1,4 +1,4 @@
-/* Costs of the segments of a topological order as blocks (Archer et al., ICML 2024, Equations 1 to 3),
+/* Costs of the segments of a topological order as stages (Archer et al., ICML 2024, Equations 1 to 3),
  * without a table.
  *
  * A segment [left, right) holds the nodes at positions left .. right - 1 of an order. A sweep fixes `right`
@@ -12,10 +12,10 @@
 
 /* cffi: begin */
 
-/* A graph to be cut into blocks. All arrays are the caller's and are only read. */
+/* A graph to be cut into stages. All arrays are the caller's and are only read. */
 struct shard_pipeline {
     int32_t nodes;  /* n >= 0 */
-    int32_t stages; /* blocks allowed, at least 1 */
+    int32_t stages; /* stages allowed, at least 1 */
     const int64_t
         *out_start; /* n + 1 elements: v's consumers are out_head[out_start[v] .. out_start[v + 1] - 1] */
     const int32_t *out_head;   /* out_start[n] elements, each from 0 to n - 1 */
@@ -25,7 +25,7 @@ struct shard_pipeline {
     const double *output_size; /* n elements >= 0, size */
     const double *param_size;  /* n elements >= 0, size */
     double bandwidth;          /* size per time, > 0 */
-    double memory;             /* fast memory of a block, size; infinite: no overflow */
+    double memory;             /* fast memory of a stage, size; infinite: no overflow */
     const int32_t *stop;       /* 1 element: slicing ends soon after it is not 0, with what it has found,
                                   and orders not begun cost infinity; NULL: never */
 };
@@ -63,7 +63,7 @@ struct segments {
     int32_t nodes;
     bool limited;                /* memory is finite */
     double bandwidth;            /* size per time */
-    double memory;               /* of a block */
+    double memory;               /* of a stage */
     struct segment_node *at;     /* nodes + 1 elements, the last one only bounds `input` */
     struct segment_input *input; /* edges elements, not all of them used */
     double *size;                /* nodes elements: size of the tensor */

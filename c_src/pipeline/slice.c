@@ -1,7 +1,7 @@
 /* Slicing by thresholds. */
 #include "pipeline/slice.h"
 
-/* An unattainable number of blocks. */
+/* An unattainable number of stages. */
 #define NEVER (INT32_MAX / 2)
 
 /* Rounding error of sums of work, as a share of the total, for which bounds must allow. */
@@ -10,8 +10,8 @@
 void slicer_allocate(struct slicer *slicer, struct arena *arena, const struct shard_pipeline *problem) {
     const int64_t rows = (int64_t)problem->nodes + 1;
     *slicer = (struct slicer){.stages = problem->stages, .stop = problem->stop};
-    ARENA_ARRAYS(arena, rows, slicer->work, slicer->param, slicer->blocks_before, slicer->blocks_after,
-                 slicer->blocks, slicer->lower, slicer->upper, slicer->last_start);
+    ARENA_ARRAYS(arena, rows, slicer->work, slicer->param, slicer->stages_before, slicer->stages_after,
+                 slicer->fewest, slicer->lower, slicer->upper, slicer->last_start);
     ARENA_ARRAYS(arena, rows, slicer->upper_start, slicer->last_cost, slicer->upper_cost);
     segments_allocate(&slicer->segments, arena, problem);
 }
@@ -43,35 +43,35 @@ static bool too_heavy(const struct slicer *slicer, int32_t left, int32_t right, 
     return work + (excess > 0.0 ? excess : 0.0) / segments->bandwidth > threshold;
 }
 
-/* Fill blocks_before and blocks_after: longest segments by work and parameters alone, from either end. */
+/* Fill stages_before and stages_after: longest segments by work and parameters alone, from either end. */
 static void bound_by_work(struct slicer *slicer, double threshold) {
     const int32_t n = slicer->segments.nodes;
     int32_t left = 0;
-    slicer->blocks_before[0] = 0;
+    slicer->stages_before[0] = 0;
     for (int32_t r = 1; r <= n; r++) {
         while (left < r && too_heavy(slicer, left, r, threshold))
             left++;
-        slicer->blocks_before[r] =
-            left == r || slicer->blocks_before[left] == NEVER ? NEVER : slicer->blocks_before[left] + 1;
+        slicer->stages_before[r] =
+            left == r || slicer->stages_before[left] == NEVER ? NEVER : slicer->stages_before[left] + 1;
     }
     int32_t right = n;
-    slicer->blocks_after[n] = 0;
+    slicer->stages_after[n] = 0;
     for (int32_t l = n - 1; l >= 0; l--) {
         while (right > l && too_heavy(slicer, l, right, threshold))
             right--;
-        slicer->blocks_after[l] =
-            right == l || slicer->blocks_after[right] == NEVER ? NEVER : slicer->blocks_after[right] + 1;
+        slicer->stages_after[l] =
+            right == l || slicer->stages_after[right] == NEVER ? NEVER : slicer->stages_after[right] + 1;
     }
 }
 
 /* The least number of segments within the threshold up to `right`; NEVER if too few are left for the rest. */
-static inline int32_t fewest_blocks(struct slicer *slicer, int32_t right, double threshold, bool limited) {
+static inline int32_t fewest_stages(struct slicer *slicer, int32_t right, double threshold, bool limited) {
     struct segments *segments = &slicer->segments;
     const int32_t allowed =
-        slicer->blocks_after[right] == NEVER ? -1 : slicer->stages - slicer->blocks_after[right];
+        slicer->stages_after[right] == NEVER ? -1 : slicer->stages - slicer->stages_after[right];
     int32_t least = slicer->lower[right];
-    if (slicer->blocks_before[right] > least)
-        least = slicer->blocks_before[right];
+    if (slicer->stages_before[right] > least)
+        least = slicer->stages_before[right];
     int32_t best = slicer->upper[right];
     slicer->last_start[right] = slicer->upper_start[right];
     slicer->last_cost[right] = slicer->upper_cost[right];
@@ -81,10 +81,10 @@ static inline int32_t fewest_blocks(struct slicer *slicer, int32_t right, double
         best = allowed + 1;
     for (struct sweep sweep = sweep_from(right); sweep.left > 0 && best > least;) {
         sweep_extend(segments, &sweep, limited);
-        const int32_t blocks = slicer->blocks[sweep.left] + 1;
+        const int32_t stages = slicer->fewest[sweep.left] + 1;
         const double cost = sweep_cost(segments, &sweep, limited);
-        if (blocks < best && cost <= threshold) {
-            best = blocks;
+        if (stages < best && cost <= threshold) {
+            best = stages;
             slicer->last_start[right] = sweep.left;
             slicer->last_cost[right] = cost;
         }
@@ -98,16 +98,16 @@ static inline bool sweep_all(struct slicer *slicer, double threshold, bool limit
     const int32_t n = slicer->segments.nodes;
     int32_t reached = 0; /* the last position that can be a cut */
     int32_t r = 1;
-    slicer->blocks[0] = 0;
+    slicer->fewest[0] = 0;
     for (; r <= n && !too_heavy(slicer, reached, r, threshold) && !is_stopped(slicer->stop); r++) {
         segments_advance(&slicer->segments, r);
-        slicer->blocks[r] = fewest_blocks(slicer, r, threshold, limited);
-        if (slicer->blocks[r] != NEVER)
+        slicer->fewest[r] = fewest_stages(slicer, r, threshold, limited);
+        if (slicer->fewest[r] != NEVER)
             reached = r;
     }
     for (; r <= n; r++)
-        slicer->blocks[r] = NEVER;
-    return slicer->blocks[n] != NEVER;
+        slicer->fewest[r] = NEVER;
+    return slicer->fewest[n] != NEVER;
 }
 
 /* True if the order can be cut within the threshold; the result narrows `lower` and `upper`. */
@@ -118,9 +118,9 @@ static bool is_met(struct slicer *slicer, double threshold) {
         slicer->segments.limited ? sweep_all(slicer, threshold, true) : sweep_all(slicer, threshold, false);
     for (int32_t r = 1; r <= n; r++) {
         if (met) {
-            slicer->lower[r] = slicer->blocks[r];
-        } else if (slicer->blocks[r] != NEVER) {
-            slicer->upper[r] = slicer->blocks[r];
+            slicer->lower[r] = slicer->fewest[r];
+        } else if (slicer->fewest[r] != NEVER) {
+            slicer->upper[r] = slicer->fewest[r];
             slicer->upper_start[r] = slicer->last_start[r];
             slicer->upper_cost[r] = slicer->last_cost[r];
         }
@@ -128,17 +128,17 @@ static bool is_met(struct slicer *slicer, double threshold) {
     return met;
 }
 
-/* The greatest cost of a block of the slicing that is_met has found; cut, out: its cuts, or NULL. */
+/* The greatest cost of a stage of the slicing that is_met has found; cut, out: its cuts, or NULL. */
 static double take_slicing(struct slicer *slicer, int32_t *cut) {
     const int32_t n = slicer->segments.nodes;
     double greatest = 0.0;
-    int32_t block = slicer->blocks[n];
-    for (int32_t b = block; cut && b <= slicer->stages; b++)
+    int32_t stage = slicer->fewest[n];
+    for (int32_t b = stage; cut && b <= slicer->stages; b++)
         cut[b] = n;
     for (int32_t right = n; right > 0; right = slicer->last_start[right]) {
         greatest = fmax(greatest, slicer->last_cost[right]);
         if (cut)
-            cut[--block] = slicer->last_start[right];
+            cut[--stage] = slicer->last_start[right];
     }
     return greatest;
 }
@@ -182,26 +182,26 @@ static double segment_cost(struct segments *segments, int32_t left, int32_t righ
     return sweep_cost(segments, &sweep, segments->limited);
 }
 
-/* Cut into blocks of about even work, empty ones last; return their mean cost. cost, out: the greatest. */
+/* Cut into stages of about even work, empty ones last; return their mean cost. cost, out: the greatest. */
 static double cut_evenly(struct slicer *slicer, double *cost, int32_t *cut) {
     const int32_t n = slicer->segments.nodes;
     double sum = 0.0;
-    int32_t left = 0, blocks = 0;
+    int32_t left = 0, stages = 0;
     *cost = 0.0;
     for (int32_t b = 1; b <= slicer->stages; b++) {
         int32_t right = left;
         while (right < n &&
                (b == slicer->stages || slicer->work[right] < slicer->work[n] * b / slicer->stages))
             segments_advance(&slicer->segments, ++right);
-        const double block = segment_cost(&slicer->segments, left, right);
-        *cost = fmax(*cost, block);
-        sum += block;
+        const double stage_cost = segment_cost(&slicer->segments, left, right);
+        *cost = fmax(*cost, stage_cost);
+        sum += stage_cost;
         if (cut && left < right)
-            cut[blocks++] = left;
+            cut[stages++] = left;
         left = right;
     }
-    for (; cut && blocks <= slicer->stages; blocks++)
-        cut[blocks] = blocks == 0 ? 0 : n;
+    for (; cut && stages <= slicer->stages; stages++)
+        cut[stages] = stages == 0 ? 0 : n;
     return sum / slicer->stages;
 }
 

@@ -1,4 +1,4 @@
-/* Slicing: the best way to cut an order into at most k blocks (Archer et al., ICML 2024: the result of
+/* Slicing: the best way to cut an order into at most k stages (Archer et al., ICML 2024: the result of
  * Algorithm 1, by another method).
  *
  * A threshold is met if the order can be cut into at most k segments of no greater cost. The least number of
@@ -11,11 +11,11 @@
 
 /* cffi: begin */
 
-/* Cut an order into at most problem->stages blocks of least greatest cost, if that is below `upper`.
+/* Cut an order into at most problem->stages stages of least greatest cost, if that is below `upper`.
  *
  *   order  in,  problem->nodes elements: a topological order
- *   cost   out, 1 element: the greatest cost of a block; infinite if no slicing costs less than `upper`
- *   cut    out, problem->stages + 1 elements: block b holds positions cut[b] .. cut[b + 1] - 1, empty blocks
+ *   cost   out, 1 element: the greatest cost of a stage; infinite if no slicing costs less than `upper`
+ *   cut    out, problem->stages + 1 elements: stage b holds positions cut[b] .. cut[b + 1] - 1, empty stages
  *               come last; not written if cost is infinite
  *
  * If stopped by problem->stop, the slicing is the best so far, which for an infinite `upper` is at least one
@@ -32,12 +32,12 @@ struct slicer {
     const int32_t *stop;
     double *work;           /* n + 1 elements: summed work of the first r positions */
     double *param;          /* n + 1 elements: summed parameters of the first r positions */
-    int32_t *blocks_before; /* n + 1 elements: blocks that the work of the first r positions needs at least */
-    int32_t *blocks_after;  /* n + 1 elements: blocks that the work of the others needs at least */
-    int32_t *blocks;        /* n + 1 elements: at this threshold */
+    int32_t *stages_before; /* n + 1 elements: stages that the work of the first r positions needs at least */
+    int32_t *stages_after;  /* n + 1 elements: stages that the work of the others needs at least */
+    int32_t *fewest;        /* n + 1 elements: at this threshold */
     int32_t *lower; /* n + 1 elements: at the least threshold met so far, so at least this many below it */
     int32_t *upper; /* n + 1 elements: at the greatest threshold not met, so at most this many above it */
-    int32_t *last_start;  /* n + 1 elements: where the last of `blocks` segments begins */
+    int32_t *last_start;  /* n + 1 elements: where the last of `fewest` segments begins */
     int32_t *upper_start; /* n + 1 elements: where the last of `upper` segments begins */
     double *last_cost;    /* n + 1 elements: cost of the segment from last_start on */
     double *upper_cost;   /* n + 1 elements: cost of the segment from upper_start on */

@@ -98,7 +98,7 @@ def _sentences(rise: dict[str, float], killed: int) -> list[str]:
     if (waited := rise.get("waited", 0) / 1e6) > WAITED * rise["seconds"]:
         found.append(f"During {100 * waited / rise['seconds']:.0f} % of the time a process had to wait for a CPU.")
     if (kills := rise.get("oom_kill", 0)) > killed:
-        found.append(f"Processes killed for lack of memory: {kills:.0f}, while {killed} runs ended that way.")
+        found.append(f"The system killed for lack of memory: {kills:.0f} processes, {killed} of them runs.")
     return found
 
 

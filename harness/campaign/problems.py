@@ -10,14 +10,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from instances import load_hashed
+from instances import InputError, load_hashed
 from instances.catalog import Entry
 from instances.files.jsonfile import read_bytes, sha256
 
 
 @dataclass(frozen=True)
 class Problem:
-    """An instance of a campaign: its path, its options, published results, and the catalog's limit, if any."""
+    """An instance of a campaign: its path, its options, published results, and the catalog's limit, if any.
+
+    ``catalogued`` is True if users name it by its id, not by its path.
+    """
 
     id: str
     path: Path
@@ -25,12 +28,13 @@ class Problem:
     options: Mapping[str, Any] = field(default_factory=dict)
     published: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float | None = None
+    catalogued: bool = False
     _loading: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, entry: Entry, path: Path) -> Problem:
         """Return the problem of a catalog entry whose file is at ``path``."""
-        return cls(entry.id, path, entry.track, entry.options, entry.published, entry.time_limit_s)
+        return cls(entry.id, path, entry.track, entry.options, entry.published, entry.time_limit_s, catalogued=True)
 
     @property
     def instance(self) -> Any:
@@ -40,7 +44,12 @@ class Problem:
 
     @cached_property
     def _instance(self) -> Any:
-        instance, checksum = load_hashed(self.path, self.track, **self.options)
+        try:
+            instance, checksum = load_hashed(self.path, self.track, **self.options)
+        except InputError as error:
+            if self.catalogued and error.place.startswith("option "):  # the user named an id, and gave the option
+                raise InputError(self.id, error.place, error.expected) from None
+            raise
         self.__dict__.setdefault("content_hash", checksum)  # the content that runs must read as well
         return instance
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import sys
 import traceback
@@ -26,7 +27,7 @@ from instances.evaluator import Evaluator
 from solvers import registry
 
 #: Files whose frames are not where a user's code raised an error.
-OURS = (registry.__file__, f"{registry.FOLDER.parent / 'shardmark'}{os.sep}")
+OURS = (__file__, registry.__file__, f"{registry.FOLDER.parent / 'shardmark'}{os.sep}")
 
 Evaluator.verdict = staticmethod(verify_reported)
 
@@ -53,6 +54,9 @@ class PipeRun(registry.Run):
         self.send("solution", solution, cost)
 
     def bound(self, value: float) -> None:
+        with contextlib.suppress(TypeError, OverflowError):  # no number, or a whole one of any size
+            if not math.isfinite(value):
+                raise ValueError(f"reported a bound that is no finite number: {value}")
         self.send("bound", value)
 
 
@@ -101,7 +105,7 @@ def run_order(order: Order, channel: int, deadline: float) -> None:
         pass  # the referee has gone
     except Exception as error:
         traceback.print_exc()
-        run.send("error", one_line(error))
+        run.send("error", one_line(error, order.file))
     else:
         run.send("done", peak_bytes())
 
@@ -139,7 +143,7 @@ def list_places(places: list[str], *, survey: bool) -> NoReturn:
         except MemoryError:
             line = json.dumps({"end": place, "error": OUT_OF_MEMORY})
         except Exception as error:
-            line = json.dumps({"end": place, "error": one_line(error)})
+            line = json.dumps({"end": place, "error": one_line(error, place)})
         if os.getpid() == process:  # not in a fork left by the import
             print(line, file=answer, flush=True)
     os._exit(0)
@@ -151,15 +155,18 @@ def describe(solver: registry.Solver) -> dict[str, Any]:
     return {name: getattr(solver, name) for name in names} | {"params": dict(solver.params)}
 
 
-def one_line(error: BaseException) -> str:
+def one_line(error: BaseException, file: str) -> str:
     """Return an exception as one line: type, text and where the user's code raised it, or has its syntax error.
 
-    The sentence of an InputError needs no type before it.
+    The user's code is that beside ``file`` and below; the line in other code counts if none of it was running. The
+    sentence of an InputError needs no type before it.
     """
     text = " ".join(str(error).split())
     place = ""
     with contextlib.suppress(IndexError):
-        frame = [x for x in traceback.extract_tb(error.__traceback__) if not x.filename.startswith(OURS)][-1]
+        frames = [x for x in traceback.extract_tb(error.__traceback__) if not x.filename.startswith(OURS)]
+        home = f"{Path(file).parent}{os.sep}"
+        frame = ([x for x in frames if x.filename.startswith(home)] or frames)[-1]
         place = f" ({Path(frame.filename).name}:{frame.lineno})"
     if isinstance(error, SyntaxError) and isinstance(error.filename, str) and error.lineno:
         text, place = " ".join(str(error.msg).split()), f" ({Path(error.filename).name}:{error.lineno})"

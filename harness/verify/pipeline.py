@@ -1,6 +1,7 @@
-"""Verdicts for ``pipeline``: an acyclic partition into stages, blocks in its paper, and the cost of the slowest.
+"""Verdicts for ``pipeline``: an acyclic partition into stages, and the cost of the slowest.
 
-Definition: "Practical Performance Guarantees for Pipelined DNN Inference", Section 2.2, Equations (1) to (4).
+Definition: "Practical Performance Guarantees for Pipelined DNN Inference", Section 2.2, Equations (1) to (4). The
+paper calls a stage a block, and so does the key of a solution with an order.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ Exact = NDArray[np.object_]  # of Python ints
 
 
 def verify(instance: Instance, solution: Any) -> Verdict:
-    """Judge a list of n block numbers, or ``{"block": [...], "order": [...]}`` with an execution order.
+    """Judge a list of n stage numbers, or ``{"block": [...], "order": [...]}`` with an execution order.
 
-    The cost is computed in exact arithmetic and rounded to float64 once. It is None if a block number or the order is
+    The cost is computed in exact arithmetic and rounded to float64 once. It is None if a stage number or the order is
     invalid; a partition whose quotient graph has a cycle still has a cost.
     """
     read = _read(instance, solution)
@@ -36,7 +37,7 @@ def verify(instance: Instance, solution: Any) -> Verdict:
     violations = partition.cycle()
     if reason:
         return malformed(*violations, reason)
-    cost = _block_times(instance, partition, order).bottleneck if instance.nodes else 0.0
+    cost = _stage_times(instance, partition, order).bottleneck if instance.nodes else 0.0
     return Verdict(not violations, cost, violations)
 
 
@@ -46,67 +47,67 @@ def _read(instance: Instance, solution: Any) -> tuple[Partition, list[int] | Non
         found = ", ".join(map(repr, solution)) or "none"
         expected = f"a list of {instance.nodes} stages, or an object with the keys block and order"
         return f"solution: expected {expected}, found {found}"
-    block, order = (solution["block"], solution.get("order")) if isinstance(solution, dict) else (solution, None)
+    stage, order = (solution["block"], solution.get("order")) if isinstance(solution, dict) else (solution, None)
     n = instance.nodes
-    reason = misplaced(block, [instance.stages] * n, "a stage", "solution" if block is solution else "block")
+    reason = misplaced(stage, [instance.stages] * n, "a stage", "solution" if stage is solution else "block")
     if reason:
         return reason
-    partition = Partition(instance.graph, np.array(block, dtype=np.int64))
+    partition = Partition(instance.graph, np.array(stage, dtype=np.int64))
     wrong = "" if order is None else misplaced(order, [n] * n, "a node index", "order") or partition.disorder(order)
     return partition, order, wrong
 
 
 def parts(instance: Instance, solution: Any) -> Parts | None:
-    """Return the blocks of a solution that hold nodes, as stages; None if it is malformed."""
+    """Return the stages of a solution that hold nodes; None if it is malformed."""
     read = _read(instance, solution)
     if isinstance(read, str) or read[2]:
         return None
     if not instance.nodes:
         return Parts([], [], [])
     partition, order, _ = read
-    times = _block_times(instance, partition, order)
+    times = _stage_times(instance, partition, order)
     names = [f"stage {number}" for number in np.unique(partition.number).tolist()]
     kinds = [[row] for row in times.kinds]
     return Parts(
-        partition.block.tolist(), names, [False] * len(names), times.costs, kinds, _transfers(instance, partition)
+        partition.stage.tolist(), names, [False] * len(names), times.costs, kinds, _transfers(instance, partition)
     )
 
 
 def _transfers(instance: Instance, partition: Partition) -> list[Transfer]:
-    """Return the tensors between blocks: one counts once for each block that receives it."""
+    """Return the tensors between stages: one counts once for each stage that receives it."""
     tail, head = (ends[partition.crossing] for ends in (instance.graph.tail, instance.graph.head))
-    tensors = np.unique(np.column_stack([tail, partition.block[head]]), axis=0)
+    tensors = np.unique(np.column_stack([tail, partition.stage[head]]), axis=0)
     found: dict[tuple[int, int], list[float]] = {}
     for node, target in tensors.tolist():
-        found.setdefault((int(partition.block[node]), target), []).append(float(instance.output_size[node]))
+        found.setdefault((int(partition.stage[node]), target), []).append(float(instance.output_size[node]))
     return [Transfer(*ends, len(sizes), math.fsum(sizes) / instance.bandwidth) for ends, sizes in sorted(found.items())]
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """A graph whose node v lies in the block ``number[v]``, shape (n,)."""
+    """A graph whose node v lies in the stage ``number[v]``, shape (n,)."""
 
     graph: Graph
     number: Ints
 
     @cached_property
-    def block(self) -> Ints:
-        """The blocks that have nodes, numbered 0, 1, ... in the order of their own numbers; shape (n,)."""
+    def stage(self) -> Ints:
+        """The stages that have nodes, numbered 0, 1, ... in the order of their own numbers; shape (n,)."""
         return np.unique(self.number, return_inverse=True)[1]
 
     @cached_property
     def crossing(self) -> NDArray[np.bool_]:
-        """Edges that lead from one block to another: mask of shape (m,)."""
+        """Edges that lead from one stage to another: mask of shape (m,)."""
         return self.number[self.graph.tail] != self.number[self.graph.head]
 
     def cycle(self) -> tuple[str, ...]:
-        """Return a sentence on the blocks and edges of a cycle in the quotient graph, if there is one."""
+        """Return a sentence on the stages and edges of a cycle in the quotient graph, if there is one."""
         tail, head = self.graph.tail[self.crossing], self.graph.head[self.crossing]
-        blocks = find_cycle(self.graph.nodes, self.block[tail], self.block[head])
-        if not blocks:
+        stages = find_cycle(self.graph.nodes, self.stage[tail], self.stage[head])
+        if not stages:
             return ()
-        pairs = {(self.block[u], self.block[v]): (u, v) for u, v in zip(tail[::-1], head[::-1], strict=True)}
-        edges = [pairs[step] for step in pairwise(blocks)]
+        pairs = {(self.stage[u], self.stage[v]): (u, v) for u, v in zip(tail[::-1], head[::-1], strict=True)}
+        edges = [pairs[step] for step in pairwise(stages)]
         path = " -> ".join(str(self.number[u]) for u, _ in [*edges, edges[0]])
         shown = ", ".join(f"{u} -> {v}" for u, v in edges)
         return (f"solution: expected no cycle among the stages, found {path} through the edges {shown}",)
@@ -126,8 +127,8 @@ class Partition:
 
 
 @dataclass(frozen=True, eq=False)
-class BlockTimes:
-    """Terms of the cost of every block, Equation (3), each of shape (blocks,), exact, in 1 / ``unit``."""
+class StageTimes:
+    """Terms of the cost of every stage, Equation (3), each of shape (stages,), exact, in 1 / ``unit``."""
 
     work: Exact
     received: Exact
@@ -138,7 +139,7 @@ class BlockTimes:
 
     @property
     def costs(self) -> list[float]:
-        """The cost of every block."""
+        """The cost of every stage."""
         return [float(cost / self.unit) for cost in self._exact_costs]
 
     @property
@@ -148,7 +149,7 @@ class BlockTimes:
 
     @property
     def kinds(self) -> list[dict[str, float]]:
-        """The terms of every block as times, by kind."""
+        """The terms of every stage as times, by kind."""
         moving = (self.received / self.bandwidth, self.sent / self.bandwidth, self.overflow / self.bandwidth)
         columns = {"in": moving[0], "work": self.work, "out": moving[1], "overflow": moving[2]}
         rows = zip(*columns.values(), strict=True)
@@ -160,23 +161,23 @@ class BlockTimes:
         return exact
 
 
-def _block_times(instance: Instance, partition: Partition, order: list[int] | None) -> BlockTimes:
-    """Return the terms of the cost of every block."""
-    graph, block, crossing = instance.graph, partition.block, partition.crossing
+def _stage_times(instance: Instance, partition: Partition, order: list[int] | None) -> StageTimes:
+    """Return the terms of the cost of every stage."""
+    graph, stage, crossing = instance.graph, partition.stage, partition.crossing
     work, size, params, unit = _exact(instance.work, instance.output_size, instance.param_size)
-    computing, streaming = _totals(block, work), _totals(block, params)
+    computing, streaming = _totals(stage, work), _totals(stage, params)
 
-    # Equation (1): a tensor counts once for each block that receives it, and once for the block that sends it.
-    pairs = np.unique(block[graph.head[crossing]] * graph.nodes + graph.tail[crossing])
+    # Equation (1): a tensor counts once for each stage that receives it, and once for the stage that sends it.
+    pairs = np.unique(stage[graph.head[crossing]] * graph.nodes + graph.tail[crossing])
     producers = np.unique(graph.tail[crossing])
     received, sent, overflow = (np.zeros_like(computing) for _ in range(3))
     np.add.at(received, pairs // graph.nodes, size[pairs % graph.nodes])
-    np.add.at(sent, block[producers], size[producers])
+    np.add.at(sent, stage[producers], size[producers])
 
     if instance.memory is not None:  # Equation (2)
         excess = streaming + _peaks(partition, size, order) - Fraction(instance.memory) * unit
         overflow = np.maximum(excess, 0)
-    return BlockTimes(computing, received, sent, overflow, Fraction(instance.bandwidth), unit)
+    return StageTimes(computing, received, sent, overflow, Fraction(instance.bandwidth), unit)
 
 
 def _exact(*columns: Floats) -> tuple[Any, ...]:
@@ -187,34 +188,34 @@ def _exact(*columns: Floats) -> tuple[Any, ...]:
     return (*whole, unit)
 
 
-def _totals(block: Ints, values: Exact) -> Exact:
-    totals = np.array([0] * (int(block.max()) + 1), dtype=object)
-    np.add.at(totals, block, values)
+def _totals(stage: Ints, values: Exact) -> Exact:
+    totals = np.array([0] * (int(stage.max()) + 1), dtype=object)
+    np.add.at(totals, stage, values)
     return totals
 
 
 def _peaks(partition: Partition, size: Exact, order: list[int] | None) -> Exact:
-    """Return the peak memory for tensors in each block while its nodes execute one after another, shape (blocks,).
+    """Return the peak memory for tensors in each stage while its nodes execute one after another, shape (stages,).
 
-    While a node executes, these are in memory, each once: tensors from outside, from the block's start until
-    their last consumer in it has executed; tensors of the block until theirs has, or to the block's end if a
+    While a node executes, these are in memory, each once: tensors from outside, from the stage's start until
+    their last consumer in it has executed; tensors of the stage until theirs has, or to the stage's end if a
     node outside consumes them; the node's own output.
     """
-    graph, block, crossing = partition.graph, partition.block, partition.crossing
+    graph, stage, crossing = partition.graph, partition.stage, partition.crossing
     tail, head = graph.tail, graph.head
     if order is None:
         order = Graph(graph.nodes, tail[~crossing], head[~crossing]).topological_order.tolist()
     rank = np.empty(graph.nodes, dtype=np.int64)
     rank[order] = np.arange(graph.nodes)
-    position = np.empty(graph.nodes, dtype=np.int64)  # in one sequence, block after block
-    position[np.lexsort((rank, block))] = np.arange(graph.nodes)
-    last = np.cumsum(np.bincount(block)) - 1
+    position = np.empty(graph.nodes, dtype=np.int64)  # in one sequence, stage after stage
+    position[np.lexsort((rank, stage))] = np.arange(graph.nodes)
+    last = np.cumsum(np.bincount(stage)) - 1
     first = np.append(0, last[:-1] + 1)
 
     made_until = position.copy()
     np.maximum.at(made_until, tail[~crossing], position[head[~crossing]])
-    made_until[tail[crossing]] = last[block[tail[crossing]]]
-    key, copy = np.unique(block[head[crossing]] * graph.nodes + tail[crossing], return_inverse=True)
+    made_until[tail[crossing]] = last[stage[tail[crossing]]]
+    key, copy = np.unique(stage[head[crossing]] * graph.nodes + tail[crossing], return_inverse=True)
     kept_until = np.zeros(len(key), dtype=np.int64)
     np.maximum.at(kept_until, copy, position[head[crossing]])
 

@@ -9,14 +9,14 @@ from instances.generate.portable_random import Draws
 
 
 def chain(draws: Draws) -> pipeline.Instance:
-    """Five operators in a row and two blocks: the best cut costs 4 + 3 + 2 of work and 2 to send, 11."""
+    """Five operators in a row and two stages: the best cut costs 4 + 3 + 2 of work and 2 to send, 11."""
     return _pipeline([4, 3, 2, 3, 4], [1, 6, 2, 6, 0], [[0, 1], [1, 2], [2, 3], [3, 4]], stages=2)
 
 
 def overflow(draws: Draws) -> pipeline.Instance:
-    """Two chains that meet, with blocks that pay for parameters and tensors beyond a memory of 12.
+    """Two chains that meet, with stages that pay for parameters and tensors beyond a memory of 12.
 
-    The optimum has a block for each chain, the last node with either: work 3, a tensor of 1 to receive, and 2 beyond
+    The optimum has a stage for each chain, the last node with either: work 3, a tensor of 1 to receive, and 2 beyond
     the memory, as it holds parameters of 2 and tensors of 10 + 1 + 1 while the chain's end executes: 6.
     """
     edges = [[0, 1], [2, 3], [1, 4], [3, 4]]
@@ -24,7 +24,7 @@ def overflow(draws: Draws) -> pipeline.Instance:
 
 
 def slicing_trap(draws: Draws, *, stages: int, loose: int) -> pipeline.Instance:
-    """Pairs of a heavy and a light node give a bottleneck of 1; slicing a bad order costs as much as one block.
+    """Pairs of a heavy and a light node give a bottleneck of 1; slicing a bad order costs as much as one stage.
 
     Lemma B.2 with epsilon 1/4: node 0 sends the last node a tensor too large to cut, and the order of the node
     numbers has all other nodes between the two. ``loose=1``, Remark B.3: no edge and epsilon 1 / (k + 1), and the same

@@ -51,7 +51,7 @@ def sequence_to_sequence(draws: Draws, **options: Any) -> Instance:
 def _instance(
     draws: Draws, network: Callable[..., Model], *, stages: int, memory_share: float | None, jitter: float, **shape: int
 ) -> Instance:
-    """The graph of a network; ``memory_share`` scales the fast memory of a block, None makes it unlimited.
+    """The graph of a network; ``memory_share`` scales the fast memory of a stage, None makes it unlimited.
 
     At 1 it holds an equal part of all parameters plus the largest tensors of an operator.
     """

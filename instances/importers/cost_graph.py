@@ -4,13 +4,13 @@ Treatment of the fields of tensorflow/core/framework/cost_graph.proto:
 
 ``id``, ``input_info``  an edge from the node of every input. Several outputs of a node are several tensors: with
                         ``tensors="every"``, helper nodes after the file's own carry them, so that each counts once
-                        per cut and block (see instances/split_multi_output.py); with ``"first"`` a node has only its
+                        per cut and stage (see instances/split_multi_output.py); with ``"first"`` a node has only its
                         output 0, whatever is read, as in "Practical Performance Guarantees for Pipelined DNN
                         Inference" (Archer et al. 2024, Appendix C.2)
 ``control_input``       the node executes after that one; nothing is sent, which may also need a helper node
 ``compute_cost``        work, in microseconds if TensorFlow measured it
 ``output_info.size``    size of the tensor in bytes; an output without readers is left out. An alias of an input
-                        has a size like any other output: between blocks it must be sent too
+                        has a size like any other output: between stages it must be sent too
 ``persistent_memory_size``  size of the parameters, with the older fields for host and device
 the rest                dropped: device, temporary memory, analytical times, shapes and types. Nodes without any cost
                         such as ``_SOURCE`` stay, so that node i of a solution is node i of the file
@@ -34,7 +34,7 @@ from instances.split_multi_output import Operation, Tensor, one_tensor_each
 TRACK = "pipeline"
 OPTIONS: Mapping[str, Option] = {
     "stages": Option(int, "stages to partition into"),
-    "bandwidth": Option(float, "bytes sent between blocks per unit of compute_cost (default: 1)", 1.0),
+    "bandwidth": Option(float, "bytes sent between stages per unit of compute_cost (default: 1)", 1.0),
     "memory": Option(float, "fast memory of a stage in bytes (default: unlimited)"),
     "tensors": Option(str, "outputs of a node that count (default: every)", "every", ("every", "first")),
 }

@@ -32,7 +32,7 @@ from instances.placement_as_pipeline import as_pipeline
 TRACK = "pipeline"
 OPTIONS: Mapping[str, Option] = {
     "stages": Option(int, "stages to partition into (default: as many as the file has accelerators)"),
-    "bandwidth": Option(float, "bytes per unit of time between blocks; without it, memory is unlimited"),
+    "bandwidth": Option(float, "bytes per unit of time between stages; without it, memory is unlimited"),
     "part": Option(str, "part of a training graph to take (default: whole)", "whole", ("whole", "forward")),
 }
 

@@ -2,7 +2,7 @@
 
 Times are in microseconds, sizes in bytes, the bandwidth in bytes per microsecond. Node i is operator i; after the
 operators come the helpers of operators that write several tensors (`instances.split_multi_output`). A split of the
-operators costs what it costs with every helper in the block of its operator (`with_helpers`), and no other place of the
+operators costs what it costs with every helper in the stage of its operator (`with_helpers`), and no other place of the
 helpers is cheaper.
 
 A tensor that crosses takes the link's latency and then bytes / bandwidth. The track knows no latency, so the output
@@ -50,11 +50,11 @@ def as_pipeline(model: Model, costs: Costs, device: Device, stages: int, *, limi
     return pipeline.parse(document, model.name, stages)
 
 
-def with_helpers(instance: pipeline.Instance, block: Sequence[int]) -> Ints:
-    """Extend a split of the operators, shape (operators,), to all nodes: each helper joins its operator's block."""
+def with_helpers(instance: pipeline.Instance, stage: Sequence[int]) -> Ints:
+    """Extend a split of the operators, shape (operators,), to all nodes: each helper joins its operator's stage."""
     split = np.empty(instance.nodes, dtype=np.int64)
-    split[: len(block)] = block
-    helper = instance.graph.head >= len(block)
+    split[: len(stage)] = stage
+    helper = instance.graph.head >= len(stage)
     split[instance.graph.head[helper]] = split[instance.graph.tail[helper]]
     return split
 
@@ -95,5 +95,5 @@ def _operations(model: Model, costs: Costs, device: Device) -> list[Operation]:
 
 
 def _needed(operations: Sequence[Operation]) -> float:
-    """Upper bound on the memory of one block that holds all; a tensor of a helper counts twice."""
+    """Upper bound on the memory of one stage that holds all; a tensor of a helper counts twice."""
     return sum(operation.params + 2 * sum(tensor.size for tensor in operation.tensors) for operation in operations)

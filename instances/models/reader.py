@@ -46,4 +46,5 @@ def read_model(
         return read_onnx(path, dims, tell)
     if is_stablehlo(read_bytes(path, LARGEST)):
         return read_stablehlo(path, tell)
-    raise InputError(path, "", "expected an ONNX model or a StableHLO program (MLIR text or portable artifact)")
+    program = "a StableHLO program (MLIR text or portable artifact), as JAX lowers to"
+    raise InputError(path, "", f"expected an ONNX model, as torch.onnx.export writes, or {program}")

@@ -73,7 +73,7 @@ def _solver_row(places: Sequence[Row], entrants: Mapping[tuple[str, str], int]) 
         **sums,
         "rank": min((rank for rank, _ in ranks), default=None),
         "rank_words": _rank_words(ranks),
-        "score": counted[0][total] / counted[0]["instances"] if len(counted) == 1 else None,
+        "mean_score": counted[0][total] / counted[0]["instances"] if len(counted) == 1 else None,
         "solved": solved_runs,
         "expected": expected,
         "coverage": solved_runs / expected if expected else 0.0,

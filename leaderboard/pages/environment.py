@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from leaderboard import explain, table_html, text
 from leaderboard.pages.tracks import Row, grouped
-from leaderboard.text import exact, page_of, points, printable, seconds
+from leaderboard.text import exact, page_of, printable, score_text, seconds
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
 
@@ -44,7 +44,7 @@ def environment() -> jinja2.Environment:
         text.tone,
         text.meaning,
     )
-    shown: tuple[Callable[..., str], ...] = (exact, points, seconds, printable, text.times, text.shorten, *plain)
+    shown: tuple[Callable[..., str], ...] = (exact, score_text, seconds, printable, text.times, text.shorten, *plain)
     made.filters.update({function.__name__: function for function in (*shown, text.sort_key, text.log_file)})
     made.filters.update(slug=text.slug, gap=text.gap)
     made.filters["label"] = lambda key: key.replace("_", " ").capitalize()

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from leaderboard.charts import Bar
 from leaderboard.pages.axes import losses
 from leaderboard.pages.tracks import Division, Row
-from leaderboard.text import apart, page_of, points
+from leaderboard.text import apart, page_of, score_text
 
 
 def front(division: Division, root: str, most: int, wide: int, newest: str | None) -> Row:
@@ -27,7 +27,7 @@ def verdict(division: Division) -> Row | None:
     leaders = [row for row in ranking if row["rank"] == 1]
     second = next(iter(ranking[len(leaders) :]), None)
     digits = apart(leaders[0]["score_sum"], second["score_sum"]) if second else 2
-    shown = [float(points(row["score_sum"], digits)) for row in (leaders[0], second) if row]
+    shown = [float(score_text(row["score_sum"], digits)) for row in (leaders[0], second) if row]
     return {
         "leaders": [row["solver"] for row in leaders],
         "first": leaders[0],
@@ -49,12 +49,12 @@ def ranking_chart(division: Division, root: str, most: int, wide: int, newest: s
             href=root + page_of("solvers", division.track, row["solver"]),
             value=row["score_sum"] / row["instances"],
             floor=row["certified_sum"] / row["instances"] if row["certified_instances"] else None,
-            words=points(row["score_sum"], 2),
-            title=f"{row['solver']}: {points(row['score_sum'], 2)} of {row['instances']} points, "
-            f"{points(row['certified_sum'], 2)} of them certified",
+            words=score_text(row["score_sum"], 2),
+            title=f"{row['solver']}: score sum {score_text(row['score_sum'], 2)} of {row['instances']}, "
+            f"{score_text(row['certified_sum'], 2)} of it certified",
             style=division.colours[row["solver"]],
             solver=row["solver"],
         )
         for row in shown
     ]
-    return losses(bars, "points lost: 1 − mean score", wide)
+    return losses(bars, "1 − mean score", wide)

@@ -12,7 +12,7 @@ from leaderboard.pages.cells import Parts, unfinished
 from leaderboard.pages.machines import ways
 from leaderboard.pages.site import Page, Site
 from leaderboard.pages.tracks import Division, Row, Track
-from leaderboard.text import page_of, points
+from leaderboard.text import page_of, score_text
 
 MAX_BARS = 40  # at most, of the chart of its results
 MAX_ENDS = 200  # runs whose end is told
@@ -39,7 +39,7 @@ def _solver(track: Track, method: Row, runs: pl.DataFrame, results: pl.DataFrame
     cells = [(d, i, by_instance.get(i["checksum"])) for d in track.divisions for i in d.instances]
     ranked = [(d, cell) for d, _, cell in cells if cell is not None and d.places(name)]
     few = 0 < len(ranked) <= MAX_BARS  # otherwise the table below suffices
-    axis = "1 − lower bound / best known cost" if method["kind"] == "bound" else "points lost: 1 − best / cost"
+    axis = "1 − lower bound / best known cost" if method["kind"] == "bound" else "1 − score: 1 − best / cost"
     return {
         "track": track,
         "method": method,
@@ -71,7 +71,7 @@ def _cell_bar(division: Division, cell: Row) -> Bar:
         href="../../" + page_of("instances", division.track, cell["instance"]),
         value=value,
         floor=floor,
-        words=points(value),
-        title=f"{cell['instance']}: {points(value)}" + (f", certified {points(floor)}" if floor else ""),
+        words=score_text(value),
+        title=f"{cell['instance']}: {score_text(value)}" + (f", certified {score_text(floor)}" if floor else ""),
         style=division.colours.get(cell["solver"], "s0"),
     )

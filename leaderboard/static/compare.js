@@ -142,7 +142,7 @@
   const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
   const exactly = (value) =>
     value === null ? "–" : value.toLocaleString("en", Number.isInteger(value) ? {} : { maximumSignificantDigits: 6 });
-  const points = (score) => (score < 1 ? Math.min(score, 0.999) : score).toFixed(3);
+  const scoreText = (score) => (score < 1 ? Math.min(score, 0.999) : score).toFixed(3);
   const chance = (p) => (p < 0.001 ? "p < 0.001" : `p = ${p.toPrecision(2)}`);
 
   const summary = (data, pairs) => {
@@ -238,8 +238,8 @@
         ...(modes ? [element("td", {}, pair.division || "–")] : []),
         number(first.value, shown(first)),
         number(second.value, shown(second)),
-        number(first.score, points(first.score)),
-        number(second.score, points(second.score)),
+        number(first.score, scoreText(first.score)),
+        number(second.score, scoreText(second.score)),
         number(pair.difference, pair.better === "tie" ? "0" : (pair.difference > 0 ? "+" : "−") + Math.abs(pair.difference).toPrecision(3)),
         number(first.found_s, first.found_s === null ? "–" : first.found_s.toPrecision(3)),
         number(second.found_s, second.found_s === null ? "–" : second.found_s.toPrecision(3)),

@@ -63,6 +63,9 @@ class UsageError(Exception):
 #: What argparse says about a value that is none of the choices.
 CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$")
 
+#: The option of other commands that names a method, for each that does.
+OTHER_KIND = {"--solver": "--method", "-s": "--method", "--method": "--solver", "-m": "--solver"}
+
 
 class Parser(argparse.ArgumentParser):
     """Says in one sentence what is wrong with a value, unknown or missing.
@@ -86,7 +89,9 @@ class Parser(argparse.ArgumentParser):
     def _refuse(self, unknown: Sequence[str]) -> NoReturn:
         """Raise UsageError for unknown arguments, with an option that the first one may have been meant for."""
         message = shortened(f"unrecognized arguments: {' '.join(unknown)}")
-        hint = near_miss(unknown[0], self._option_string_actions) or self._help_lists_options()
+        meant = OTHER_KIND.get(unknown[0].split("=")[0], unknown[0])
+        known = self._option_string_actions
+        hint = near_miss(meant if meant in known else unknown[0], known) or self._help_lists_options()
         raise UsageError(message, f"{self.prog}: {message}{hint}\n")
 
     def error(self, message: str) -> NoReturn:

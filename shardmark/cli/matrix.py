@@ -33,8 +33,14 @@ if TYPE_CHECKING:
 
 def matrix(options: argparse.Namespace) -> list[Job]:
     """All jobs of a campaign, grouped by instance; bounds run with one seed only."""
-    references = options.instance or [entry.id for entry in catalog.suite(options.suite)]
-    problems = [find_problem(reference, None, given_options(options)) for reference in references]
+    given = given_options(options)
+    if options.instance:
+        problems = [find_problem(reference, options.track, given) for reference in options.instance]
+    else:
+        suite = [entry for entry in catalog.suite(options.suite) if options.track in (None, entry.track)]
+        if not suite:
+            raise InputError("run", "--track", f"expected a track of the suite {options.suite}, found {options.track}")
+        problems = [find_problem(entry.id, None, given) for entry in suite]
     infos = contenders(options, dict.fromkeys(problem.track or problem.instance.track for problem in problems))
     jobs: dict[str, Job] = {}
     for problem in problems:

@@ -43,11 +43,13 @@ def rows(plan: Plan) -> list[dict[str, Any]]:
 def facts(plan: Plan) -> dict[str, str]:
     """The answer in a few lines."""
     speedup = f"{plan.speedup:.2f}, against one device that holds the whole model"
+    better = {} if plan.better is None else {"better split": f"{plan.better:,.6g} µs, the plan if no split is given"}
     return {
         "model": f"{plan.source.name}, {len(plan.assignment):,} operators",
         "devices": plan.target.devices + (f", {plan.layout.idle} of them idle" if plan.layout.idle else ""),
         "costs": f"{plan.costs.origin}; {plan.target.basis}",
         plan.target.what: f"{plan.cost:,.6g} µs, {plan.gap_text}",
+        **better,
         "lower bound": f"{plan.lower_bound:,.6g} µs ({plan.bound_from})",
         "speed-up": speedup,
     }
@@ -139,7 +141,7 @@ def _loads(plan: Plan) -> Loads | None:
     solution, names = plan.solution, [part.name for part in plan.parts]
     if plan.target.kind == "stage":
         stage = dict(zip(solution, plan.layout.part_of, strict=False))  # nodes beyond the operators are helpers
-        solution = [stage[block] for block in solution]
+        solution = [stage[number] for number in solution]
     words = {"title": "Loads", "axis": "µs per run of the model", "caption": plan.target.about_loads}
     return loads_layout.drawing(plan.instance, solution, bound=plan.lower_bound, order=names, **words)
 

@@ -22,7 +22,8 @@ from instances.models.roofline import Costs, roofline
 from leaderboard.text import count
 from shardmark.plans.parts import Part
 from shardmark.plans.solving import certify, words
-from shardmark.plans.targets import DEVICE, Layout, Target, target_of
+from shardmark.plans.splits import Split, verified
+from shardmark.plans.targets import DEVICE, Layout, Pipeline, Target, target_of
 
 DEFAULT_TIMEOUT_S = 30.0
 
@@ -43,6 +44,7 @@ class Plan:
     ``cost``         verified, in microseconds
     ``lower_bound``  proven for the cost of any split, in microseconds; ``bound_from`` is its method
     ``layout``       the solution as stages, devices or sharding strategies
+    ``better``       of a split that was given: the cost of a better one that was found, in microseconds; else None
     ``options``      arguments of `plan` that matter to whoever repeats it
     """
 
@@ -59,6 +61,7 @@ class Plan:
     bound_from: str
     layout: Layout = field(repr=False)
     options: Mapping[str, Any]
+    better: float | None = None
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -168,6 +171,7 @@ def plan(
     mesh: str | Sequence[int] | None = None,
     machine: str | os.PathLike[str] | None = None,
     dims: Mapping[str, int] | None = None,
+    split: Split | None = None,
     fuse: bool = False,
     profile: bool = False,
     timeout: float = DEFAULT_TIMEOUT_S,
@@ -183,12 +187,14 @@ def plan(
     ``machine``  instead: a JSON file of different devices and links, a schedule
     ``device``   the kind of device: a name of the catalog (``shardmark list devices``) or a TOML file
     ``dims``     values for symbolic sizes of an ONNX model, such as ``{"batch": 8}``
+    ``split``    a split over equal devices to judge: the stage of every operator by its name, or a JSON file with
+                 that; the plan is this split, and ``better`` the cost of a better one if one is found
     ``fuse``     True joins chains of cheap operators first
     ``profile``  True measures the operators with ONNX Runtime on this machine instead of the device's roofline
     ``timeout``  seconds for solving and bounding
     ``progress``  called with a sentence on each step
 
-    Raises InputError for bad input, and if no split is found that the devices can hold.
+    Raises InputError for bad input, for a split that is infeasible, and if none is found that the devices can hold.
     """
     paths = {"model": model, "device": device, **({} if machine is None else {"machine": machine})}
     _require_values(paths, dims, timeout=timeout, cores=cores, seed=seed)
@@ -198,6 +204,10 @@ def plan(
     if profile and not target.measurable:
         expected = "expected equal devices or a machine: what is measured here cannot price CPUs or a mesh as well"
         raise InputError("plan", "profile", expected)
+    stages = target.stages if isinstance(target, Pipeline) and not fuse else None
+    if split is not None and stages is None:
+        expected = "expected a number of equal devices, and no fuse: a split has the stage of every operator"
+        raise InputError("plan", "split", expected)
     whole = read_model(path, dims=dims or {}, tell=progress)
     content = read_bytes(path)
     if dims and not is_onnx(content):
@@ -207,19 +217,29 @@ def plan(
     digest = sha256(content)
     costs = _measured(path, whole, dims, progress) if profile else roofline(whole, target.device)
     progress(f"read {count(len(whole.operators), 'operator')}; costs: {costs.origin}")
-    split, joined = fused(whole) if fuse else (whole, [[index] for index in range(len(whole.operators))])
+    joint, joined = fused(whole) if fuse else (whole, [[index] for index in range(len(whole.operators))])
     if fuse:
-        costs = Costs(_sums(costs, joined), costs.origin) if profile else roofline(split, target.device)
-    task = target.task(split, costs)
-    found = certify(task.instance, target.steps, timeout, progress, cores=cores, seed=seed, unit_us=target.unit_us)
-    solution = task.tidy(found.solution)
+        costs = Costs(_sums(costs, joined), costs.origin) if profile else roofline(joint, target.device)
+    task = target.task(joint, costs)
+    known = None if stages is None or split is None else verified(split, joint, task, stages, progress)
+    found = certify(
+        task.instance,
+        target.steps,
+        timeout,
+        progress,
+        cores=cores,
+        seed=seed,
+        unit_us=target.unit_us,
+        known=known,
+    )
+    solution = known[0] if known else task.tidy(found.solution)
     verdict = verify(task.instance, solution)
     if not verdict.feasible or verdict.cost is None:
         raise AssertionError(f"expected a split that stays feasible, found {verdict.violations}")
     return Plan(
         source=path,
         sha256=digest,
-        model=split,
+        model=joint,
         groups=[[whole.operators[index].name for index in group] for group in joined],
         target=target,
         costs=costs,
@@ -230,4 +250,5 @@ def plan(
         bound_from=found.bound_from,
         layout=task.divide(solution),
         options={"dims": dict(dims or {}), "fuse": fuse, "timeout": timeout, "seed": seed},
+        better=float(found.cost * target.unit_us) if known and found.cost < verdict.cost else None,
     )

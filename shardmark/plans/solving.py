@@ -11,7 +11,7 @@ from typing import Any
 from harness.results.claims import contradicts, gap
 from instances import InputError
 from shardmark import api
-from shardmark.outcomes import Cost, RunResult
+from shardmark.outcomes import Cost
 
 #: A method has at least this long, in seconds: starting a run takes half of it on a busy machine.
 LEAST_S = 2.0
@@ -51,14 +51,16 @@ def certify(
     cores: int,
     seed: int,
     unit_us: float = 1.0,
+    known: tuple[Any, Cost] | None = None,
 ) -> Certified:
-    """Solve and bound an instance within ``timeout`` seconds; InputError if no method finds a feasible solution.
+    """Solve and bound an instance within ``timeout`` seconds; InputError if no feasible solution is known or found.
 
     Every step is a run under the referee, which verifies what it finds. The search ends once the bound meets the cost.
-    ``unit_us`` is the unit of costs in microseconds, for what ``tell`` gets.
+    ``unit_us`` is the unit of costs in microseconds, for what ``tell`` gets. ``known`` is a solution with its verified
+    cost, returned if no method finds a better one.
     """
     ends = time.monotonic() + timeout
-    best: RunResult | None = None
+    best = known
     bounds: list[tuple[Cost, str]] = [(instance.summary()["simple_bound"], "simple")]
     reasons: list[str] = []
     late = True  # if no method lacked anything but time
@@ -67,25 +69,26 @@ def certify(
         tell(f"running {step.method} for at most {limit:.0f} s")
         call = api.solve if step.kind == "solver" else api.bound
         found = call(instance, step.method, timeout=limit, cores=cores, seed=seed)
-        if found.cost is not None and (best is None or best.cost is None or found.cost < best.cost):
-            best = found
+        if found.cost is not None and (best is None or found.cost < best[1]):
+            best = found.solution, found.cost
         if found.lower_bound is not None and found.bound_from == found.method:
             bounds.append((found.lower_bound, found.method))
-        if best is None or best.cost is None:
+        if best is None:
             late = late and found.status == "timeout"
             reasons.append(f"{step.method}: {found.reason or found.status}")
             tell(f"{step.method}: no split yet ({found.wall_s:.1f} s)")
             continue
-        bounds = _trusted(bounds, best.cost, tell)
-        distance = words(gap(best.cost, max(bounds)[0]))
-        tell(f"{step.method}: {best.cost * unit_us:,.6g} µs, {distance} ({found.wall_s:.1f} s)")
-        if best.cost <= max(bounds)[0] * (1 + CLOSE):
+        cost = best[1]
+        bounds = _trusted(bounds, cost, tell)
+        distance = words(gap(cost, max(bounds)[0]))
+        tell(f"{step.method}: {cost * unit_us:,.6g} µs, {distance} ({found.wall_s:.1f} s)")
+        if cost <= max(bounds)[0] * (1 + CLOSE):
             break
-    if best is None or best.cost is None:
+    if best is None:
         lack = f"a timeout of more than {timeout:g} s" if late else "a model that the devices can hold and run"
         expected = f"expected {lack}; no split was found ({'; '.join(reasons)})"
         raise InputError(instance.name, "", expected)
-    return Certified(best.solution, best.cost, *max(bounds))
+    return Certified(*best, *max(bounds))
 
 
 def _trusted(bounds: Sequence[tuple[Cost, str]], cost: Cost, tell: Tell) -> list[tuple[Cost, str]]:

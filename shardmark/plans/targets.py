@@ -111,8 +111,8 @@ class Pipeline(Target):
         count = len(model.operators)
 
         def tidy(solution: Any) -> Any:
-            blocks = solution["block"] if isinstance(solution, dict) else solution
-            return with_helpers(instance, blocks[:count]).tolist()
+            split = solution["block"] if isinstance(solution, dict) else solution
+            return with_helpers(instance, split[:count]).tolist()
 
         def divide(solution: Any) -> Layout:
             found = verify.parts(instance, solution)
@@ -120,11 +120,11 @@ class Pipeline(Target):
                 raise AssertionError("expected a solution that was verified")
             costs_of = dict(zip(sorted(set(solution)), found.loads, strict=True))
             order = in_order(solution, edges)
-            stage = {block: index for index, block in enumerate(order)}
-            part_of = [stage[block] for block in solution[:count]]
+            stage = {number: index for index, number in enumerate(order)}
+            part_of = [stage[number] for number in solution[:count]]
             names = [f"stage {index}" for index in range(len(order))]
             times = (1e6 * costs.seconds).tolist()
-            parts = parts_of(model, part_of, names, times, [costs_of[block] for block in order])
+            parts = parts_of(model, part_of, names, times, [costs_of[number] for number in order])
             return Layout(parts, part_of, idle=self.stages - len(order))
 
         return Task(instance, divide, tidy)

@@ -17,11 +17,11 @@ from solvers.native import Floats, Longs, array_in, array_out, check, ffi, float
 
 @dataclass(frozen=True)
 class Slicing:
-    """An order cut into at most k blocks.
+    """An order cut into at most k stages.
 
-    ``cost``  greatest cost of a block (Equation 3)
-    ``cut``   shape (min(k, n) + 1,), or (2,) without nodes, int32: block b holds the positions ``cut[b]`` to
-              ``cut[b + 1] - 1``; empty blocks come last
+    ``cost``  greatest cost of a stage (Equation 3)
+    ``cut``   shape (min(k, n) + 1,), or (2,) without nodes, int32: stage b holds the positions ``cut[b]`` to
+              ``cut[b + 1] - 1``; empty stages come last
     """
 
     cost: float
@@ -30,7 +30,7 @@ class Slicing:
 
 @dataclass(frozen=True)
 class Annealing:
-    """Parameters of annealing a partition, whose energy is the sum of the costs of its blocks beyond a target.
+    """Parameters of annealing a partition, whose energy is the sum of the costs of its stages beyond a target.
 
     ``moves``      moves to try
     ``seed``       of the random numbers, 0 to 2^64 - 1
@@ -59,27 +59,27 @@ class PipelineCore:
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self.blocks = max(1, min(instance.stages, instance.nodes))  # more would stay empty
+        self.stages = max(1, min(instance.stages, instance.nodes))  # more would stay empty
         graph = instance.graph
         columns = (*graph.out_csr, *graph.in_csr, instance.work, instance.output_size, instance.param_size)
         self._columns = [array_in(np.ascontiguousarray(column)) for column in columns]  # kept alive beside the struct
         memory = math.inf if instance.memory is None else float(instance.memory)
         self.stop = np.zeros(1, dtype=np.int32)
         limits = (float(instance.bandwidth), memory, array_in(self.stop))
-        self._problem = ffi.new("struct shard_pipeline *", (instance.nodes, self.blocks, *self._columns, *limits))
+        self._problem = ffi.new("struct shard_pipeline *", (instance.nodes, self.stages, *self._columns, *limits))
 
     @property
     def anneal_mib(self) -> float:
-        """MiB that `anneal` takes, about: a count for each node and block."""
-        return 4.0 * self.instance.nodes * (self.blocks + 12) / 2**20
+        """MiB that `anneal` takes, about: a count for each node and stage."""
+        return 4.0 * self.instance.nodes * (self.stages + 12) / 2**20
 
     def slice(self, order: ArrayLike, upper: float = math.inf) -> Slicing | None:
-        """The best way to cut ``order``, shape (n,), into at most k blocks; None if none costs less than ``upper``.
+        """The best way to cut ``order``, shape (n,), into at most k stages; None if none costs less than ``upper``.
 
         Raises ValueError unless ``order`` is a topological order. Archer et al. 2024, Algorithm 1.
         """
         cost = np.empty(1)
-        cut = np.empty(self.blocks + 1, dtype=np.int32)
+        cut = np.empty(self.stages + 1, dtype=np.int32)
         check(lib.shard_slice(self._problem, array_in(self._order(order)), upper, array_out(cost), array_out(cut)))
         return Slicing(float(cost[0]), cut) if math.isfinite(cost[0]) else None
 
@@ -105,13 +105,13 @@ class PipelineCore:
         return costs
 
     def anneal(self, order: ArrayLike, cut: ArrayLike, annealing: Annealing, stop: Index) -> tuple[Index, Slicing]:
-        """An order and its slicing, better than those begun with or the same, found by moving nodes between blocks.
+        """An order and its slicing, better than those begun with or the same, found by moving nodes between stages.
 
         ``order`` has shape (n,) and is topological, ``cut`` as in `Slicing`, else ValueError. ``stop``, shape (1,),
         int32, ends the search soon after another thread makes it 1.
         """
         nodes, cuts = self._order(order).copy(), np.array(cut, dtype=np.int32)
-        shaped(cuts, (self.blocks + 1,))
+        shaped(cuts, (self.stages + 1,))
         cost = np.empty(1)
         options = ffi.new("struct shard_annealing *", dataclasses.astuple(annealing))
         found = (array_out(column) for column in (nodes, cuts, cost))
@@ -119,7 +119,7 @@ class PipelineCore:
         return nodes, Slicing(float(cost[0]), cuts)
 
     def segment_costs(self, order: ArrayLike, right: int) -> Floats:
-        """Costs of the blocks at positions l to right - 1 of ``order`` for every l, shape (right,)."""
+        """Costs of the stages at positions l to right - 1 of ``order`` for every l, shape (right,)."""
         if not 0 <= right <= self.instance.nodes:
             raise ValueError(f"right: expected 0 to {self.instance.nodes}, found {right}")
         costs = np.empty(right)

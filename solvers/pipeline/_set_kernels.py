@@ -1,4 +1,4 @@
-"""The core's kernels for convex sets of nodes: the cheapest ones, lists of them, and which may be blocks together."""
+"""The core's kernels for convex sets of nodes: the cheapest ones, lists of them, and which may be stages together."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class SetCosts:
 
     ``work``, ``size``  shape (n,), int64: of each node and of sending its tensor, together at most 2^50
     ``below, above``    shape (n, words), uint64: bit w of row v says that w descends from v, or v from w
-    ``pair``            shape (n, n), int64: a lower bound on the cost of a block with both nodes
-    ``closure``         1: only sets that hold all ancestors of their nodes, as a first block does; -1: all
-                        descendants, as a last block does; 0: every convex set
+    ``pair``            shape (n, n), int64: a lower bound on the cost of a stage with both nodes
+    ``closure``         1: only sets that hold all ancestors of their nodes, as a first stage does; -1: all
+                        descendants, as a last stage does; 0: every convex set
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class SetCosts:
         columns: list[NDArray[Any]] = [*graph.out_csr, *graph.in_csr, *nodes, *reach]
         self._columns = [array_in(column) for column in columns]
         self._columns += [ffi.NULL if pair is None else array_in(shaped(pair, (self.nodes, self.nodes)))]
-        self._blocks = ffi.new("struct shard_set_costs *", (self.nodes, *self._columns, closure))
+        self._costs = ffi.new("struct shard_set_costs *", (self.nodes, *self._columns, closure))
 
     def cheapest_set(
         self,
@@ -101,7 +101,7 @@ class SetCosts:
         member = np.zeros(self.nodes, dtype=np.int8)
         spent, cost, proved = ffi.new("int64_t *", cuts), ffi.new("int64_t *"), ffi.new("int64_t *")
         given = (*self._demand(weight, need), self._fixed(fixed), limit, any_set, seconds, *_threads(shared, stop))
-        check(lib.shard_cheapest_set(self._blocks, *given, spent, cost, proved, array_out(member)))
+        check(lib.shard_cheapest_set(self._costs, *given, spent, cost, proved, array_out(member)))
         return CheapestSet(cost[0], proved[0], member.astype(bool), spent[0])
 
     def list_sets(
@@ -123,7 +123,7 @@ class SetCosts:
         count, proved = ffi.new("int64_t *", most), ffi.new("int64_t *")
         cost, rows = np.empty(most, dtype=np.int64), np.empty((most, (self.nodes + 63) // 64), dtype=np.uint64)
         given = (*self._demand(weight, need), self._fixed(fixed), limit, seconds, *_threads(shared, stop))
-        check(lib.shard_list_sets(self._blocks, *given, count, array_out(cost), array_out(rows), proved))
+        check(lib.shard_list_sets(self._costs, *given, count, array_out(cost), array_out(rows), proved))
         return SetList(unpacked(rows[: count[0]], self.nodes), cost[: count[0]], proved[0])
 
     def anneal_set(
@@ -135,7 +135,7 @@ class SetCosts:
         """
         member, cost = begin.astype(np.int8), ffi.new("int64_t *")
         given = (*self._demand(weight, need), limit, moves, hot, seed)
-        check(lib.shard_anneal_set(self._blocks, *given, array_out(shaped(member, (self.nodes,))), cost))
+        check(lib.shard_anneal_set(self._costs, *given, array_out(shaped(member, (self.nodes,))), cost))
         return CheapestSet(cost[0], 0, member.astype(bool), 0)
 
     def _demand(self, weight: Longs, need: int) -> tuple[Any, int]:
@@ -166,7 +166,7 @@ def weigh_sets(member: Words, weight: Longs) -> Longs:
 def compatible_sets(
     member: Words, loss: Longs, heaviest: int, weight: Longs, below: Words, slack: int, seconds: float = math.inf
 ) -> NDArray[np.bool_]:
-    """Say which sets may be in a partition whose blocks lose at most ``slack`` together, shape (sets,), bool.
+    """Say which sets may be in a partition whose stages lose at most ``slack`` together, shape (sets,), bool.
 
     ``member`` and ``weight`` are as in `weigh_sets`; ``loss``, shape (sets,), ascending, is ``heaviest`` less what each
     set weighs; ``below``, shape (n, words), uint64: bit w of row v says that w is v or comes after it. Sets that are

@@ -102,17 +102,17 @@ class Simulator:
         return excess[0], device, sequence
 
     def heads_tails(
-        self, order: Index, back: Index, window: int, reach: int, branches: int, start: Floats, behind: Floats
+        self, order: Index, back: Index, ancestors: int, reach: int, branches: int, start: Floats, behind: Floats
     ) -> None:
         """Raise known heads and tails, shape (n, k) each, in place: ``heads_tails.h``."""
         n = len(self._numbers)
         units, _columns = self._units()
         orders = [array_in(self._column(column, n)) for column in (order, back)]
         ends = [array_out(shaped(column, (n, self.instance.devices))) for column in (start, behind)]
-        check(lib.shard_heads_tails(self._system, units, *orders, window, reach, branches, *ends))
+        check(lib.shard_heads_tails(self._system, units, *orders, ancestors, reach, branches, *ends))
 
     def refute(
-        self, order: Index, back: Index, window: int, start: Floats, behind: Floats, longest: float, nodes: int
+        self, order: Index, back: Index, ancestors: int, start: Floats, behind: Floats, longest: float, nodes: int
     ) -> tuple[bool, int]:
         """Say if each schedule takes longer than a time, and return the nodes that are left: ``refute.h``."""
         n = len(self._numbers)
@@ -120,7 +120,7 @@ class Simulator:
         orders = [array_in(self._column(column, n)) for column in (order, back)]
         ends = [array_in(shaped(column, (n, self.instance.devices))) for column in (start, behind)]
         left, refuted = ffi.new("int64_t *", nodes), ffi.new("int32_t *")
-        check(lib.shard_refute(self._system, units, *orders, window, *ends, longest, left, refuted))
+        check(lib.shard_refute(self._system, units, *orders, ancestors, *ends, longest, left, refuted))
         return bool(refuted[0]), int(left[0])
 
     def set_cuts(

@@ -368,7 +368,7 @@ static void check_alternating_chains(void) {
     }
 }
 
-/* A chain of n nodes of work 1 whose tensors cost nothing to move: blocks of ceil(n / k) nodes. */
+/* A chain of n nodes of work 1 whose tensors cost nothing to move: stages of ceil(n / k) nodes. */
 static void check_long_chain(void) {
     const int32_t n = 20000, stages = 7;
     int64_t *start = malloc((size_t)(2 * n + 2) * sizeof *start);
@@ -417,7 +417,7 @@ static void check_cheapest_set(void) {
     const int64_t in_start[5] = {0, 0, 1, 2, 3};
     const int32_t tail[3] = {0, 1, 2};
     const int8_t fixed[4] = {0};
-    const struct shard_set_costs blocks = {4, start, head, in_start, tail, work, size, below, above, NULL, 0};
+    const struct shard_set_costs costs = {4, start, head, in_start, tail, work, size, below, above, NULL, 0};
     for (int i = 0; i < 3; i++) {
         int status = SHARD_NO_MEMORY;
         for (int allocations = 0; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
@@ -425,7 +425,7 @@ static void check_cheapest_set(void) {
             int32_t stop = 0;
             int8_t member[4];
             WITH_MEMORY_FOR(allocations,
-                            shard_cheapest_set(&blocks, weight[i], need[i], fixed, 100, 0, INFINITY, NULL,
+                            shard_cheapest_set(&costs, weight[i], need[i], fixed, 100, 0, INFINITY, NULL,
                                                &stop, &cuts, &cost, &proved, member));
             if (status == SHARD_OK)
                 CHECK(cost == expected[i] && proved == cost && (i < 2 || member[1]));
@@ -439,14 +439,13 @@ static void check_list_sets(void) {
     const int64_t start[3] = {0}, work[2] = {1, 2}, size[2] = {0}, weight[2] = {1, 0};
     const uint64_t related[2] = {0};
     const int8_t fixed[2] = {0};
-    const struct shard_set_costs blocks = {2,    start,   NULL,    start, NULL, work,
-                                           size, related, related, NULL,  0};
+    const struct shard_set_costs costs = {2, start, NULL, start, NULL, work, size, related, related, NULL, 0};
     int status = SHARD_NO_MEMORY;
     for (int allocations = 0; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
         int64_t count = 8, cost[8], proved = -1;
         uint64_t member[8];
         int32_t stop = 0;
-        WITH_MEMORY_FOR(allocations, shard_list_sets(&blocks, weight, 1, fixed, 100, INFINITY, NULL, &stop,
+        WITH_MEMORY_FOR(allocations, shard_list_sets(&costs, weight, 1, fixed, 100, INFINITY, NULL, &stop,
                                                      &count, cost, member, &proved));
         if (status == SHARD_OK) {
             CHECK(count == 2 && proved == 100 && cost[0] + cost[1] == 4);

@@ -34,13 +34,13 @@ def test_no_partition_costs_less_in_any_order():
     rng, limited = random.Random("every partition"), 0
     for _ in range(30):
         instance = oracle_pipeline.draw(rng, most_nodes=4)
-        blocks = itertools.product(range(min(instance.stages, 4)), repeat=instance.nodes)
+        stages = itertools.product(range(min(instance.stages, 4)), repeat=instance.nodes)
         orders = [list(order) for order in itertools.permutations(range(instance.nodes))]
         orders = orders if instance.memory is not None else [instance.graph.topological_order.tolist()]
         limited += instance.memory is not None
         judged = (
-            oracle_pipeline.judge(instance, {"block": list(block), "order": order})
-            for block in blocks
+            oracle_pipeline.judge(instance, {"block": list(stage), "order": order})
+            for stage in stages
             for order in orders
         )
         assert min(cost for feasible, cost in judged if feasible) == oracle_pipeline.optimum(instance)

@@ -21,14 +21,14 @@ from solvers.pipeline._kernels import Annealing, PipelineCore
 from solvers.pipeline._set_kernels import packed
 from solvers.pipeline.bounds.reweighted import reweighted
 from solvers.pipeline.bounds.windows import windows
-from solvers.pipeline.programs.blocks import FIRST, LAST, MOST_LISTED, Blocks
 from solvers.pipeline.programs.incumbent import Bounds, Incumbent, capped, search_first
 from solvers.pipeline.programs.set_pool import SetPool
+from solvers.pipeline.programs.stage_search import FIRST, LAST, MOST_LISTED, StageSearch
 from solvers.pipeline.trees.set_search import SetSearch
 from solvers.pipeline.trees.set_tree import SetTree
 from solvers.registry import LocalRun
 
-#: A cost above that of any set, in the units of `Blocks`.
+#: A cost above that of any set, in the units of `StageSearch`.
 LIMIT = 2**52
 
 ATTACK = Attack(
@@ -56,7 +56,7 @@ def test_no_set_is_cheaper_than_proven(seeds: range) -> None:
         instance = capped(replace(ATTACK.instance(seed), memory=None))
         if not instance.nodes:
             continue
-        sets, units = convex_sets(instance), Blocks(instance, LocalRun(timeout=60.0))
+        sets, units = convex_sets(instance), StageSearch(instance, LocalRun(timeout=60.0))
         weight = np.array([rng.choice([0, 1, 2, 2**40]) for _ in range(instance.nodes)])
         need = rng.randint(1, max(1, int(weight.sum())))
         heavy = units.cheapest(weight, need, LIMIT)
@@ -70,13 +70,13 @@ def test_no_set_is_cheaper_than_proven(seeds: range) -> None:
 
 @blocks
 def test_no_end_of_a_pipeline_is_cheaper_than_proven(seeds: range) -> None:
-    """First blocks hold all ancestors of their nodes, last ones all descendants; threads share a search for them."""
+    """First stages hold all ancestors of their nodes, last ones all descendants; threads share a search for them."""
     for seed in seeds:
         rng = random.Random(f"ends {seed}")
         instance = capped(replace(ATTACK.instance(seed), memory=None))
         if not instance.nodes:
             continue
-        sets, units = convex_sets(instance), Blocks(instance, LocalRun(timeout=60.0, cores=rng.choice([1, 3])))
+        sets, units = convex_sets(instance), StageSearch(instance, LocalRun(timeout=60.0, cores=rng.choice([1, 3])))
         if rng.random() < 0.3:
             units.bound_pairs(LIMIT)
         weight = np.array([rng.choice([0, 1, 2, 2**40]) for _ in range(instance.nodes)])
@@ -97,7 +97,7 @@ def test_every_cheap_set_is_listed(seeds: range) -> None:
         instance = capped(replace(ATTACK.instance(seed), memory=None))
         if not instance.nodes:
             continue
-        sets, units = convex_sets(instance), Blocks(instance, LocalRun(timeout=60.0, cores=rng.choice([1, 3])))
+        sets, units = convex_sets(instance), StageSearch(instance, LocalRun(timeout=60.0, cores=rng.choice([1, 3])))
         weight = np.array([rng.choice([0, 1, 2, 2**40]) for _ in range(instance.nodes)])
         need = rng.randint(1, max(1, int(weight.sum())))
         heavy = {set_: cost for set_, cost in sets.items() if sum(weight[v] for v in set_) >= need}
@@ -153,7 +153,7 @@ def test_no_partition_into_refuted_sets_exists(seeds: range, monkeypatch: pytest
         if not instance.nodes:
             continue
         run, least = LocalRun(seed=seed, timeout=60.0, cores=rng.choice([1, 1, 2])), optimum(instance)
-        units = Blocks(instance, run)
+        units = StageSearch(instance, run)
         target = int(least * Fraction(units.scale) * rng.choice([1, 1, Fraction(11, 10), Fraction(3, 2)]))
         target = max(1, min(LIMIT, target + rng.choice([-100, 0, 1, 100, 1000])))
         search, known = search_first(instance, run)
@@ -209,8 +209,8 @@ def test_searches_know_costs_up_to_the_rounding_of_the_largest_sum(seeds: range)
 
 
 def run_cost(oracle: Oracle, order: NDArray[np.int32]) -> Fraction:
-    """Return the cost of a block whose nodes run in this order."""
-    return oracle.block_cost(order.tolist(), lambda _: oracle.peak_of(order.tolist()))
+    """Return the cost of a stage whose nodes run in this order."""
+    return oracle.stage_cost(order.tolist(), lambda _: oracle.peak_of(order.tolist()))
 
 
 def convex_sets(instance: Instance) -> dict[frozenset[int], Fraction]:
@@ -221,7 +221,7 @@ def convex_sets(instance: Instance) -> dict[frozenset[int], Fraction]:
         below[v] = below[v].union(*(below[w] for w in oracle.after[v]))
     sets = (frozenset(some) for k in range(1, instance.nodes + 1) for some in combinations(oracle.nodes, k))
     return {
-        members: oracle.block_cost(members, oracle.least_peak)
+        members: oracle.stage_cost(members, oracle.least_peak)
         for members in sets
         if not any(
             v in below[u] and w in below[v] for u in members for w in members for v in set(oracle.nodes) - members

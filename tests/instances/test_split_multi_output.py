@@ -37,31 +37,31 @@ def draw(seed):
 
 
 def acyclic(pairs):
-    left = {block for pair in pairs for block in pair}
+    left = {stage for pair in pairs for stage in pair}
     while left:
-        free = {block for block in left if not any(v == block and u in left for u, v in pairs)}
+        free = {stage for stage in left if not any(v == stage and u in left for u, v in pairs)}
         if not free:
             return False
         left -= free
     return True
 
 
-def bottleneck(operations, block):
-    """Equation (4) where every tensor counts once a cut and block; None if the quotient graph has a cycle."""
+def bottleneck(operations, stage):
+    """Equation (4) where every tensor counts once a cut and stage; None if the quotient graph has a cycle."""
     pairs = {
-        (block[u], block[v])
+        (stage[u], stage[v])
         for u, operation in enumerate(operations)
         for v in [*operation.followers, *(reader for tensor in operation.tensors for reader in tensor.readers)]
-        if block[u] != block[v]
+        if stage[u] != stage[v]
     }
     if not acyclic(pairs):
         return None
-    costs = dict.fromkeys(block, 0)
+    costs = dict.fromkeys(stage, 0)
     for v, operation in enumerate(operations):
-        costs[block[v]] += operation.work
+        costs[stage[v]] += operation.work
         for tensor in operation.tensors:
-            elsewhere = {block[reader] for reader in tensor.readers} - {block[v]}
-            for reached in [*elsewhere, *([block[v]] if elsewhere else [])]:
+            elsewhere = {stage[reader] for reader in tensor.readers} - {stage[v]}
+            for reached in [*elsewhere, *([stage[v]] if elsewhere else [])]:
                 costs[reached] += tensor.size
     return max(costs.values())
 
@@ -75,15 +75,15 @@ def test_the_optimum_is_that_of_the_definition(seed):
         stages, made = 2, instance(operations, 2)
     n = len(operations)
     costs = {}
-    for block in itertools.product(range(stages), repeat=made.nodes):
-        verdict = verify(made, list(block))
+    for stage in itertools.product(range(stages), repeat=made.nodes):
+        verdict = verify(made, list(stage))
         if verdict.feasible:
-            costs[block[:n]] = min(verdict.cost, costs.get(block[:n], verdict.cost))
-    expected = {block: bottleneck(operations, block) for block in itertools.product(range(stages), repeat=n)}
-    allowed = {block: cost for block, cost in expected.items() if cost is not None}
+            costs[stage[:n]] = min(verdict.cost, costs.get(stage[:n], verdict.cost))
+    expected = {stage: bottleneck(operations, stage) for stage in itertools.product(range(stages), repeat=n)}
+    allowed = {stage: cost for stage, cost in expected.items() if cost is not None}
     assert min(costs.values()) == min(allowed.values())
-    for block, cost in allowed.items():  # helpers beside their nodes show it for every partition
-        assert costs[block] == cost
+    for stage, cost in allowed.items():  # helpers beside their nodes show it for every partition
+        assert costs[stage] == cost
 
 
 def test_a_node_with_one_tensor_needs_no_helper():

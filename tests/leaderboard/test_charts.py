@@ -100,7 +100,7 @@ def test_ranking_axis_comes_closer_when_nothing_is_far() -> None:
 
 def test_ranking_marks_lie_where_the_values_are() -> None:
     bars = [
-        Bar("best", "a.html", 1.0, 0.5, "2.00", "best: 2 points", "s1"),
+        Bar("best", "a.html", 1.0, 0.5, "2.00", "best: score sum 2", "s1"),
         Bar("<b>&", "b.html", 0.25, None, "0.50", "worse", "s0"),
     ]
     svg = ET.fromstring(charts.ranking(bars, charts.WIDE, "score"))

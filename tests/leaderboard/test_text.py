@@ -20,9 +20,9 @@ from leaderboard.text import (
     meaning,
     page_of,
     percent,
-    points,
     printable,
     rough,
+    score_text,
     seconds,
     short,
     shorten,
@@ -79,7 +79,7 @@ def test_exact(value: str | None, shown: str) -> None:
     ],
 )
 def test_points_are_rounded_but_never_up_to_a_perfect_score(value: float | None, digits: int, shown: str) -> None:
-    assert points(value, digits) == shown
+    assert score_text(value, digits) == shown
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
  *
  * A table holds what every segment moves. It is filled by a two-dimensional difference array: every tensor
  * subtracts its size from rectangles of segments at their corners, and one pass sums up. Three loops then go
- * over numbers of blocks, right ends and left ends. Without memory limits, as in the paper's experiments. */
+ * over numbers of stages, right ends and left ends. Without memory limits, as in the paper's experiments. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static double query(const struct table *table, int32_t left, int32_t right, doub
     return table->work[right] - table->work[left - 1] + *cell(table, left, right) / bandwidth;
 }
 
-/* DP of Algorithm 1, block after block instead of by recursion; `before` and `after` have nodes + 1 elements.
+/* DP of Algorithm 1, stage after stage instead of by recursion; `before` and `after` have nodes + 1 elements.
  */
 static double slice(const struct table *table, int32_t stages, double bandwidth, double *before,
                     double *after) {
@@ -74,11 +74,11 @@ static double slice(const struct table *table, int32_t stages, double bandwidth,
     before[0] = 0.0;
     for (int32_t right = 1; right <= n; right++)
         before[right] = query(table, 1, right, bandwidth);
-    for (int32_t block = 2; block <= stages; block++) {
+    for (int32_t stage = 2; stage <= stages; stage++) {
         double *swap = before;
         after[0] = 0.0;
         for (int32_t right = 1; right <= n; right++) {
-            double best = before[right]; /* an empty last block */
+            double best = before[right]; /* an empty last stage */
             for (int32_t left = 0; left < right; left++) {
                 const double rest = query(table, left + 1, right, bandwidth);
                 const double greater = before[left] > rest ? before[left] : rest;
@@ -92,7 +92,7 @@ static double slice(const struct table *table, int32_t stages, double bandwidth,
     return before[n];
 }
 
-/* Least bottleneck of an order cut into at most `stages` blocks; negative where memory does not suffice.
+/* Least bottleneck of an order cut into at most `stages` stages; negative where memory does not suffice.
  *
  *   start, head  in, nodes + 1 and start[nodes] elements: the consumers of each node
  *   work, size   in, nodes elements each

@@ -84,7 +84,7 @@ def posix(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def four(tmp_path: Path) -> Path:
-    """Four nodes in a row: one block costs 10, the best cut into two costs 6."""
+    """Four nodes in a row: one stage costs 10, the best cut into two costs 6."""
     path = tmp_path / "four.json"
     write_json(path, FOUR)
     return path
@@ -451,6 +451,7 @@ def test_a_solution_is_checked_against_a_method(four, mine):
     found = sm.check(four, [0, 1, 1, 1], method="exact", timeout=60)
     assert found.lower_bound == pytest.approx(6.0, rel=1e-5)
     assert (found.bound_from, found.run.method, found.run.cost) == ("exact", "exact", 6.0)
+    assert "found a RunResult: pass its `solution`" in refusal(sm.check, four, found.run)
     assert found.gap == pytest.approx(8 / 6 - 1, rel=1e-4)
     found = sm.check(four, [0, 0, 1, 1], method="liar", solver_path=mine, timeout=20)
     assert (found.run.status, found.lower_bound, found.bound_from) == ("contradiction", BOUND, "instance")

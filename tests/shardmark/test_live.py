@@ -22,11 +22,11 @@ WAITS = """import time
 from solvers.registry import solver
 
 @solver(track="pipeline")
-def waits(instance, run, *, blocks: str = "[0,0,1,1]", bound: float = 0.0):
-    for block in range(4):
+def waits(instance, run, *, split: str = "[0,0,1,1]", bound: float = 0.0):
+    for _ in range(4):
         run.report([0, 0, 0, 0])
-    if blocks:
-        run.report([int(c) for c in blocks if c.isdigit()])
+    if split:
+        run.report([int(c) for c in split if c.isdigit()])
     if bound:
         run.bound(bound)
     time.sleep(60)
@@ -53,14 +53,14 @@ def test_a_run_ends_once_its_own_bound_proves_its_cost(chain, waits):
 
 
 def test_a_run_ends_once_it_reaches_a_bound_known_before(waits):
-    found = api.solve("chain", "waits", params={"blocks": "[0,0,0,1,1]"}, **waits)
+    found = api.solve("chain", "waits", params={"split": "[0,0,0,1,1]"}, **waits)
     assert (found.status, found.cost, found.bound_from, found.optimal) == ("ok", 11.0, "published", True)
 
 
 def test_a_run_ends_once_it_reaches_a_recorded_bound_and_says_so(waits, tmp_path):
     """The record is found by content, whatever the name of the file."""
     file = shutil.copyfile(catalog.locate(catalog.find("chain")), tmp_path / "mine.json")
-    found = api.solve(file, "waits", params={"blocks": "[0,0,0,1,1]"}, **waits)
+    found = api.solve(file, "waits", params={"split": "[0,0,0,1,1]"}, **waits)
     assert (found.status, found.cost, found.bound_from, found.optimal) == ("ok", 11.0, "records", True)
     assert found.reason.endswith("(records) proves the cost 11 optimal")
     assert (found.best_known, found.best_from, found.over_best) == (11.0, "records", 0.0)
@@ -68,7 +68,7 @@ def test_a_run_ends_once_it_reaches_a_recorded_bound_and_says_so(waits, tmp_path
 
 @pytest.mark.gate
 def test_no_known_bound_ends_a_run_of_a_campaign(waits, tmp_path):
-    solver = ["--solver", "waits", "--solver-path", waits["solver_path"], "--set", "blocks=[0,0,0,1,1]"]
+    solver = ["--solver", "waits", "--solver-path", waits["solver_path"], "--set", "split=[0,0,0,1,1]"]
     done = answer("run", "--instance", "chain", *solver, "--timeout", 1, "--results", tmp_path / "results", "--quiet")
     assert (done["runs"], done["stopped"]) == (1, 1)
 

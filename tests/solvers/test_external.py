@@ -111,6 +111,7 @@ def test_a_program_that_cannot_be_started_is_a_finding(folder):
     texts = {
         "./nowhere": f"there is no program {folder}/nowhere",
         "./plain": f"{folder}/plain is not executable",
+        "plain": "there is no program 'plain' on the PATH, did you mean './plain'?",
         "a-program-that-nobody-has": "there is no program 'a-program-that-nobody-has' on the PATH",
     }
     for command, error in texts.items():

@@ -21,7 +21,7 @@ import pytest
 from fuzz import Exact, methods, shown
 
 from instances import track_module
-from solvers.pipeline.programs.blocks import Blocks
+from solvers.pipeline.programs.stage_search import StageSearch
 from solvers.registry import Declined, LocalRun, Solver
 
 #: Relative difference up to which the other method's bound proves its cost: engines have tolerances.
@@ -33,15 +33,15 @@ def pretend(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
 
     None is proved above what a search knows, which is mostly the optimum.
     """
-    below: Callable[[Blocks, float], int] = Blocks.units_below
+    below: Callable[[StageSearch, float], int] = StageSearch.units_below
     unpatched = getattr(below, "unpatched", below)
 
-    def units_below(self: Blocks, cost: float) -> int:
+    def units_below(self: StageSearch, cost: float) -> int:
         found: int = unpatched(self, cost * factor)
         return found
 
     units_below.unpatched = unpatched  # type: ignore[attr-defined]
-    monkeypatch.setattr(Blocks, "units_below", units_below)
+    monkeypatch.setattr(StageSearch, "units_below", units_below)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-/* The cheapest convex set of nodes of a given weight: a lower bound on the cost of a block that holds them.
+/* The cheapest convex set of nodes of a given weight: a lower bound on the cost of a stage that holds them.
  *
- * A set is convex if it holds every path between two of its nodes, as every block of a partition without
+ * A set is convex if it holds every path between two of its nodes, as every stage of a partition without
  * cycles does. Without that condition, and with the weight as a price instead of a demand, the cheapest set
  * is a minimum cut; branching on single nodes does the rest. All numbers are integers: the bound is exact. */
 #pragma once
@@ -16,9 +16,9 @@
  *   work, size           nodes elements, not negative, at most 2^50 together; size: of the node's tensor
  *   below, above         nodes * words elements, words = (nodes + 63) / 64: bit w of row v says that w descends
  *                        from v, or v from w
- *   pair                 nodes * nodes elements: least cost of a block that holds both; or NULL
- *   closure              1: only sets that hold all ancestors of their nodes, as the first block of a partition does;
- *                        -1: all descendants, as the last block; 0: every convex set
+ *   pair                 nodes * nodes elements: least cost of a stage that holds both; or NULL
+ *   closure              1: only sets that hold all ancestors of their nodes, as the first stage of a partition does;
+ *                        -1: all descendants, as the last stage; 0: every convex set
  *
  * Either `start` has nodes + 1 elements. All arrays are read only. */
 struct shard_set_costs {

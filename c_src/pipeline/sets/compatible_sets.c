@@ -46,7 +46,7 @@ static void reach(struct sets *sets, const uint64_t *below) {
             }
 }
 
-/* True if two sets can be different blocks of one partition. */
+/* True if two sets can be different stages of one partition. */
 static bool go_together(const struct sets *sets, int64_t i, int64_t j) {
     const uint64_t *a = sets->member + i * sets->words, *b = sets->member + j * sets->words;
     const uint64_t *after_a = sets->after + i * sets->words, *after_b = sets->after + j * sets->words;
@@ -59,7 +59,7 @@ static bool go_together(const struct sets *sets, int64_t i, int64_t j) {
     return common == 0 && (forth == 0 || back == 0);
 }
 
-/* Note what the nodes of a set cost if it is a block. */
+/* Note what the nodes of a set cost if it is a stage. */
 static void offer(struct sets *sets, int64_t j) {
     const double loss = (double)sets->loss[j], weighs = (double)(sets->heaviest - sets->loss[j]);
     const double share = loss > 0 ? loss / fmax(weighs, 1.0) : 0.0;

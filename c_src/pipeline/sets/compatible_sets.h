@@ -1,4 +1,4 @@
-/* Which of the sets that may be blocks of a partition have others beside them that cover all nodes at no great loss. */
+/* Which of the sets that may be stages of a partition have others beside them that cover all nodes at no great loss. */
 #pragma once
 
 #include "common/status.h"
@@ -14,17 +14,17 @@
 void shard_weigh_sets(int32_t nodes, int64_t sets, const uint64_t *member, const int64_t *weight,
                       int64_t *weighs);
 
-/* Find the sets that may be together with others in a partition whose blocks lose at most `slack` together.
+/* Find the sets that may be together with others in a partition whose stages lose at most `slack` together.
  *
  * Two sets go together if they are disjoint and no paths lead from either one to the other. Beside a set, a node costs
  * its share, by weight, of the loss of a set that holds it and goes together with that set; the least such shares, and
- * the greatest of the least losses, bound the loss of the other blocks.
+ * the greatest of the least losses, bound the loss of the other stages.
  *
  *   member   in,     as above, by loss, least first
  *   loss     in,     sets elements, not negative, at most 2^50: `heaviest` less what the set weighs
  *   weight   in,     nodes elements, as above
  *   below    in,     nodes * words elements: bit w of row v says that w is v or comes after v
- *   slack    in,     greatest loss of all blocks together, at most 2^50
+ *   slack    in,     greatest loss of all stages together, at most 2^50
  *   seconds  in,     time limit: sets that are not tested by then are kept
  *   keep     in/out, sets elements: 1 for sets to consider, then 0 for those that are in no such partition
  * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */

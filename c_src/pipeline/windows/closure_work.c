@@ -1,4 +1,4 @@
-/* Sets of ancestors as bits, for a block of the nodes at a time; the work of a set is looked up byte by byte. */
+/* Sets of ancestors as bits, for a batch of the nodes at a time; the work of a set is looked up byte by byte. */
 #include "pipeline/windows/closure_work.h"
 
 #include "common/arena.h"
@@ -12,11 +12,11 @@ struct closure {
     const int64_t *start;
     const int32_t *tail;
     const int64_t *work;
-    uint64_t *reached;          /* nodes elements: which nodes of the block lead to each node */
-    int64_t sum[BYTES][VALUES]; /* work of the nodes of the block that each value of a byte stands for */
+    uint64_t *reached;          /* nodes elements: which nodes of the batch lead to each node */
+    int64_t sum[BYTES][VALUES]; /* work of the nodes of the batch that each value of a byte stands for */
 };
 
-/* Add up the work of each set of eight nodes of the block that begins at a position of the order. */
+/* Add up the work of each set of eight nodes of the batch that begins at a position of the order. */
 static void tabulate(struct closure *c, int32_t first) {
     for (int32_t byte = 0; byte < BYTES; byte++) {
         c->sum[byte][0] = 0;
@@ -31,8 +31,8 @@ static void tabulate(struct closure *c, int32_t first) {
     }
 }
 
-/* Add the work of the block to all nodes that it leads to. */
-static void add_block(struct closure *c, int32_t first, int64_t *closure) {
+/* Add the work of the batch to all nodes that it leads to. */
+static void add_batch(struct closure *c, int32_t first, int64_t *closure) {
     for (int32_t at = first; at < c->nodes; at++) {
         const int32_t v = c->order[at];
         uint64_t set = at < first + BITS ? UINT64_C(1) << (at - first) : 0;
@@ -56,7 +56,7 @@ int shard_closure_work(int32_t nodes, const int32_t *order, const int64_t *start
             for (int32_t at = 0; at < first; at++)
                 c.reached[order[at]] = 0;
             tabulate(&c, first);
-            add_block(&c, first, closure);
+            add_batch(&c, first, closure);
         }
     }
     arena_free(&arena);

@@ -29,7 +29,7 @@ enum { MOST_FIXED = 4 };
 struct head_bounds {
     const struct shard_system *system;
     const struct shard_units *units;
-    int32_t window; /* rows at most */
+    int32_t ancestors; /* rows at most */
     double *start;
     size_t k;
     int32_t *device;       /* nodes * devices elements: those that each vertex may use, once it is raised */
@@ -220,12 +220,12 @@ static int32_t pop_latest(struct head_bounds *work) {
     return u;
 }
 
-/* Make rows for vertices before v, the nearest first: for a search, all in the window; else only those that may
+/* Make rows for vertices before v, the nearest first: for a search, as many as may be; else only those that may
  * have to share the device of v. */
 static void collect_rows(struct head_bounds *work, int32_t v) {
     work->arc_count = 0;
     push_inputs(work, v);
-    while (work->waiting_count && work->seen_count < work->window) {
+    while (work->waiting_count && work->seen_count < work->ancestors) {
         const int32_t u = pop_latest(work);
         bool needed = work->branches > 0;
         for (size_t d = 0; d < work->k; d++)
@@ -346,7 +346,7 @@ static void move_rows(const struct head_bounds *work, size_t d, bool back) {
         const struct row *row = work->rows + i;
         double *parts[] = {row->start_apart + d, row->span_apart + d, row->span_together + d,
                            row->lag_together + d};
-        double *saved = work->saved + (size_t)(work->depth * work->window + i) * (4 + work->k);
+        double *saved = work->saved + (size_t)(work->depth * work->ancestors + i) * (4 + work->k);
         double *lag = row->lag_apart + d * work->k;
         for (int j = 0; j < 4; j++)
             *(back ? parts[j] : saved + j) = *(back ? saved + j : parts[j]);
@@ -478,16 +478,16 @@ void head_bounds_set_order(struct head_bounds *work, const int32_t *order, int32
 }
 
 struct head_bounds *head_bounds_new(struct arena *arena, const struct shard_system *system,
-                                    const struct shard_units *units, int32_t window, int64_t most_inputs,
+                                    const struct shard_units *units, int32_t ancestors, int64_t most_inputs,
                                     int32_t branches, double *start) {
-    const int64_t n = system->nodes, k = system->devices, w = window;
+    const int64_t n = system->nodes, k = system->devices, w = ancestors;
     struct head_bounds *work;
     double *rows;
     if (!ARENA_ZEROS(arena, 1, work))
         return NULL;
     work->system = system;
     work->units = units;
-    work->window = window;
+    work->ancestors = ancestors;
     work->branches = branches;
     work->start = start;
     work->k = (size_t)k;
@@ -503,7 +503,7 @@ struct head_bounds *head_bounds_new(struct arena *arena, const struct shard_syst
     ARENA_ARRAYS(arena, w * (4 + k) * k, rows);
     if (arena->failed)
         return NULL;
-    for (int32_t i = 0; i < window; i++, rows += (4 + k) * k)
+    for (int32_t i = 0; i < ancestors; i++, rows += (4 + k) * k)
         work->rows[i] = (struct row){rows, rows + k, rows + 2 * k, rows + 3 * k, rows + 4 * k};
     prepare_devices(work);
     return work;

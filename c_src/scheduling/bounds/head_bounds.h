@@ -20,13 +20,13 @@ struct head_bounds;
 
 /* Allocate from an arena; NULL, and the arena fails, if there is no memory.
  *
- *   window       vertices before one that are considered together, >= 0
+ *   ancestors    ancestors of a vertex that are considered together, >= 0
  *   most_inputs  greatest number of inputs of a vertex
  *   branches     most branches of the search, per vertex and device, >= 0; 0: no search
  *   start        in/out, nodes * devices elements of the caller, which must stay alive: known bounds, at
  *                least 0; head_bounds_raise raises those of one vertex */
 struct head_bounds *head_bounds_new(struct arena *arena, const struct shard_system *system,
-                                    const struct shard_units *units, int32_t window, int64_t most_inputs,
+                                    const struct shard_units *units, int32_t ancestors, int64_t most_inputs,
                                     int32_t branches, double *start);
 
 /* Set the order of head_bounds_raise, in, count elements: topological, vertices that start early first. */

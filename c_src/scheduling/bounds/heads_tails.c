@@ -41,10 +41,10 @@ static void raise_follower(const struct direction *direction, int32_t first, int
 
 /* Bound starts in one direction by the pair lags of both; the arena fails if there is no memory. */
 static void bound_direction(const struct direction *direction, const struct pair_lags *back,
-                            struct arena *arena, int32_t window, int32_t branches) {
+                            struct arena *arena, int32_t ancestors, int32_t branches) {
     const size_t k = (size_t)direction->system.devices;
     const struct pair_lags *lags = &direction->lags;
-    struct head_bounds *heads = head_bounds_new(arena, &direction->system, &direction->units, window,
+    struct head_bounds *heads = head_bounds_new(arena, &direction->system, &direction->units, ancestors,
                                                 most_inputs(direction), branches, direction->start);
     if (arena->failed)
         return;
@@ -77,7 +77,7 @@ static void reverse(const struct direction *direction, struct direction *back, d
 }
 
 int shard_heads_tails(const struct shard_system *system, const struct shard_units *units,
-                      const int32_t *order, const int32_t *back, int32_t window, int32_t reach,
+                      const int32_t *order, const int32_t *back, int32_t ancestors, int32_t reach,
                       int32_t branches, double *start, double *behind) {
     struct arena arena = {0};
     double *bandwidth;
@@ -88,9 +88,9 @@ int shard_heads_tails(const struct shard_system *system, const struct shard_unit
         reverse(directions, directions + 1, bandwidth);
         for (int i = 0; i < 2; i++)
             pair_lags_fill(&directions[i].lags, &arena, &directions[i].system, &directions[i].units,
-                           directions[i].order, window, reach, branches);
+                           directions[i].order, ancestors, reach, branches);
         for (int i = 0; i < 2; i++)
-            bound_direction(directions + i, &directions[1 - i].lags, &arena, window, branches);
+            bound_direction(directions + i, &directions[1 - i].lags, &arena, ancestors, branches);
     }
     const int status = arena_status(&arena);
     arena_free(&arena);
@@ -108,7 +108,7 @@ struct heads_tails {
 
 struct heads_tails *heads_tails_new(struct arena *arena, const struct shard_system *system,
                                     const struct shard_units *units, const int32_t *order,
-                                    const int32_t *back, int32_t window, double *start, double *behind) {
+                                    const int32_t *back, int32_t ancestors, double *start, double *behind) {
     struct heads_tails *ends;
     ARENA_ARRAYS(arena, 1, ends);
     if (arena->failed)
@@ -122,10 +122,10 @@ struct heads_tails *heads_tails_new(struct arena *arena, const struct shard_syst
         (struct direction){.system = *system, .units = *units, .order = order, .start = start};
     ends->directions[1] = (struct direction){.order = back, .start = behind};
     reverse(ends->directions, ends->directions + 1, ends->bandwidth);
-    ends->farthest = window > 1 ? window : 1;
+    ends->farthest = ancestors > 1 ? ancestors : 1;
     for (int i = 0; i < 2 && !arena->failed; i++) {
         const struct direction *direction = ends->directions + i;
-        ends->heads[i] = head_bounds_new(arena, &direction->system, &direction->units, window,
+        ends->heads[i] = head_bounds_new(arena, &direction->system, &direction->units, ancestors,
                                          most_inputs(direction), 0, direction->start);
         if (!arena->failed)
             head_bounds_set_order(ends->heads[i], direction->order, system->nodes);

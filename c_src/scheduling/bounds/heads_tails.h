@@ -12,17 +12,17 @@
  *
  *   order   in,     nodes elements: a topological order, vertices that start early first
  *   back    in,     nodes elements: the same of the reversed graph, vertices that may be last first
- *   window  in,     number of vertices before one that are considered together, >= 0
+ *   ancestors in,   ancestors of a vertex that are considered together, >= 0
  *   reach   in,     number of vertices from one on in a subproblem of lags, that one included; 0: no lags
  *   branches in,    most branches of the search, per vertex and device, >= 0; 0: no search
  *   start   in/out, nodes * devices elements, vertex by vertex: known heads, at least 0; then greater ones,
  *                   infinite if the vertex may not go there
  *   behind  in/out, nodes * devices elements: tails, likewise
- * All memory is the caller's. Takes O((window * edges * devices^2 + nodes * devices^2 * window^2) *
+ * All memory is the caller's. Takes O((ancestors * edges * devices^2 + nodes * devices^2 * ancestors^2) *
  * (1 + branches) * (1 + devices * reach)) at most, and 16 * nodes * reach * devices^2 bytes.
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_heads_tails(const struct shard_system *system, const struct shard_units *units,
-                      const int32_t *order, const int32_t *back, int32_t window, int32_t reach,
+                      const int32_t *order, const int32_t *back, int32_t ancestors, int32_t reach,
                       int32_t branches, double *start, double *behind);
 /* cffi: end */
 
@@ -33,9 +33,9 @@ struct heads_tails;
  * nor branches; `start` and `behind` must stay alive. */
 struct heads_tails *heads_tails_new(struct arena *arena, const struct shard_system *system,
                                     const struct shard_units *units, const int32_t *order,
-                                    const int32_t *back, int32_t window, double *start, double *behind);
+                                    const int32_t *back, int32_t ancestors, double *start, double *behind);
 
-/* Raise the heads and tails that follow from changed ones. If the window is 0, or all vertices fit in it, the
+/* Raise the heads and tails that follow from changed ones. If `ancestors` is 0, or all vertices are as few, the
  * result is the same as if all were raised; otherwise a vertex far from any change might gain as well.
  *
  *   head_changed  in/out, nodes elements: true for vertices whose heads may differ from those after the last call,

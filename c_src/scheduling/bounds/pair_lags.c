@@ -144,7 +144,7 @@ static void allocate(struct subproblem *sub) {
 }
 
 /* Prepare the system of the members, which are in topological order. */
-static void prepare_members(struct subproblem *sub, int32_t window, int32_t branches) {
+static void prepare_members(struct subproblem *sub, int32_t ancestors, int32_t branches) {
     sub->system_of_members = *sub->system;
     sub->system_of_members.nodes = sub->reach;
     sub->system_of_members.complexity = sub->complexity;
@@ -153,7 +153,7 @@ static void prepare_members(struct subproblem *sub, int32_t window, int32_t bran
     sub->units_of_members.in_tail = sub->in_tail;
     sub->units_of_members.in_size = sub->in_size;
     sub->units_of_members.unit = sub->unit;
-    sub->heads = head_bounds_new(sub->arena, &sub->system_of_members, &sub->units_of_members, window,
+    sub->heads = head_bounds_new(sub->arena, &sub->system_of_members, &sub->units_of_members, ancestors,
                                  MOST_INPUTS, branches, sub->start);
     if (sub->arena->failed)
         return;
@@ -163,7 +163,7 @@ static void prepare_members(struct subproblem *sub, int32_t window, int32_t bran
 }
 
 void pair_lags_fill(struct pair_lags *lags, struct arena *arena, const struct shard_system *system,
-                    const struct shard_units *units, const int32_t *order, int32_t window, int32_t reach,
+                    const struct shard_units *units, const int32_t *order, int32_t ancestors, int32_t reach,
                     int32_t branches) {
     struct subproblem sub = {.arena = arena, .system = system, .units = units, .lags = lags};
     if (reach == 0) {
@@ -173,7 +173,7 @@ void pair_lags_fill(struct pair_lags *lags, struct arena *arena, const struct sh
     sub.k = (size_t)system->devices;
     sub.reach = reach;
     allocate(&sub);
-    prepare_members(&sub, window, branches);
+    prepare_members(&sub, ancestors, branches);
     if (arena->failed)
         return;
     for (int32_t i = 0; i < system->nodes; i++) {

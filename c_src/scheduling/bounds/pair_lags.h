@@ -19,8 +19,8 @@ struct pair_lags {
 };
 
 /* Compute all lags in an arena, which fails if there is no memory. order, in, nodes elements: topological,
- * vertices that start early first; window, branches: as in head_bounds_new; reach: vertices of a subproblem, its
+ * vertices that start early first; ancestors, branches: as in head_bounds_new; reach: vertices of a subproblem, its
  * first one included; 0: no lags. */
 void pair_lags_fill(struct pair_lags *lags, struct arena *arena, const struct shard_system *system,
-                    const struct shard_units *units, const int32_t *order, int32_t window, int32_t reach,
+                    const struct shard_units *units, const int32_t *order, int32_t ancestors, int32_t reach,
                     int32_t branches);

@@ -341,7 +341,7 @@ static bool refute_devices(struct search *search, size_t depth) {
 
 /* Allocate; the arena fails if there is no memory. All heads and tails count as changed. */
 static void begin(struct search *search, struct arena *arena, const int32_t *order, const int32_t *back,
-                  int32_t window, const double *start, const double *behind) {
+                  int32_t ancestors, const double *start, const double *behind) {
     const size_t cells = search->n * search->k;
     ARENA_ARRAYS(arena, (search->n + 2) * cells, search->start, search->behind);
     ARENA_ARRAYS(arena, search->n, search->changed[0], search->changed[1]);
@@ -351,12 +351,12 @@ static void begin(struct search *search, struct arena *arena, const int32_t *ord
     memcpy(search->behind, behind, cells * sizeof *behind);
     for (int i = 0; i < 2; i++)
         memset(search->changed[i], true, search->n * sizeof *search->changed[i]);
-    search->ends = heads_tails_new(arena, search->system, search->units, order, back, window, search->start,
-                                   search->behind);
+    search->ends = heads_tails_new(arena, search->system, search->units, order, back, ancestors,
+                                   search->start, search->behind);
 }
 
 int shard_refute(const struct shard_system *system, const struct shard_units *units, const int32_t *order,
-                 const int32_t *back, int32_t window, const double *start, const double *behind,
+                 const int32_t *back, int32_t ancestors, const double *start, const double *behind,
                  double longest, int64_t *nodes, int32_t *refuted) {
     struct search search = {.system = system,
                             .units = units,
@@ -368,7 +368,7 @@ int shard_refute(const struct shard_system *system, const struct shard_units *un
     *refuted = 0;
     if (search.n > SHARD_MOST_REFUTED)
         return SHARD_OK;
-    begin(&search, &arena, order, back, window, start, behind);
+    begin(&search, &arena, order, back, ancestors, start, behind);
     if (!arena.failed) {
         exclude_forbidden(&search);
         *refuted = propagate(&search) || refute_devices(&search, 0);

@@ -64,7 +64,7 @@ def _cases(settings: Settings, folder: Path) -> Iterator[tuple[Case, Problem]]:
             for k in settings.stages:
                 instance = as_pipeline(model, costs, device(kind), k)
                 today = tuple(
-                    (split, _bottleneck(instance, blocks)) for split, blocks in splits_of_today(model, name, k).items()
+                    (way, _bottleneck(instance, split)) for way, split in splits_of_today(model, name, k).items()
                 )
                 problem = Problem(f"{name}-{kind}-k{k}", _frame.written(instance, folder), "pipeline", {"stages": k})
                 yield Case(name, kind, k, today), problem
@@ -77,8 +77,8 @@ def light_models() -> list[Path]:
     return sorted(Path(onnx.__file__).parent.glob("backend/test/data/light/light_*.onnx"))
 
 
-def _bottleneck(instance: Any, blocks: Sequence[int]) -> float:
-    cost = verify.verify(instance, with_helpers(instance, blocks).tolist()).cost
+def _bottleneck(instance: Any, split: Sequence[int]) -> float:
+    cost = verify.verify(instance, with_helpers(instance, split).tolist()).cost
     if cost is None:
         raise AssertionError("expected consecutive operators to make a feasible split")
     return float(cost)

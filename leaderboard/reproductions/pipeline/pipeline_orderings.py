@@ -33,7 +33,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         archer.remarks(runs, [case for case in cases if case not in whole]),
         name="pipeline-orderings",
         title="Which orders are worth slicing?",
-        about="Topological orders, each sliced into blocks optimally: cost / the simple lower bound (Lemma 3.3); "
+        about="Topological orders, each sliced into stages optimally: cost / the simple lower bound (Lemma 3.3); "
         "less is better. The last row, annealing, searches partitions, not orders.",
     )
 

@@ -18,9 +18,9 @@ SEARCH = "brkga-10000"
 #: Words for each step, by its bound.
 STEPS = {
     "simple": "The simple bound (Lemma 3.3) only adds up work",
-    "bottleneck": "The bottleneck program (Section 3.2) adds the tensors that enter and leave one block",
-    "bottleneck-guess": "Guessing which block is the bottleneck (Section 3.3) adds its surroundings",
-    "exact": "The exact program (Section 3.1) models every block",
+    "bottleneck": "The bottleneck program (Section 3.2) adds the tensors that enter and leave one stage",
+    "bottleneck-guess": "Guessing which stage is the bottleneck (Section 3.3) adds its surroundings",
+    "exact": "The exact program (Section 3.1) models every stage",
     "anchored": "Ours: the cheapest set around the most expensive node",
     "reweighted": "Ours: the cheapest set that has 1/k of the weight, under the best weights",
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S
-from instances import InputError
+from instances import InputError, tracks
 from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import Answer, Command
@@ -22,7 +22,10 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
     which = matrix.add_mutually_exclusive_group()
     which.add_argument("--suite", default="quick", metavar="NAME", help="instances of a suite (default: quick)")
     which.add_argument("-i", "--instance", action="append", metavar="INSTANCE", help="a file or an id; may be repeated")
-    matrix.add_argument("-s", "--solver", action="append", metavar="NAME", help="run only this method; may be repeated")
+    matrix.add_argument("--track", choices=tracks(), help="of a suite, only this track; of files, their track")
+    matrix.add_argument(
+        "-s", "--solver", action="append", metavar="NAME", help="run only this solver or bound method; may be repeated"
+    )
     shared.add_settings(matrix)
     matrix.add_argument(
         "--command",

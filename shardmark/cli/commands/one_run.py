@@ -97,7 +97,7 @@ def solve_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `solve`."""
     method = sub.add_argument_group("the solver")
     who = method.add_mutually_exclusive_group(required=True)
-    who.add_argument("-s", "--solver", metavar="NAME", help="a name from `shardmark list solvers`")
+    who.add_argument("-s", "--solver", metavar="NAME", help="a solver, from `shardmark list solvers`")
     who.add_argument("--command", dest="command_line", metavar="CMD", help="a program, started as `CMD FILE SECONDS`")
     shared.add_settings(method)
     _add_run(sub, "file for the best solution")
@@ -162,7 +162,7 @@ def check_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("solution", type=values.path_text, metavar="SOLUTION", help="a JSON file; - for standard input")
     method = sub.add_argument_group("the method")
     method.add_argument(
-        "-m", "--method", metavar="NAME", help="a bound, or a solver that proves bounds, run for the gap"
+        "-m", "--method", metavar="NAME", help="a bound method, or a solver that proves bounds, run for the gap"
     )
     shared.add_solver_path(method)
     shared.add_limits(sub, DEFAULT_TIMEOUT_S)
@@ -233,7 +233,7 @@ def of_method(run: RunResult) -> dict[str, Any]:
 def bound_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `bound`."""
     method = sub.add_argument_group("the method")
-    words = "a name from `shardmark list bounds`, or a solver that proves bounds"
+    words = "a bound method, from `shardmark list bounds`, or a solver that proves bounds"
     method.add_argument("-m", "--method", required=True, metavar="NAME", help=words)
     shared.add_solver_path(method)
     _add_run(sub, "JSON file for the bound, its method and what the run took")

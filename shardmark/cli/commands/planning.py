@@ -58,6 +58,12 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
     shared.add_cores(search)
     shared.add_seed(search)
     search.add_argument(
+        "--split",
+        type=values.path,
+        metavar="FILE",
+        help="JSON of every operator's stage by name: judge this split, on --devices N",
+    )
+    search.add_argument(
         "--sweep", type=values.from_one, metavar="LIST", help="other numbers of devices to compare, such as 2,8"
     )
     files = sub.add_argument_group("files")
@@ -72,7 +78,7 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_plan(options: argparse.Namespace) -> Answer:
-    """Split a model over devices: import it, solve, prove how good the split is, and write files that run.
+    """Split a model over devices, or judge a split of it: import, solve, prove how good it is, write files that run.
 
     `shardmark plan verify DIR` runs the stages that `--export stages` wrote one after another, compares their outputs
     with the whole model's, and their times with the plan's. The exit status is 1 if outputs differ. Of several folders
@@ -90,7 +96,9 @@ def run_plan(options: argparse.Namespace) -> Answer:
         raise InputError("plan", "--export", "expected --output too, the folder for its files")
     if options.sweep and not (options.devices or "").isdecimal():
         raise InputError("plan", "--sweep", "expected --devices N too, equal devices whose number can vary")
-    require_regular(options.model, options.device, options.machine)
+    if options.sweep and options.split:
+        raise InputError("plan", "--sweep", "expected no --split too, as that has stages for one number of devices")
+    require_regular(options.model, options.device, options.machine, options.split)
     require_export(options.export, options.model, on_mesh=options.mesh is not None)
     if options.export in ("stages", "annotated"):
         require_weights(options.model)
@@ -128,6 +136,7 @@ def _planned(options: argparse.Namespace, devices: str | None) -> Plan:
         mesh=options.mesh,
         machine=options.machine,
         dims=dict(options.dim),
+        split=options.split,
         fuse=options.fuse,
         profile=options.profile,
         timeout=options.timeout,
@@ -223,7 +232,13 @@ def _as_json(found: Plan, sweep: list[dict[str, Any]]) -> dict[str, Any]:
         for key, value in document(found).items()
         if key not in ("assignment", "solution", "instance", "specs")
     }
-    return {**about, "gap_text": found.gap_text, "speedup": found.speedup, "sweep": sweep}
+    return {
+        **about,
+        "gap_text": found.gap_text,
+        "better_us": found.better,
+        "speedup": found.speedup,
+        "sweep": sweep,
+    }
 
 
 def _show(found: Plan, sweep: list[dict[str, Any]]) -> None:

@@ -27,7 +27,7 @@ def results_arguments(sub: argparse.ArgumentParser) -> None:
     shared.add_results(sub)
     rows = sub.add_argument_group("rows, by names; each may be repeated")
     rows.add_argument("--track", action="append", choices=tracks(), help="only this track")
-    rows.add_argument("-s", "--solver", action="append", metavar="NAME", help="only this solver or bound")
+    rows.add_argument("-s", "--solver", action="append", metavar="NAME", help="only this solver or bound method")
     rows.add_argument("-i", "--instance", action="append", metavar="INSTANCE", help="only this instance")
     files = sub.add_argument_group("files, instead of a table on the terminal; - for standard output")
     files.add_argument("--parquet", type=values.path, metavar="FILE")

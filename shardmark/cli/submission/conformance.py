@@ -267,6 +267,6 @@ def verdict(findings: Sequence[Finding], path: str | Path) -> str:
     failed = sum(finding.passed == NO for finding in findings)
     if failed:
         return f"{failed} of {len(findings)} checks failed: fix them, then submit {path} again."
-    if Path(path).suffix == ".py":
+    if Path(path).suffix in (".py", ".toml"):
         return f"No check failed: `shardmark submit {path} --branch` prepares a branch for a pull request."
-    return "No check failed: declare it in solvers/external.toml and open a pull request."
+    return "No check failed: declare the program in a TOML file, and submit that with --branch."

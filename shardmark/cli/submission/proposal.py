@@ -1,17 +1,19 @@
-"""The branch that proposes a solver: its file and its results in one commit, made beside the working tree."""
+"""The branch that proposes solvers: their file and their results in one commit, made beside the working tree."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import tempfile
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from harness.campaign.discover import SolverInfo
+from harness.campaign.discover import SolverInfo, declared_in
 from instances import InputError
 from instances.files.jsonfile import encode
 from shardmark.cli.submission.conformance import Finding
@@ -19,24 +21,26 @@ from shardmark.cli.submission.standing import Standing
 
 LICENCE = "Apache-2.0"  # of the project, which a proposed file comes under
 FORMAT = "shardmark/submission/1"
+PROGRAMS = "solvers/external.toml"  # of the project, declares solvers that are programs
 ROOT = Path(__file__).resolve().parents[3]  # the checkout, if this is one
 
 
 def propose(path: Path, infos: Sequence[SolverInfo], findings: Sequence[Finding], stands: Sequence[Standing]) -> str:
-    """Commit a solver file and its results to a new branch ``solver/NAME`` of the project; return the branch's name.
+    """Commit solvers and their results to a new branch ``solver/NAME`` of the project; return the branch's name.
 
-    Neither the working tree nor the index changes. InputError for a file that has no place in ``solvers/``, or outside
-    a git checkout of the project.
+    A Python file goes to the folder of its track; the entries of a TOML file are added to those of `PROGRAMS`. Neither
+    the working tree nor the index changes. InputError for a file that has no place in ``solvers/``, or outside a git
+    checkout of the project.
     """
-    first, (root, home, branch) = infos[0], require_place(path, infos)
+    root, home, branch = require_place(path, infos)
     files = {
-        home: path.read_bytes(),
-        f"submissions/{first.name}.json": encode(_document(root, infos, findings, stands)),
+        home: _with_programs(root, path) if home == PROGRAMS else path.read_bytes(),
+        f"submissions/{infos[0].name}.json": encode(_document(root, infos, findings, stands)),
     }
     names = ", ".join(info.name for info in infos)
-    _commit(
-        root, branch, files, f"Add {names} to the {'bounds' if first.kind == 'bound' else 'solvers'} of {first.track}"
-    )
+    kind = "bounds" if infos[0].kind == "bound" else "solvers"
+    tracks = " and ".join(dict.fromkeys(info.track for info in infos))
+    _commit(root, branch, files, f"Add {names} to the {kind} of {tracks}")
     return branch
 
 
@@ -90,23 +94,46 @@ def require_place(path: Path, infos: Sequence[SolverInfo]) -> tuple[Path, str, s
     InputError if there is no checkout, the file has no place in it, the place or the branch is taken, or git does not
     know the author.
     """
-    if path.suffix != ".py":
-        raise InputError(path, "--branch", "expected a Python file; declare programs in solvers/external.toml yourself")
+    if path.suffix not in (".py", ".toml"):
+        raise InputError(path, "--branch", "expected a Python file, or a TOML file that declares the program")
     root, first = ROOT, infos[0]
     if not (root / ".git").exists():
         raise InputError(root, "--branch", "expected a git checkout of the project, as `make setup` installs it")
-    if len({(info.track, info.kind) for info in infos}) > 1:
-        raise InputError(path, "--branch", "expected solvers of one track and kind in the file")
-    home = f"solvers/{first.track}/{'bounds/' if first.kind == 'bound' else ''}{path.name}"
+    if path.suffix == ".toml":
+        home = PROGRAMS
+        if len(infos) < len(declared_in(path)):
+            raise InputError(path, "--branch", "expected no --track, as all programs of the file are proposed")
+        _with_programs(root, path)
+    else:
+        home = f"solvers/{first.track}/{'bounds/' if first.kind == 'bound' else ''}{path.name}"
+        if len({(info.track, info.kind) for info in infos}) > 1:
+            raise InputError(path, "--branch", "expected solvers of one track and kind in the file")
     branch = f"solver/{first.name}"
     if _git(root, "branch", "--list", branch):
         raise InputError(branch, "", "expected no branch of that name, delete it or rename the solver")
-    if _git(root, "ls-tree", "HEAD", "--", home) and path.resolve() != root / home:
+    if home != PROGRAMS and _git(root, "ls-tree", "HEAD", "--", home) and path.resolve() != root / home:
         raise InputError(
             path, "--branch", f"expected a file name that is free, the project has {home}: rename the file"
         )
     _author(root)
     return root, home, branch
+
+
+def _with_programs(root: Path, path: Path) -> bytes:
+    """Return the project's declarations of programs with those of a TOML file added.
+
+    InputError if its entries cannot be added, as when they are written inline, or if the file is the project's own.
+    """
+    if path.resolve() == root / PROGRAMS:
+        raise InputError(path, "--branch", "expected a file of your own, whose programs are added to this one")
+    theirs, mine = _git(root, "show", f"HEAD:{PROGRAMS}"), path.read_text()
+    declared = f"{theirs}\n\n{mine.strip()}\n"
+    with contextlib.suppress(tomllib.TOMLDecodeError):
+        if tomllib.loads(declared).get("solver") == [
+            e for x in (theirs, mine) for e in tomllib.loads(x).get("solver", [])
+        ]:
+            return declared.encode()
+    raise InputError(path, "--branch", f"expected tables [[solver]], which can be added to {PROGRAMS}")
 
 
 def _commit(root: Path, branch: str, files: Mapping[str, bytes], message: str) -> None:

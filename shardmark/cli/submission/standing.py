@@ -104,14 +104,14 @@ def _standing(info: SolverInfo, found: Tables) -> Standing:
         {"instance": row["instance"]} | {new: _number(row[old]) for old, new in columns.items()}
         for row in runs.iter_rows(named=True)
     ]
-    methods, score = (found.bounds, "bound_sum") if info.kind == "bound" else (found.solvers, "score_sum")
+    methods, total = (found.bounds, "bound_sum") if info.kind == "bound" else (found.solvers, "score_sum")
     divisions = methods.filter(mine)["division"]
     rivals = methods.filter((pl.col("track") == info.track) & pl.col("division").is_in(divisions.implode()))
-    order = pl.col("score").round(9).rank("min", descending=True).over("division").cast(pl.Int64)
+    order = pl.col("score_sum").round(9).rank("min", descending=True).over("division").cast(pl.Int64)
     ranking = (
-        rivals.select("division", "solver", "instances", solved="covered", score=score)
+        rivals.select("division", "solver", "instances", solved="covered", score_sum=total)
         .with_columns(rank=order, yours=pl.when(pl.col("solver") == info.name).then(pl.lit("<-")).otherwise(pl.lit("")))
         .sort("division", "rank", maintain_order=True)
-        .select("division", "rank", "solver", "score", "solved", "instances", "yours")
+        .select("division", "rank", "solver", "score_sum", "solved", "instances", "yours")
     )
     return Standing(rows, ranking.to_dicts(), rivals.height == divisions.len())

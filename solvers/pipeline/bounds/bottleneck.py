@@ -1,4 +1,4 @@
-"""The three-superblock relaxation as a lower bound, whole and with one of its two halves left out."""
+"""The three-superstage relaxation as a lower bound, whole and with one of its two halves left out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCE = "Archer et al. 2024, Section 3.2; preprint, Section 5.4"
 
 @bound(track="pipeline", source=SOURCE, deterministic=False)
 def bottleneck(instance: Instance, run: Run) -> None:
-    """Bound the cost of the block that does the work of Lemma 3.3, all others merged into two superblocks.
+    """Bound the cost of the stage that does the work of Lemma 3.3, all others merged into two superstages.
 
     Ignores the overflow. Reports the bound of Lemma 3.3 first, and the slicings that it meets. What SCIP proves is
     lowered by a millionth and more for its tolerances, see `solvers.pipeline.programs.mip.Program.lower_bound`.
@@ -24,13 +24,13 @@ def bottleneck(instance: Instance, run: Run) -> None:
 
 @bound(track="pipeline", source=SOURCE, deterministic=False)
 def bottleneck_no_dag(instance: Instance, run: Run) -> None:
-    """Bound the cost of that block where it need not leave the quotient graph without cycles; see `bottleneck`."""
+    """Bound the cost of that stage where it need not leave the quotient graph without cycles; see `bottleneck`."""
     _bound(instance, run, dag=False)
 
 
 @bound(track="pipeline", source=SOURCE, deterministic=False)
 def bottleneck_no_cut_io(instance: Instance, run: Run) -> None:
-    """Bound the cost of that block where tensors between blocks are free; see `bottleneck`."""
+    """Bound the cost of that stage where tensors between stages are free; see `bottleneck`."""
     _bound(instance, run, cut_io=False)
 
 
@@ -42,13 +42,13 @@ def _bound(instance: Instance, run: Run, *, dag: bool = True, cut_io: bool = Tru
 
 
 def _shape(instance: Instance, known: Known, dag: bool, cut_io: bool) -> Shape:
-    work = np.bincount(known.block, weights=instance.work, minlength=1)
+    work = np.bincount(known.stage, weights=instance.work, minlength=1)
     middle = int(np.argmax(work))
-    cost = known.block_cost(middle) if cut_io and instance.nodes else float(work[middle])
+    cost = known.stage_cost(middle) if cut_io and instance.nodes else float(work[middle])
     return Shape(
-        blocks=3,
+        stages=3,
         costed=range(1, 2),
-        block=np.sign(known.block - middle) + 1,
+        stage=np.sign(known.stage - middle) + 1,
         cost=cost,
         earliest=np.zeros(instance.nodes, dtype=np.int32),
         latest=np.full(instance.nodes, 2, dtype=np.int32),

@@ -1,4 +1,4 @@
-"""The three-superblock relaxation once for every place that the bottleneck can have, as a lower bound."""
+"""The three-superstage relaxation once for every place that the bottleneck can have, as a lower bound."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from solvers.registry import Run, bound
 
 @bound(track="pipeline", source="Archer et al. 2024, Section 3.3", deterministic=False)
 def bottleneck_guess(instance: Instance, run: Run) -> None:
-    """Guess which block does the work of Lemma 3.3; the worst guess bounds the cost.
+    """Guess which stage does the work of Lemma 3.3; the worst guess bounds the cost.
 
-    The blocks before it are merged, and those after it; what a superblock costs, shared evenly by its blocks, bounds
+    The stages before it are merged, and those after it; what a superstage costs, shared evenly by its stages, bounds
     the cost too. The programs have equal shares of the time that is left, as many at once as there are cores.
 
     Ignores the overflow. Reports the bound of Lemma 3.3 first, and the slicings that it meets. What SCIP proves is
@@ -42,14 +42,14 @@ def bottleneck_guess(instance: Instance, run: Run) -> None:
 
 
 def _shape(instance: Instance, known: Known, place: int) -> Shape:
-    """The program in which block ``place``, counted from 0, does the work."""
-    blocks = len(known.slicing.cut) - 1
-    before, after = place, blocks - 1 - place
-    fits = float(instance.work[known.block == place].sum()) >= instance.work_bound()
+    """The program in which stage ``place``, counted from 0, does the work."""
+    stages = len(known.slicing.cut) - 1
+    before, after = place, stages - 1 - place
+    fits = float(instance.work[known.stage == place].sum()) >= instance.work_bound()
     return Shape(
-        blocks=3,
+        stages=3,
         costed=range(0 if before else 1, 3 if after else 2),
-        block=np.sign(known.block - place) + 1 if fits else None,
+        stage=np.sign(known.stage - place) + 1 if fits else None,
         cost=known.slicing.cost,
         earliest=np.full(instance.nodes, 0 if before else 1, dtype=np.int32),
         latest=np.full(instance.nodes, 2 if after else 1, dtype=np.int32),

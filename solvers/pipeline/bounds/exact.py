@@ -15,13 +15,13 @@ from solvers.registry import Run, bound
 CHUNK = 1024
 
 #: Share of the memory that flags of ancestors may take.
-WINDOW_MEMORY = 0.1
+RANGE_MEMORY = 0.1
 
 #: Bytes per pair of nodes: the product with the work turns the flags into floats.
 PAIR_BYTES = 9
 
-#: Share of the time that the windows may take.
-WINDOW_SHARE = 0.1
+#: Share of the time that ranges of stages may take.
+RANGE_SHARE = 0.1
 
 #: Nodes between two looks at the clock.
 CLOCK = 256
@@ -31,8 +31,8 @@ CLOCK = 256
 def exact(instance: Instance, run: Run) -> None:
     """Bound the cost by the exact program, narrowed to what can be better than the best slicing found.
 
-    A node's block comes no earlier than the work of the node and its ancestors allows when no block may do more than
-    that slicing costs, and no later than its descendants allow; the paper does without these windows.
+    A node's stage comes no earlier than the work of the node and its ancestors allows when no stage may do more than
+    that slicing costs, and no later than its descendants allow; the paper does without these ranges.
 
     With a memory limit, which the paper leaves out, the program counts the overflow: with the execution order among its
     variables on small graphs, else as far as it is certain in every order. Reports the bound of Lemma 3.3 first, and
@@ -57,20 +57,20 @@ def _bound(instance: Instance, run: Run, engine: str) -> None:
 
 def _shape(instance: Instance, known: Known, run: Run) -> Shape:
     last, cost = len(known.slicing.cut) - 2, known.slicing.cost
-    windows = WINDOW_SHARE / 2 * run.remaining()
+    seconds = RANGE_SHARE / 2 * run.remaining()
     return Shape(
-        blocks=last + 1,
+        stages=last + 1,
         costed=range(last + 1),
-        block=known.block,
+        stage=known.stage,
         cost=cost,
-        earliest=(earliest := _blocks_before(instance, cost, run, windows, forwards=True)),
-        latest=np.maximum(earliest, last - _blocks_before(instance, cost, run, windows, forwards=False)),
+        earliest=(earliest := _stages_before(instance, cost, run, seconds, forwards=True)),
+        latest=np.maximum(earliest, last - _stages_before(instance, cost, run, seconds, forwards=False)),
         overflow=instance.memory is not None and instance.memory <= MOST_MEMORY * cost * instance.bandwidth,
     )
 
 
-def _blocks_before(instance: Instance, cost: float, run: Run, seconds: float, *, forwards: bool) -> Index:
-    """Number of blocks of at most ``cost`` that must end before each node's own (or begin after it), shape (n,)."""
+def _stages_before(instance: Instance, cost: float, run: Run, seconds: float, *, forwards: bool) -> Index:
+    """Number of stages of at most ``cost`` that must end before each node's own (or begin after it), shape (n,)."""
     most = max(cost, instance.work_bound())  # less can be the cost only by rounding
     if most < np.finfo(np.float64).tiny:
         return np.zeros(instance.nodes, dtype=np.int32)
@@ -88,7 +88,7 @@ def _work_before(instance: Instance, run: Run, seconds: float, *, forwards: bool
     order = graph.topological_order if forwards else graph.topological_order[::-1]
     start, before = graph.in_csr if forwards else graph.out_csr
     total = np.zeros(n)
-    chunk = max(1, int(min(CHUNK, WINDOW_MEMORY * run.memory * 2**20 / (PAIR_BYTES * n + 1))))
+    chunk = max(1, int(min(CHUNK, RANGE_MEMORY * run.memory * 2**20 / (PAIR_BYTES * n + 1))))
     for first in range(0, n, chunk):
         if run.remaining() <= enough:
             break

@@ -7,10 +7,10 @@ import numpy as np
 from instances.pipeline import Instance
 from solvers.native import Floats
 from solvers.pipeline.programs.anchor import anchor
-from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE, Blocks, fit
 from solvers.pipeline.programs.cover import Cover
 from solvers.pipeline.programs.incumbent import Bounds, Incumbent, capped, search_first
 from solvers.pipeline.programs.set_pool import Place, SetPool
+from solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE, StageSearch, fit
 from solvers.pipeline.trees.set_search import SetSearch
 from solvers.pipeline.trees.stage_tree import StageTree
 from solvers.registry import Run, bound
@@ -22,17 +22,17 @@ ANNEALING = 0.1
 #: Share of the time left that one target may take.
 PATIENCE = 0.25
 
-#: The same for one of two blocks.
+#: The same for one of two stages.
 HALVES_PATIENCE = 0.4
 
-#: Most blocks of which the first and the last have sets of their own; with 16, to search for three kinds costs more
+#: Most stages of which the first and the last have sets of their own; with 16, to search for three kinds costs more
 #: than it gains (100 nodes, 5 s of processor time: 62.6 % of the gap closed instead of 66.2 %).
 MOST_PLACED = 8
 
-#: Largest number of blocks for which a `StageTree` divides the partitions after the ascent; for more, a `SetSearch`.
+#: Largest number of stages for which a `StageTree` divides the partitions after the ascent; for more, a `SetSearch`.
 MOST_DIVIDED = 8
 
-#: Largest number of blocks for which the ascent ends early for a `StageTree`; with 8, leaves take the time that the
+#: Largest number of stages for which the ascent ends early for a `StageTree`; with 8, leaves take the time that the
 #: ascent needs (84 to 95 nodes, 40 s of processor time: 0.1 to 0.9 % less of the gap closed).
 MOST_ENDED_EARLY = 4
 
@@ -42,24 +42,24 @@ STEP = 0.06
 #: Factor by which the step grows after a proof that has found fewer than so many new sets.
 GROWTH, FEW_SETS = 1.3, 5
 
-#: Least step, as a share of the first: in general, if the ascent ends early for a `StageTree`, and for two blocks.
+#: Least step, as a share of the first: in general, if the ascent ends early for a `StageTree`, and for two stages.
 FINEST, EARLY_FINEST, HALVES_FINEST = 1e-3, 0.02, 1e-4
 
 
 @bound(track="pipeline", source="our own: Archer et al. 2024, Section 3.2, with optimised weights", deterministic=False)
 def reweighted(instance: Instance, run: Run) -> None:
-    """Bound the cost of the block that weighs its share, under node weights that make such blocks expensive.
+    """Bound the cost of the stage that weighs its share, under node weights that make such stages expensive.
 
-    For any weights, and shares of the k blocks that add up to the weight of all nodes, some block weighs at least
+    For any weights, and shares of the k stages that add up to the weight of all nodes, some stage weighs at least
     its share, so the cheapest set that does is a bound; work as the weight and even shares give the relaxation of
-    Section 3.2. Sets are convex; if blocks are few, those that can be the first one hold all ancestors of their
+    Section 3.2. Sets are convex; if stages are few, those that can be the first one hold all ancestors of their
     nodes, and those that can be the last one all descendants. The best weights are the dual of covering the nodes
     with a first, a last and k - 2 other sets that cost less than a target: sets that a target still allows are
     listed by branch and bound over minimum cuts, and a linear program moves the weights away from them until there
-    is none, which proves the target. For two blocks, the work and even shares are already exact:
+    is none, which proves the target. For two stages, the work and even shares are already exact:
     the side that does more work costs more, and is one of the two. For three to eight, partitions are divided by
-    the blocks that nodes are in if all of them together allow no greater bound; see `StageTree`. For more, they are
-    divided by the order of nodes, over a list of all sets that may be blocks; see `SetSearch`. All cores search.
+    the stages that nodes are in if all of them together allow no greater bound; see `StageTree`. For more, they are
+    divided by the order of nodes, over a list of all sets that may be stages; see `SetSearch`. All cores search.
 
     Ignores the overflow. Reports the bound of Lemma 3.3 first, and partitions: those of a short search, of a
     longer one once a target fails, and those that trees find.
@@ -68,17 +68,17 @@ def reweighted(instance: Instance, run: Run) -> None:
     bounds = Bounds(instance, run)
     search, known = search_first(instance, run)
     if fit(instance, run) and instance.nodes and run.remaining() > 0:
-        blocks = Blocks(instance, run)
-        limit = blocks.units_below(known.slicing.cost)
-        proved = max(blocks.units(bounds.best), anchor(blocks, limit, bounds, rounds=1))
-        blocks.bound_pairs(limit)
-        incumbent = Incumbent(blocks, instance, search, known.core, limit)
+        stage_search = StageSearch(instance, run)
+        limit = stage_search.units_below(known.slicing.cost)
+        proved = max(stage_search.units(bounds.best), anchor(stage_search, limit, bounds, rounds=1))
+        stage_search.bound_pairs(limit)
+        incumbent = Incumbent(stage_search, instance, search, known.core, limit)
         if instance.stages == 2:
             _halve(incumbent, proved, bounds)
         else:
             finest = EARLY_FINEST if instance.stages <= MOST_ENDED_EARLY else FINEST
             pool = SetPool(instance.nodes)
-            cover = Cover(blocks, run, _places(instance.stages), _start(instance), PATIENCE, pool)
+            cover = Cover(stage_search, run, _places(instance.stages), _start(instance), PATIENCE, pool)
             proved = _ascend(cover, proved, incumbent, bounds, finest)
             if instance.stages <= MOST_DIVIDED:
                 tree = StageTree(incumbent, run, bounds, pool)
@@ -88,19 +88,19 @@ def reweighted(instance: Instance, run: Run) -> None:
 
 
 def _halve(incumbent: Incumbent, known: int, bounds: Bounds) -> None:
-    """Find the cheapest partition into two blocks: one of them does at least half of the work, and costs no less.
+    """Find the cheapest partition into two stages: one of them does at least half of the work, and costs no less.
 
-    No partition costs less than ``known``, in the units of `Blocks`.
+    No partition costs less than ``known``, in the units of `StageSearch`.
     """
-    blocks, work = incumbent.blocks, incumbent.blocks.work
+    stage_search, work = incumbent.stage_search, incumbent.stage_search.work
     half = max(1, -(-int(work.sum()) // 2))
     proved = dict.fromkeys((FIRST, LAST) if work.any() else (), known)
     step = (incumbent.limit - known) / 2
     finest = HALVES_FINEST * step
-    while proved and known < incumbent.limit and step > finest and not blocks.over():
+    while proved and known < incumbent.limit and step > finest and not stage_search.over():
         target = min(incumbent.limit, known + max(1, int(step)))
         place = min(proved, key=lambda place: proved[place])
-        found = blocks.any_set(work, half, target, HALVES_PATIENCE * blocks.left(), place)
+        found = stage_search.any_set(work, half, target, HALVES_PATIENCE * stage_search.left(), place)
         if found.cost < target:
             incumbent.slice(np.where(found.member, place, 0))
             step /= 1 if incumbent.limit < target else 2  # 2: only by rounding
@@ -109,7 +109,7 @@ def _halve(incumbent: Incumbent, known: int, bounds: Bounds) -> None:
         if found.proved < target:
             step /= 2
         known = min(proved.values())
-        bounds.offer(blocks.bound(known))
+        bounds.offer(stage_search.bound(known))
 
 
 def _ascend(cover: Cover, proved: int, incumbent: Incumbent, bounds: Bounds, finest: float) -> int:
@@ -123,12 +123,12 @@ def _ascend(cover: Cover, proved: int, incumbent: Incumbent, bounds: Bounds, fin
     step = STEP * (incumbent.limit - proved)
     finest *= step
     annealed = False
-    while proved < incumbent.limit and step > finest and not cover.blocks.over():
+    while proved < incumbent.limit and step > finest and not cover.stage_search.over():
         known = len(cover.pool)
         target = min(incumbent.limit, proved + max(1, int(step)))
         if cover.prove(target):
             proved = target
-            bounds.offer(cover.blocks.bound(target))
+            bounds.offer(cover.stage_search.bound(target))
             step *= GROWTH if len(cover.pool) < known + FEW_SETS else 1.0
             continue
         if not annealed:

@@ -1,1 +1,1 @@
-"""Programs that bound the cost from below: mixed-integer programs, and searches for cheap blocks."""
+"""Programs that bound the cost from below: mixed-integer programs, and searches for cheap stages."""

@@ -1,35 +1,35 @@
-"""The cheapest block that can hold a node, for every node: the greatest of these is a lower bound."""
+"""The cheapest stage that can hold a node, for every node: the greatest of these is a lower bound."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from solvers.pipeline._set_kernels import CheapestSet
-from solvers.pipeline.programs.blocks import Blocks
 from solvers.pipeline.programs.incumbent import Bounds
+from solvers.pipeline.programs.stage_search import StageSearch
 
 #: Most minimum cuts for a node in the first round; each further round allows ten times as many.
 CUTS = 100
 
 
-def anchor(blocks: Blocks, limit: int, bounds: Bounds, rounds: int = 9) -> int:
-    """Raise the bounds by the cheapest block of each node, up to ``limit``; return the bound, in the units of blocks.
+def anchor(stage_search: StageSearch, limit: int, bounds: Bounds, rounds: int = 9) -> int:
+    """Raise the bounds by the cheapest stage of each node, up to ``limit``; return the bound, in its units.
 
     Nodes whose search was cut short are searched again, in at most so many ``rounds``.
     """
-    proved = np.zeros(blocks.nodes, dtype=np.int64)
-    open_ones = np.ones(blocks.nodes, dtype=bool)
+    proved = np.zeros(stage_search.nodes, dtype=np.int64)
+    open_ones = np.ones(stage_search.nodes, dtype=bool)
     for cuts in (CUTS * 10**power for power in range(rounds)):
 
         def hold(v: int, cuts: int = cuts) -> CheapestSet | None:
-            return None if blocks.over() or proved.max() >= limit else blocks.holding(v, limit, cuts)
+            return None if stage_search.over() or proved.max() >= limit else stage_search.holding(v, limit, cuts)
 
         nodes = np.flatnonzero(open_ones).tolist()
-        for v, found in zip(nodes, blocks.pool.map(hold, nodes), strict=True):
+        for v, found in zip(nodes, stage_search.pool.map(hold, nodes), strict=True):
             if found is not None:
                 proved[v] = max(proved[v], found.proved)
                 open_ones[v] = found.proved < found.cost
-                bounds.offer(blocks.bound(int(proved.max())))
-        if blocks.over() or proved.max() >= limit or not open_ones.any():
+                bounds.offer(stage_search.bound(int(proved.max())))
+        if stage_search.over() or proved.max() >= limit or not open_ones.any():
             break
     return int(proved.max())

@@ -1,7 +1,7 @@
 """Node weights that refute a cost: under them, no sets that cost less can cover all nodes, one in each place.
 
-A place is a number of blocks of a partition and what is known of each. For any weights of nodes, and needs of the
-places that together exceed the weight of all nodes, some block weighs what its place needs. If no set that costs less
+A place is a number of stages of a partition and what is known of each. For any weights of nodes, and needs of the
+places that together exceed the weight of all nodes, some stage weighs what its place needs. If no set that costs less
 than a target does so in any place, no partition costs less than the target. The best weights are the dual of covering
 the nodes by such sets: all sets that a target still allows are listed by branch and bound over minimum cuts, and a
 linear program moves the weights away from them until there is none.
@@ -13,9 +13,9 @@ import math
 from dataclasses import dataclass
 
 from solvers.native import Floats, Longs
-from solvers.pipeline.programs.blocks import Blocks, whole_weights
 from solvers.pipeline.programs.master import Master
 from solvers.pipeline.programs.set_pool import Place, SetPool
+from solvers.pipeline.programs.stage_search import StageSearch, whole_weights
 from solvers.registry import Run
 
 #: Seconds of a first search, before sets are annealed.
@@ -59,7 +59,7 @@ class Candidate:
 
 @dataclass
 class Cover:
-    """Targets proved one after another for the partitions whose blocks are in the ``places``.
+    """Targets proved one after another for the partitions whose stages are in the ``places``.
 
     ``center``    shape (n,): weights that proved the last target, k together
     ``patience``  share of the time left that one target may take
@@ -67,7 +67,7 @@ class Cover:
     ``stuck``     True if no weights were left for the last target, rather than no time
     """
 
-    blocks: Blocks
+    stage_search: StageSearch
     run: Run
     places: list[Place]
     center: Floats
@@ -77,7 +77,7 @@ class Cover:
 
     @property
     def stages(self) -> int:
-        """Number of blocks."""
+        """Number of stages."""
         return sum(place.count for place in self.places)
 
     def prove(self, target: int) -> bool:
@@ -85,11 +85,11 @@ class Cover:
 
         Searches are shorter the more spare weight there is, so after a long one weights may move farther to gain some.
         """
-        until = (1 - self.patience) * self.blocks.left()
+        until = (1 - self.patience) * self.stage_search.left()
         master = Master(self.pool, self.places, target)
         candidate = self._judged(self.center, 0.0, master) or self._candidate(master, REACH)
         self.stuck = searched = False
-        while candidate and self.blocks.left() > until:
+        while candidate and self.stage_search.left() > until:
             weight, unrefuted = self._integers(candidate)
             fresh = self._find(weight, unrefuted, target, until)
             if unrefuted and not fresh:
@@ -102,13 +102,13 @@ class Cover:
             if not fresh:
                 return not unrefuted
             candidate = self._candidate(master, max(REACH, candidate.reach))
-        self.stuck = candidate is None and not self.blocks.over()
+        self.stuck = candidate is None and not self.stage_search.over()
         return False
 
     def fractions(self, target: int) -> Floats:
-        """Return how far each node is in the blocks of each place in the best cover found, shape (places, n)."""
+        """Return how far each node is in the stages of each place in the best cover found, shape (places, n)."""
         master = Master(self.pool, self.places, target)
-        master.solve(self.center, FARTHEST, self.blocks.left())
+        master.solve(self.center, FARTHEST, self.stage_search.left())
         return master.held()
 
     def _integers(self, candidate: Candidate) -> tuple[Longs, list[tuple[Place, int]]]:
@@ -129,8 +129,8 @@ class Cover:
         """
         if fresh := self._list(weight, unrefuted, target, until, FIRST_SECONDS):
             return fresh
-        for place, need in unrefuted if self.blocks.left() > until else ():
-            annealed = self.blocks.annealed_sets(weight, need, target, place.closure)
+        for place, need in unrefuted if self.stage_search.left() > until else ():
+            annealed = self.stage_search.annealed_sets(weight, need, target, place.closure)
             if place.allows(annealed.member).any():
                 return self.pool.add(annealed, place.closure)
         return 0
@@ -140,8 +140,8 @@ class Cover:
     ) -> int:
         """The same by branch and bound, for each place within at most so many seconds."""
         for place, need in tuple(unrefuted):
-            seconds = max(0.0, min(most, self.blocks.left() - until))
-            listed = self.blocks.list_sets(weight, need, target, seconds, place.closure, place.fixed)
+            seconds = max(0.0, min(most, self.stage_search.left() - until))
+            listed = self.stage_search.list_sets(weight, need, target, seconds, place.closure, place.fixed)
             if len(listed.cost):
                 return self.pool.add(listed, place.closure)
             if listed.proved >= target:
@@ -151,7 +151,7 @@ class Cover:
     def _candidate(self, master: Master, reach: float) -> Candidate | None:
         """Return weights within a reach, or one as little greater as needed; None if there are none."""
         first = reach
-        while reach < FARTHEST and not self.blocks.over():
+        while reach < FARTHEST and not self.stage_search.over():
             if found := self._within(reach, master):
                 return found
             if reach == first and not self._within(FARTHEST, master):

@@ -13,9 +13,9 @@ from instances.graph import Index
 from instances.pipeline import Instance
 from solvers.native import kahn
 from solvers.pipeline._kernels import PipelineCore, Slicing
-from solvers.pipeline.programs.blocks import Blocks
+from solvers.pipeline.programs.stage_search import StageSearch
 from solvers.pipeline.search.annealing import anneal
-from solvers.pipeline.search.orders import Search, blocks
+from solvers.pipeline.search.orders import Search, stage_numbers
 from solvers.registry import Run
 
 #: Share of the time that the search for a first partition may take.
@@ -42,19 +42,19 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """The best partition known, an order cut into blocks."""
+    """The best partition known, an order cut into stages."""
 
     core: PipelineCore
     order: Index
     slicing: Slicing
 
     @property
-    def block(self) -> Index:
-        """Block numbers in topological order, shape (n,), int32."""
-        return blocks(self.order, self.slicing)
+    def stage(self) -> Index:
+        """Stage numbers in topological order, shape (n,), int32."""
+        return stage_numbers(self.order, self.slicing)
 
-    def block_cost(self, number: int) -> float:
-        """Cost of a block that is not empty."""
+    def stage_cost(self, number: int) -> float:
+        """Cost of a stage that is not empty."""
         left, right = self.slicing.cut[number : number + 2]
         return float(self.core.segment_costs(self.order, int(right))[left])
 
@@ -62,7 +62,7 @@ class Known:
 def capped(instance: Instance) -> Instance:
     """The instance with tensors that cost at most twice the whole work to send; others would drown it in rounding.
 
-    No partition costs more than before, and one that cuts such a tensor still costs more than a single block of all
+    No partition costs more than before, and one that cuts such a tensor still costs more than a single stage of all
     nodes, so the optimum is the same. With a memory limit nothing changes, since sizes count there too.
     """
     if instance.memory is not None:
@@ -94,10 +94,10 @@ class Incumbent:
 
     ``search``  what reports better partitions
     ``core``    the instance without a memory limit, as the core sees it
-    ``limit``   a block that costs less than this, in the units of ``blocks``, costs less than the best known partition
+    ``limit``   a stage that costs less than this, in units of ``stage_search``, beats the best partition
     """
 
-    blocks: Blocks
+    stage_search: StageSearch
     instance: Instance
     search: Search
     core: PipelineCore
@@ -108,7 +108,7 @@ class Incumbent:
         order = kahn(self.instance.graph, priority)
         slicing = self.core.slice(order)
         assert slicing is not None  # only a slicing below an upper limit can be missing
-        self.limit = min(self.limit, self.blocks.units_below(slicing.cost))
+        self.limit = min(self.limit, self.stage_search.units_below(slicing.cost))
         if self.instance.memory is None:
             self.search.offer_slicing(order, slicing)
 
@@ -117,4 +117,4 @@ class Incumbent:
         if self.instance.memory is None:
             self.search.extend(share)
             anneal(self.search, run)
-            self.limit = min(self.limit, self.blocks.units_below(self.search.cost))
+            self.limit = min(self.limit, self.stage_search.units_below(self.search.cost))

@@ -23,9 +23,9 @@ from instances.pipeline import Instance
 from solvers import _scip
 from solvers.native import Floats
 from solvers.pipeline._set_kernels import unpacked
-from solvers.pipeline.programs.blocks import descendants
 from solvers.pipeline.programs.highs import highs
 from solvers.pipeline.programs.incumbent import Bounds
+from solvers.pipeline.programs.stage_search import descendants
 from solvers.pipeline.search.orders import TOLERANCE, Search
 from solvers.registry import Run
 
@@ -57,21 +57,21 @@ OFFERING = Lock()
 class Shape:
     """One of the paper's programs.
 
-    ``blocks``      number of blocks in the program
-    ``costed``      the blocks whose cost bounds the objective, numbered from 0
-    ``block``       shape (n,): a partition into these blocks, in topological order, if one is known
-    ``cost``        the greatest cost of a costed block of that partition; no solution of greater cost is wanted
-    ``earliest``, ``latest``  shape (n,): the blocks that a node can be in, in a partition that costs less
-    ``least_work``  what the blocks of ``busy`` must do at least each (Inequality 14)
-    ``merged``      shape (len(costed),): how many blocks each costed one stands for, whose mean bounds the objective
+    ``stages``      number of stages in the program
+    ``costed``      the stages whose cost bounds the objective, numbered from 0
+    ``stage``       shape (n,): a partition into these stages, in topological order, if one is known
+    ``cost``        the greatest cost of a costed stage of that partition; no solution of greater cost is wanted
+    ``earliest``, ``latest``  shape (n,): the stages that a node can be in, in a partition that costs less
+    ``least_work``  what the stages of ``busy`` must do at least each (Inequality 14)
+    ``merged``      shape (len(costed),): how many stages each costed one stands for, whose mean bounds the objective
     ``dag``         whether the quotient graph must have no cycle (Inequality 8)
-    ``cut_io``      whether tensors that enter or leave a block cost anything
+    ``cut_io``      whether tensors that enter or leave a stage cost anything
     ``overflow``    whether what parameters and tensors need beyond the memory costs anything
     """
 
-    blocks: int
+    stages: int
     costed: range
-    block: Index | None
+    stage: Index | None
     cost: float
     earliest: Index
     latest: Index
@@ -94,10 +94,10 @@ ENGINES: dict[str, Callable[[], tuple[Any, Callable[..., Any]]]] = {"scip": scip
 
 
 class Program:
-    """Figure 3 with x eliminated in favour of y, over the blocks of a `Shape`.
+    """Figure 3 with x eliminated in favour of y, over the stages of a `Shape`.
 
     The cut constraints are used in a form that implies (9) and (10) and has the same integer points: with
-    d_b = y_ub - y_vb for an edge (u, v), which is 1 if block b ends between u and v and else 0,
+    d_b = y_ub - y_vb for an edge (u, v), which is 1 if stage b ends between u and v and else 0,
     c_ub >= d_(b-1) - d_b (v in b, u not) and c_ub >= d_b - d_(b-1) (u in b, v not).
     """
 
@@ -117,7 +117,7 @@ class Program:
         self.before: dict[tuple[int, int], Any] = {}
 
     def rows(self) -> int:
-        """Number of constraints, about: an edge has three for each place where a block can end between its nodes."""
+        """Number of constraints, about: an edge has three for each place where a stage can end between its nodes."""
         earliest, latest, graph = self.shape.earliest, self.shape.latest, self.instance.graph
         ends = np.maximum(0, latest[graph.head] - earliest[graph.tail])
         memory = self._memory_rows() if self.shape.overflow else 0
@@ -143,15 +143,15 @@ class Program:
         yield (self._add_solution,)
 
     def _require(self, difference: Any) -> None:
-        """Require that ``difference`` is not negative, unless it is a constant: the windows see to those."""
+        """Require that ``difference`` is not negative, unless it is a constant: the ranges of stages see to those."""
         if not isinstance(difference, float):
             self.model.addCons(difference >= 0)
 
     def _add_node(self, v: int) -> None:
-        """y[v][b] says that v is in one of the first b blocks, b = 0 .. blocks."""
+        """y[v][b] says that v is in one of the first b stages, b = 0 .. stages."""
         first, last = int(self.shape.earliest[v]), int(self.shape.latest[v])
         free = [self.model.addVar(vtype="B") for _ in range(first + 1, last + 1)]
-        self.y.append([0.0] * (first + 1) + free + [1.0] * (self.shape.blocks - last))
+        self.y.append([0.0] * (first + 1) + free + [1.0] * (self.shape.stages - last))
         for before, after in pairwise(free):
             self._require(after - before)
 
@@ -168,17 +168,17 @@ class Program:
                     self.model.addCons(self._cut(u, b) >= difference)
 
     def _cut(self, u: int, b: int) -> Any:
-        """cut[b][u] says that the tensor of u enters or leaves block b; never if that alone costs too much."""
+        """cut[b][u] says that the tensor of u enters or leaves stage b; never if that alone costs too much."""
         if u not in self.cut[b]:
             self.cut[b][u] = self.model.addVar(ub=float(self._may_cut(u, b)))
         return self.cut[b][u]
 
     def _may_cut(self, u: int, b: int) -> bool:
-        """Say whether block b can send the tensor of u for what the bottleneck variable and its share allow."""
+        """Say whether stage b can send the tensor of u for what the bottleneck variable and its share allow."""
         return bool(self._sent[u] <= self._merged(b) * self._most)
 
     def _merged(self, b: int) -> float:
-        """Number of blocks that block b stands for."""
+        """Number of stages that stage b stands for."""
         return float(self.shape.merged[b - self.shape.costed.start]) if self.shape.merged else 1.0
 
     def _memory_rows(self) -> int:
@@ -193,7 +193,7 @@ class Program:
         return len(self.shape.costed) * 2 * nodes * edges + nodes**3 // 3 <= MOST_ORDER_ROWS
 
     def _add_order(self, v: int) -> None:
-        """before[u, v] says that u runs before v: one order of all nodes, each block's and the graph's among it."""
+        """before[u, v] says that u runs before v: one order of all nodes, each stage's and the graph's among it."""
         for u in range(v):
             known = [float(self._below[u, v])] if self._below[u, v] or self._below[v, u] else []
             self.before[u, v] = known[0] if known else self.model.addVar(vtype="B")
@@ -204,11 +204,11 @@ class Program:
                 self._require(2.0 - circle)
 
     def _inside(self, v: int, b: int) -> Any:
-        """Says that v is in block b."""
+        """Says that v is in stage b."""
         return self.y[v][b + 1] - self.y[v][b]
 
     def _add_overflow(self, b: int) -> None:
-        """Count what a block's parameters, and tensors that are in memory at once, need beyond the memory.
+        """Count what a stage's parameters, and tensors that are in memory at once, need beyond the memory.
 
         All that enters is there at the beginning, and all that leaves at the end. What is there while a node runs
         depends on the execution order; without one, only what the node itself reads and writes counts.
@@ -216,7 +216,7 @@ class Program:
         assert self.instance.memory is not None
         bandwidth, most_over = self.instance.bandwidth, self._most * self.scale
         memory = self.instance.memory / bandwidth * self.scale
-        limit = 2.0 * (self.instance.memory / bandwidth + self._most)  # what needs more fits into no block either way
+        limit = 2.0 * (self.instance.memory / bandwidth + self._most)  # what needs more fits into no stage either way
         size, param = (
             np.minimum(need, limit) * self.scale for need in (self._sent, self.instance.param_size / bandwidth)
         )
@@ -233,13 +233,13 @@ class Program:
             self.model.addCons(most_peak * peak >= self._sum(float(size[u]) * c for u, c in self._crossing(b, sign)))
 
     def _crossing(self, b: int, sign: int) -> Iterator[tuple[int, Any]]:
-        """Tensors that enter block b (sign 1) or leave it (-1), each with a variable that says so."""
+        """Tensors that enter stage b (sign 1) or leave it (-1), each with a variable that says so."""
         for u in range(self.instance.nodes):
             readers = self.instance.graph.successors(u).tolist()
             yield u, self._at_least([sign * (self._inside(w, b) - self._inside(u, b)) for w in readers])
 
     def _at_once(self, v: int, b: int) -> Iterator[tuple[int, Any]]:
-        """Tensors in memory while v runs in block b, each with what says so."""
+        """Tensors in memory while v runs in stage b, each with what says so."""
         own = {v, *self.instance.graph.predecessors(v).tolist()}
         yield from ((u, self._inside(v, b)) for u in own)
         for u in set(range(self.instance.nodes)) - own if self._ordered else ():
@@ -251,10 +251,10 @@ class Program:
             )
 
     def _kept(self, u: int, v: int, w: int, b: int) -> Iterator[Any]:
-        """Values of at most 1, and 1 when v runs in block b while the tensor of u is kept for w.
+        """Values of at most 1, and 1 when v runs in stage b while the tensor of u is kept for w.
 
-        One that was produced in the block is kept for a reader outside, and for one that runs later; one that enters
-        is kept until its last reader in the block has run.
+        One that was produced in the stage is kept for a reader outside, and for one that runs later; one that enters
+        is kept until its last reader in the stage has run.
         """
         first, reads = self._inside(u, b), self._inside(w, b)
         earlier, later = self.before[u, v], self.before[v, w]
@@ -288,23 +288,23 @@ class Program:
             self.model.addCons(done >= self.shape.least_work * self.scale)
 
     def _add_solution(self) -> None:
-        block = self.shape.block
-        if block is None or self.shape.overflow:  # its cost limits the program all the same
+        stage = self.shape.stage
+        if stage is None or self.shape.overflow:  # its cost limits the program all the same
             return
         known = self.model.createSol()
         self.model.setSolVal(known, self.bottleneck, self.shape.cost * self.scale)
         for v, row in enumerate(self.y):
             for b, variable in enumerate(row):
                 if not isinstance(variable, float):
-                    self.model.setSolVal(known, variable, float(block[v] < b))
+                    self.model.setSolVal(known, variable, float(stage[v] < b))
         for b, cut in self.cut.items():
             for u, variable in cut.items():
-                inside = block[self.instance.graph.successors(u)] == b
-                self.model.setSolVal(known, variable, float((~inside).any() if block[u] == b else inside.any()))
+                inside = stage[self.instance.graph.successors(u)] == b
+                self.model.setSolVal(known, variable, float((~inside).any() if stage[u] == b else inside.any()))
         self.model.addSol(known)
 
     def priority(self, solution: Any) -> Floats:
-        """Node priorities whose Kahn order runs through the blocks of a solution of SCIP one after another."""
+        """Node priorities whose Kahn order runs through the stages of a solution of SCIP one after another."""
         value = self.model.getSolVal
         return np.array([sum(y if isinstance(y, float) else value(solution, y) for y in row) for row in self.y])
 

@@ -1,4 +1,4 @@
-"""Cheap sets of nodes that searches have found, and where in a partition they can be blocks."""
+"""Cheap sets of nodes that searches have found, and where in a partition they can be stages."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from solvers.pipeline._set_kernels import SetList
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Blocks of a partition of which the same is known.
+    """Stages of a partition of which the same is known.
 
-    ``closure``  FIRST, MIDDLE or LAST, see `blocks`
-    ``count``    how many blocks these are
+    ``closure``  FIRST, MIDDLE or LAST, see `stage_search`
+    ``count``    how many stages these are
     ``fixed``    shape (n,), int8: 1 for nodes that each of them holds, -1 for nodes that none does; None if unknown
     """
 
@@ -25,7 +25,7 @@ class Place:
     fixed: NDArray[np.int8] | None = None
 
     def allows(self, member: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Say which of some sets of this closure, shape (sets, n), can be a block of this place, shape (sets,)."""
+        """Say which of some sets of this closure, shape (sets, n), can be a stage of this place, shape (sets,)."""
         if self.fixed is None:
             return np.ones(len(member), dtype=bool)
         return np.asarray(member[:, self.fixed > 0].all(axis=1) & ~member[:, self.fixed < 0].any(axis=1))
@@ -35,7 +35,7 @@ class SetPool:
     """Sets that were found, none twice.
 
     ``member``   shape (sets, n), bool
-    ``cost``     shape (sets,), int64, in the units of `Blocks`
+    ``cost``     shape (sets,), int64, in the units of `StageSearch`
     ``closure``  shape (sets,), int8: what was searched for when the set was found
     """
 

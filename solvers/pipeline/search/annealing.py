@@ -21,8 +21,8 @@ SEEDS = 15
 #: Share of the time that is left after which no further random order is sliced to begin with.
 BEGINNING = 0.3
 
-#: The chains of the first round. Neither way to anneal is best for few and for many blocks: the squared excess evens
-#: out all blocks, the plain one over a close target works on the worst. Tuned on REGAL-style graphs.
+#: The chains of the first round. Neither way to anneal is best for few and for many stages: the squared excess evens
+#: out all stages, the plain one over a close target works on the worst. Tuned on REGAL-style graphs.
 CHAINS = (
     Annealing(moves=100_000, seed=0, hot=0.02, cold=0.0008, margin=0.35, squared=True),
     Annealing(moves=100_000, seed=0, hot=0.02, cold=0.0005, margin=0.01, squared=False),

@@ -155,14 +155,14 @@ class Search:
         self._run.report(_solution(self.instance, order, slicing))
 
 
-def blocks(order: Index, slicing: Slicing) -> Index:
-    """Block number of each node, shape (n,), int32: 0, 1, ... along the order."""
-    block = np.empty(len(order), dtype=np.int32)
-    block[order] = np.repeat(np.arange(len(slicing.cut) - 1, dtype=np.int32), np.diff(slicing.cut))
-    return block
+def stage_numbers(order: Index, slicing: Slicing) -> Index:
+    """Stage number of each node, shape (n,), int32: 0, 1, ... along the order."""
+    stage = np.empty(len(order), dtype=np.int32)
+    stage[order] = np.repeat(np.arange(len(slicing.cut) - 1, dtype=np.int32), np.diff(slicing.cut))
+    return stage
 
 
 def _solution(instance: Instance, order: Index, slicing: Slicing) -> Any:
     """A slicing as the track's JSON, with the execution order where memory makes it matter."""
-    block = blocks(order, slicing).tolist()
-    return block if instance.memory is None else {"block": block, "order": order.tolist()}
+    stage = stage_numbers(order, slicing).tolist()
+    return stage if instance.memory is None else {"block": stage, "order": order.tolist()}

@@ -10,8 +10,8 @@ import numpy as np
 
 from solvers.native import Floats, Longs, Words
 from solvers.pipeline._set_kernels import unpacked, weigh_sets
-from solvers.pipeline.programs.blocks import WEIGHT_BITS, whole_weights
 from solvers.pipeline.programs.master import HEAVIEST, HOLDING
+from solvers.pipeline.programs.stage_search import WEIGHT_BITS, whole_weights
 
 #: Bytes of the flags of sets that are too heavy, at most: each core has a program. Lighter ones may come later.
 MOST_FLAGS = 2**24
@@ -48,7 +48,7 @@ class Weighing:
         return int(self.weighs.max(initial=0))
 
     def slack(self, stages: int) -> int:
-        """Return by how much the blocks of a partition weigh less than the heaviest sets; below 0 if there is none."""
+        """Return by how much the stages of a partition weigh less than the heaviest sets; below 0 if there is none."""
         return stages * self.heaviest - self.total
 
 

@@ -1,4 +1,4 @@
-"""Targets for branch and bound over all sets: list what may be a block, and bisect between bound and known cost."""
+"""Targets for branch and bound over all sets: list what may be a stage, and bisect between bound and known cost."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from solvers.native import Floats, Longs
 from solvers.pipeline._set_kernels import packed, weigh_sets
-from solvers.pipeline.programs.blocks import MIDDLE, whole_weights
 from solvers.pipeline.programs.cover import FARTHEST
 from solvers.pipeline.programs.incumbent import Bounds, Incumbent
 from solvers.pipeline.programs.master import Master
 from solvers.pipeline.programs.set_pool import Place, SetPool
+from solvers.pipeline.programs.stage_search import MIDDLE, whole_weights
 from solvers.pipeline.trees.set_tree import SetTree
 from solvers.registry import Run
 
@@ -39,28 +39,28 @@ CLOSE = 2e-4
 class SetSearch:
     """Raise the bound, and find better partitions, by a `SetTree` for one target after another.
 
-    Under weights of which no set that costs less than the target has more than ``heaviest``, each of the k blocks of
+    Under weights of which no set that costs less than the target has more than ``heaviest``, each of the k stages of
     such a partition has at least what the others cannot have. All sets that weigh so much are listed.
     """
 
     def __init__(self, incumbent: Incumbent, run: Run, bounds: Bounds, pool: SetPool, center: Floats) -> None:
         self._incumbent, self._run, self._bounds, self._pool = incumbent, run, bounds, pool
-        nodes = incumbent.blocks.nodes
-        self._blocks, self._stages = incumbent.blocks, min(incumbent.instance.stages, nodes)
+        nodes = incumbent.stage_search.nodes
+        self._stage_search, self._stages = incumbent.stage_search, min(incumbent.instance.stages, nodes)
         self._center = center * (self._stages / center.sum())
         self._most = min(MOST_SETS, int(MEMORY * run.memory * 2**20 / nodes))
-        self._below = packed(self._blocks.descendants() | np.eye(nodes, dtype=bool))
+        self._below = packed(self._stage_search.descendants() | np.eye(nodes, dtype=bool))
 
     def climb(self, proved: int) -> None:
         """Prove targets between what is proved and the known cost until they meet or time is over."""
         failed, finest = self._incumbent.limit, FINEST * (self._incumbent.limit - proved)
-        seconds = PATIENCE * self._blocks.left()
-        while proved < self._incumbent.limit and not self._blocks.over():
+        seconds = PATIENCE * self._stage_search.left()
+        while proved < self._incumbent.limit and not self._stage_search.over():
             failed = min(failed, self._incumbent.limit)
             target = min(failed, proved + max(1, int(max(finest, STEP * (failed - proved)))))
-            if self._prove(target, min(seconds, self._blocks.left())):
+            if self._prove(target, min(seconds, self._stage_search.left())):
                 proved = target
-                self._bounds.offer(self._blocks.bound(target))
+                self._bounds.offer(self._stage_search.bound(target))
             elif target - proved > finest:
                 failed = target
             else:
@@ -70,9 +70,9 @@ class SetSearch:
         """True if no partition costs less than the target; False if one was found, or if time was too short.
 
         Sets that lose at most half of the slack come first: they are listed soon, and better partitions mostly consist
-        of them, as all blocks of one lose no more than the slack together.
+        of them, as all stages of one lose no more than the slack together.
         """
-        until = self._blocks.left() - seconds
+        until = self._stage_search.left() - seconds
         settled = self._settle(target, until)
         if settled is None:
             return False
@@ -84,11 +84,11 @@ class SetSearch:
     def _refute(self, target: int, until: float, weight: Longs, need: int) -> bool:
         """True if no partition into sets that weigh what they need costs less than the target.
 
-        If not all could be listed, or blocks may have no weight, which lists leave out, those that are there may still
+        If not all could be listed, or stages may have no weight, which lists leave out, those that are there may still
         make a better partition.
         """
-        left = self._blocks.left() - until
-        listed = self._blocks.list_sets(weight, max(1, need), target, LISTING * left, most=self._most)
+        left = self._stage_search.left() - until
+        listed = self._stage_search.list_sets(weight, max(1, need), target, LISTING * left, most=self._most)
         member = packed(listed.member)
         if self._run.cores > 1:
             member = np.unique(member, axis=0)
@@ -100,7 +100,7 @@ class SetSearch:
         """Find nearly the best weights for a target, and the most that any set has; None if time is too short."""
         master = Master(self._pool, [Place(MIDDLE, self._stages)], target)
         best, settled = np.inf, None
-        while (left := self._blocks.left() - until) > 0:
+        while (left := self._stage_search.left() - until) > 0:
             weights = master.solve(self._center, FARTHEST, left)
             if weights is None:
                 return None
@@ -109,7 +109,9 @@ class SetSearch:
                 most = max(master.heaviest(candidate)[0], least * (1 + CLOSE / 2)) * (1 + CLOSE / 10)
                 whole = whole_weights(candidate)
                 need = int(most / self._stages * whole.sum()) + 1
-                listed = self._blocks.list_sets(whole, need, target, max(0.0, self._blocks.left() - until), MIDDLE)
+                listed = self._stage_search.list_sets(
+                    whole, need, target, max(0.0, self._stage_search.left() - until), MIDDLE
+                )
                 if len(listed.cost):
                     if self._pool.add(listed, MIDDLE):
                         break

@@ -1,4 +1,4 @@
-"""Branch and bound over all sets that may be blocks of a partition that costs less than a target."""
+"""Branch and bound over all sets that may be stages of a partition that costs less than a target."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LEAST_GAIN = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class SetSubproblem:
     """Partitions into some of the sets whose stages, in some topological order, agree with an order of nodes.
 
     ``alive``  the sets, as indices
@@ -53,27 +53,27 @@ class SetTree:
 
     def __init__(self, member: Words, below: Words, incumbent: Incumbent, target: int, until: float) -> None:
         self._member, self._incumbent, self._target, self._until = member, incumbent, target, until
-        self._blocks = incumbent.blocks
-        self._stages = min(incumbent.instance.stages, self._blocks.nodes)  # others would be empty
-        self._open = [Node(np.arange(len(member)), below)]
+        self._stage_search = incumbent.stage_search
+        self._stages = min(incumbent.instance.stages, self._stage_search.nodes)  # others would be empty
+        self._open = [SetSubproblem(np.arange(len(member)), below)]
         self._active = 0
         self._halted = False
         self._changed = Condition()
 
     def refute(self, cores: int) -> bool:
         """True if no partition costs less than the target; False if one does, or if time is over."""
-        for one in [self._blocks.pool.submit(self._work) for _ in range(cores)]:
+        for one in [self._stage_search.pool.submit(self._work) for _ in range(cores)]:
             one.result()
         return not self._halted
 
     def _left(self) -> float:
-        return max(0.0, self._blocks.left() - self._until)
+        return max(0.0, self._stage_search.left() - self._until)
 
     def _work(self) -> None:
         """Visit open nodes until there are none, or none of use."""
-        program = SetProgram(self._member, self._blocks.nodes, self._left)
+        program = SetProgram(self._member, self._stage_search.nodes, self._left)
         while (node := self._next()) is not None:
-            children: list[Node] | None = None
+            children: list[SetSubproblem] | None = None
             try:
                 children = self._visit(program, node)
             finally:
@@ -83,7 +83,7 @@ class SetTree:
                     self._open += children or []
                     self._changed.notify_all()
 
-    def _next(self) -> Node | None:
+    def _next(self) -> SetSubproblem | None:
         with self._changed:
             while not self._halted and not self._open and self._active:
                 self._changed.wait()
@@ -92,7 +92,7 @@ class SetTree:
             self._active += 1
             return self._open.pop()
 
-    def _visit(self, program: SetProgram, node: Node) -> list[Node] | None:
+    def _visit(self, program: SetProgram, node: SetSubproblem) -> list[SetSubproblem] | None:
         """Return the children of a node that are not refuted, the most promising last; None if it remains open."""
         bounded = self._bound(program, node)
         if bounded is None:
@@ -109,7 +109,7 @@ class SetTree:
             return self._divide(program, node, found, candidates)
         return self._without_cycle(node, indices[share > WHOLE]) or None
 
-    def _bound(self, program: SetProgram, node: Node) -> tuple[Node, Weighing] | None:
+    def _bound(self, program: SetProgram, node: SetSubproblem) -> tuple[SetSubproblem, Weighing] | None:
         """Drop sets from a node, all if it is refuted; None if time is over."""
         alive = node.alive
         while True:
@@ -118,35 +118,35 @@ class SetTree:
                 return None
             slack = found.slack(self._stages)
             if slack < 0:
-                return Node(alive[:0], node.below), found
+                return SetSubproblem(alive[:0], node.below), found
             loss = found.heaviest - found.weighs
             order = np.argsort(loss, kind="stable")
             order = order[loss[order] <= slack]
             alive, loss = alive[order], loss[order]
             if len(alive) > MOST_PAIRED:
-                return Node(alive, node.below), found
+                return SetSubproblem(alive, node.below), found
             member = np.ascontiguousarray(self._member[alive])
             keep = compatible_sets(member, loss, found.heaviest, found.weight, node.below, slack, self._left())
             if keep.mean() > 1 - DROPPED:
-                return Node(alive[keep], node.below), found
+                return SetSubproblem(alive[keep], node.below), found
             alive = alive[keep]
 
     def _weigh(self, program: SetProgram, alive: Longs) -> Weighing | None:
         """Weights for some sets; such that not even all of them suffice if some node is in none."""
-        nodes = self._blocks.nodes
+        nodes = self._stage_search.nodes
         held = unpacked(np.bitwise_or.reduce(self._member[alive], axis=0, initial=0)[None], nodes)[0]
         if not held.all():
             return Weighing((~held).astype(np.int64), np.zeros(len(alive), dtype=np.int64))
         return program.weigh(alive, self._stages)
 
     def _divide(
-        self, program: SetProgram, node: Node, found: Weighing, candidates: list[tuple[bool, int, int]]
-    ) -> list[Node] | None:
+        self, program: SetProgram, node: SetSubproblem, found: Weighing, candidates: list[tuple[bool, int, int]]
+    ) -> list[SetSubproblem] | None:
         """Return the children of the best division that are not refuted; None if there is no division."""
         best, chosen = -1.0, None
         slack = found.slack(self._stages) / max(1, found.heaviest)
         for ordered, u, v in candidates:
-            children: list[tuple[float, int, Node]] = []
+            children: list[tuple[float, int, SetSubproblem]] = []
             gains = []
             for child in self._ordered(node, u, v) if ordered else self._paired(node, u, v):
                 weighed = self._weigh(program, child.alive)
@@ -163,7 +163,7 @@ class SetTree:
 
     def _candidates(self, indices: Longs, share: Floats, below: Words) -> list[tuple[bool, int, int]]:
         """Divisions that a cover is far from on both sides: whether of the order, and two nodes each."""
-        nodes = self._blocks.nodes
+        nodes = self._stage_search.nodes
         reach = unpacked(below, nodes)
         member = unpacked(self._member[indices], nodes)
         after = (member.astype(np.float32) @ reach.astype(np.float32) > 0) * share[:, None]
@@ -176,39 +176,39 @@ class SetTree:
             *((False, u, v) for u, v in _greatest(np.minimum(both, 1 - both), PAIRS)),
         ]
 
-    def _without_cycle(self, node: Node, whole: Longs) -> list[Node]:
+    def _without_cycle(self, node: SetSubproblem, whole: Longs) -> list[SetSubproblem]:
         """Return the children that lack one of the sets of a cycle, and have those before it; none without a cycle."""
-        member = unpacked(self._member[whole], self._blocks.nodes).astype(np.float32)
-        reach = unpacked(node.below, self._blocks.nodes).astype(np.float32)
+        member = unpacked(self._member[whole], self._stage_search.nodes).astype(np.float32)
+        reach = unpacked(node.below, self._stage_search.nodes).astype(np.float32)
         overlap = np.argwhere(np.triu(member @ member.T, 1) > 0)
         leads = (member @ reach @ member.T > 0) & ~np.eye(len(whole), dtype=bool)
         children, rest = [], node.alive
         for index in whole[overlap[0] if len(overlap) else _cycle(leads)].tolist():
-            children.append(Node(rest[rest != index], node.below))
+            children.append(SetSubproblem(rest[rest != index], node.below))
             disjoint = ~(self._member[rest] & self._member[index]).any(axis=1)
             rest = rest[disjoint | (rest == index)]
         return children
 
-    def _ordered(self, node: Node, u: int, v: int) -> list[Node]:
+    def _ordered(self, node: SetSubproblem, u: int, v: int) -> list[SetSubproblem]:
         """Return the children in which u is not in a later stage than v, and not in an earlier one."""
         return [self._before(node, u, v), self._before(node, v, u)]
 
-    def _paired(self, node: Node, u: int, v: int) -> list[Node]:
+    def _paired(self, node: SetSubproblem, u: int, v: int) -> list[SetSubproblem]:
         """Return the children in which u and v are in one stage, and in two."""
         with_u, with_v = self._holds(node.alive, u), self._holds(node.alive, v)
-        together = Node(node.alive[with_u == with_v], node.below)
+        together = SetSubproblem(node.alive[with_u == with_v], node.below)
         together = self._before(self._before(together, u, v), v, u)
-        return [together, Node(node.alive[~(with_u & with_v)], node.below)]
+        return [together, SetSubproblem(node.alive[~(with_u & with_v)], node.below)]
 
-    def _before(self, node: Node, u: int, v: int) -> Node:
+    def _before(self, node: SetSubproblem, u: int, v: int) -> SetSubproblem:
         """Return the partitions of a node in which u is not in a later stage than v."""
-        above_u = unpacked(node.below, self._blocks.nodes)[:, u]
+        above_u = unpacked(node.below, self._stage_search.nodes)[:, u]
         member = self._member[node.alive]
         between = (member & packed(above_u[None])).any(axis=1) & (member & node.below[v]).any(axis=1)
         alive = node.alive[~between | (self._holds(node.alive, u) & self._holds(node.alive, v))]
         below = node.below.copy()
         below[above_u] |= node.below[v]
-        return Node(alive, below)
+        return SetSubproblem(alive, below)
 
     def _holds(self, alive: Longs, v: int) -> NDArray[np.bool_]:
         """Say which sets hold a node."""
@@ -216,16 +216,18 @@ class SetTree:
 
     def _round(self, indices: Longs, share: Floats) -> None:
         """Slice the order in which the sets of a cover, from the greatest share on, come one after another."""
-        nodes = self._blocks.nodes
-        block = np.full(nodes, -1)
+        nodes = self._stage_search.nodes
+        stage = np.full(nodes, -1)
         for at, member in enumerate(unpacked(self._member[indices[np.argsort(-share, kind="stable")]], nodes)):
-            block[member & (block < 0)] = at
-        block[block < 0] = len(indices) + np.arange((block < 0).sum())
-        holds = block == np.arange(block.max() + 1)[:, None]
-        leads = holds.astype(np.float32) @ self._blocks.descendants().astype(np.float32) @ holds.T.astype(np.float32)
+            stage[member & (stage < 0)] = at
+        stage[stage < 0] = len(indices) + np.arange((stage < 0).sum())
+        holds = stage == np.arange(stage.max() + 1)[:, None]
+        leads = (
+            holds.astype(np.float32) @ self._stage_search.descendants().astype(np.float32) @ holds.T.astype(np.float32)
+        )
         rank = _closed((leads > 0) | np.eye(len(leads), dtype=bool)).sum(axis=0)
         with self._changed:
-            self._incumbent.slice(-(rank[block] * len(leads) + block).astype(np.float64))
+            self._incumbent.slice(-(rank[stage] * len(leads) + stage).astype(np.float64))
 
 
 def _closed(leads: NDArray[np.bool_]) -> NDArray[np.bool_]:

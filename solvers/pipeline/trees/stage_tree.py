@@ -1,4 +1,4 @@
-"""Branch and bound on the blocks that nodes are in, for partitions into few blocks."""
+"""Branch and bound on the stages that nodes are in, for partitions into few stages."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.native import Floats, Longs
-from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE
 from solvers.pipeline.programs.cover import Cover
 from solvers.pipeline.programs.incumbent import Bounds, Incumbent
 from solvers.pipeline.programs.set_pool import Place, SetPool
+from solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE
 from solvers.registry import Run
 
 #: Share of the time left at first that one target of a node may take, however much is left then.
@@ -29,12 +29,12 @@ FAILURES = 2
 
 
 @dataclass(order=True)
-class Node:
-    """Partitions whose nodes are in certain blocks, numbered 0 to k - 1 in topological order.
+class StageSubproblem:
+    """Partitions whose nodes are in certain stages, numbered 0 to k - 1 in topological order.
 
-    ``proved``            none of them costs less, in the units of `Blocks`
-    ``number``            of the node, later ones are greater
-    ``earliest, latest``  shape (n,): of the blocks that a node may be in
+    ``proved``            none of them costs less, in the units of `StageSearch`
+    ``number``            of the node of the tree, later ones are greater
+    ``earliest, latest``  shape (n,): of the stages that a node may be in
     ``center``            shape (n,): weights that proved the last target
     """
 
@@ -46,72 +46,72 @@ class Node:
 
 
 class StageTree:
-    """Prove what partitions into k blocks cost by dividing them until node weights refute each part.
+    """Prove what partitions into k stages cost by dividing them until node weights refute each part.
 
-    A block of a partition that costs less than the best known one does less work than that costs. So a node's block is
+    A stage of a partition that costs less than the best known one does less work than that costs. So a node's stage is
     no earlier than the work of its ancestors allows, and no later than that of its descendants. The two children of a
-    node of the tree have some v in block b or earlier, as all ancestors of v then are, or in a later one, as all
+    node of the tree have some v in stage b or earlier, as all ancestors of v then are, or in a later one, as all
     descendants are; the sets of a `Cover` must agree with that. The bound is the least of all leaves. The division is
     the one that the best cover found is farthest from on both sides.
     """
 
     def __init__(self, incumbent: Incumbent, run: Run, bounds: Bounds, pool: SetPool) -> None:
-        self._incumbent, self._blocks, self._run, self._bounds = incumbent, incumbent.blocks, run, bounds
+        self._incumbent, self._stage_search, self._run, self._bounds = incumbent, incumbent.stage_search, run, bounds
         self._stages = incumbent.instance.stages
-        self._below = self._blocks.descendants() | np.eye(self._blocks.nodes, dtype=bool)
+        self._below = self._stage_search.descendants() | np.eye(self._stage_search.nodes, dtype=bool)
         self._pool = pool
-        self._open: list[Node] = []
-        self._patience = PATIENCE * self._blocks.left()
+        self._open: list[StageSubproblem] = []
+        self._patience = PATIENCE * self._stage_search.left()
         self._count = 0
 
     def grow(self, center: Floats, proved: int) -> None:
         """Raise the bounds until the best known partition is proved optimal or time is over."""
         if self._incumbent.limit <= max(proved, 1):
             return
-        self._push(proved, *self._windows(), center)
-        while self._open and self._open[0].proved < self._incumbent.limit and not self._blocks.over():
+        self._push(proved, *self._ranges(), center)
+        while self._open and self._open[0].proved < self._incumbent.limit and not self._stage_search.over():
             node = heappop(self._open)
             failed = self._climb(node)
             if node.proved >= self._incumbent.limit:
                 continue
-            if self._blocks.over() or not self._divide(node, failed):
+            if self._stage_search.over() or not self._divide(node, failed):
                 return
-        if not self._blocks.over():
+        if not self._stage_search.over():
             self._offer(self._incumbent.limit)
 
-    def _windows(self) -> tuple[Longs, Longs]:
-        """Return the earliest and the latest block of each node of a partition that costs less than the limit."""
-        most, work = self._incumbent.limit - 1, self._blocks.work
+    def _ranges(self) -> tuple[Longs, Longs]:
+        """Return the earliest and the latest stage of each node of a partition that costs less than the limit."""
+        most, work = self._incumbent.limit - 1, self._stage_search.work
         before = -(-(work @ self._below) // most) - 1
         after = -(-(self._below @ work) // most) - 1
         return before.clip(0), self._stages - 1 - after.clip(0)
 
     def _push(self, proved: int, earliest: Longs, latest: Longs, center: Floats) -> None:
-        """Add a node, unless some node has no block left."""
+        """Add a node, unless some node has no stage left."""
         if (earliest <= latest).all():
-            heappush(self._open, Node(proved, self._count, earliest, latest, center))
+            heappush(self._open, StageSubproblem(proved, self._count, earliest, latest, center))
             self._count += 1
 
     def _offer(self, proved: int) -> None:
         least = min([proved, self._incumbent.limit, *(node.proved for node in self._open[:1])])
-        self._bounds.offer(self._blocks.bound(least))
+        self._bounds.offer(self._stage_search.bound(least))
 
-    def _cover(self, node: Node) -> Cover:
+    def _cover(self, node: StageSubproblem) -> Cover:
         last = self._stages - 1
         places = []
-        for block in range(last + 1):
-            fixed = np.where((node.earliest <= block) & (block <= node.latest), 0, -1).astype(np.int8)
-            fixed[(node.earliest == block) & (node.latest == block)] = 1
-            places.append(Place(FIRST if block == 0 else LAST if block == last else MIDDLE, 1, fixed))
-        patience = min(1.0, self._patience / max(self._blocks.left(), 1e-9))
-        return Cover(self._blocks, self._run, places, node.center, patience, self._pool)
+        for stage in range(last + 1):
+            fixed = np.where((node.earliest <= stage) & (stage <= node.latest), 0, -1).astype(np.int8)
+            fixed[(node.earliest == stage) & (node.latest == stage)] = 1
+            places.append(Place(FIRST if stage == 0 else LAST if stage == last else MIDDLE, 1, fixed))
+        patience = min(1.0, self._patience / max(self._stage_search.left(), 1e-9))
+        return Cover(self._stage_search, self._run, places, node.center, patience, self._pool)
 
-    def _climb(self, node: Node) -> Floats:
+    def _climb(self, node: StageSubproblem) -> Floats:
         """Prove greater and greater targets; return the fractions of the best cover under the last that failed."""
         cover, failures = self._cover(node), 0
         step = STEP * (self._incumbent.limit - node.proved)
         target = self._incumbent.limit
-        while node.proved < self._incumbent.limit and failures < FAILURES and not self._blocks.over():
+        while node.proved < self._incumbent.limit and failures < FAILURES and not self._stage_search.over():
             target = min(self._incumbent.limit, node.proved + max(1, int(step)))
             if cover.prove(target):
                 node.proved, node.center = target, cover.center
@@ -122,37 +122,37 @@ class StageTree:
                 step *= SHRINKAGE
         return cover.fractions(target)
 
-    def _divide(self, node: Node, held: Floats) -> bool:
-        """Add the two children of a node; False if each node's block is decided."""
+    def _divide(self, node: StageSubproblem, held: Floats) -> bool:
+        """Add the two children of a node; False if each node's stage is decided."""
         before = _before(held, node)
         self._incumbent.slice(before.sum(axis=0))
-        v, block = self._choose(node, before)
+        v, stage = self._choose(node, before)
         if v < 0:
             return False
         earliest, latest = node.earliest.copy(), node.latest.copy()
-        earliest[self._below[v]] = earliest[self._below[v]].clip(block + 1)
-        latest[self._below[:, v]] = latest[self._below[:, v]].clip(None, block)
+        earliest[self._below[v]] = earliest[self._below[v]].clip(stage + 1)
+        latest[self._below[:, v]] = latest[self._below[:, v]].clip(None, stage)
         self._push(node.proved, node.earliest, latest, node.center)
         self._push(node.proved, earliest, node.latest, node.center)
         return True
 
-    def _choose(self, node: Node, before: Floats) -> tuple[int, int]:
-        """Return the node and the block by which partitions are divided; -1 if all are decided."""
-        mass = (self._blocks.work + self._blocks.sent).astype(np.float64) + 1.0
+    def _choose(self, node: StageSubproblem, before: Floats) -> tuple[int, int]:
+        """Return the node and the stage by which partitions are divided; -1 if all are decided."""
+        mass = (self._stage_search.work + self._stage_search.sent).astype(np.float64) + 1.0
         best, chosen = -1.0, (-1, 0)
-        for block, share in enumerate(before):
+        for stage, share in enumerate(before):
             moved = np.minimum(((1 - share) * mass) @ self._below, self._below @ (share * mass))
             moved += 1e-9 * mass
-            moved[(node.earliest > block) | (node.latest <= block)] = -1.0
+            moved[(node.earliest > stage) | (node.latest <= stage)] = -1.0
             v = int(np.argmax(moved))
             if moved[v] > best:
-                best, chosen = float(moved[v]), (v, block)
+                best, chosen = float(moved[v]), (v, stage)
         return chosen
 
 
-def _before(held: Floats, node: Node) -> NDArray[np.float64]:
-    """Return the share of each node that is in block b or earlier, shape (k - 1, n), from shares of each block."""
-    block = np.arange(len(held))[:, None]
-    allowed = (node.earliest <= block) & (block <= node.latest)
+def _before(held: Floats, node: StageSubproblem) -> NDArray[np.float64]:
+    """Return the share of each node that is in stage b or earlier, shape (k - 1, n), from shares of each stage."""
+    stage = np.arange(len(held))[:, None]
+    allowed = (node.earliest <= stage) & (stage <= node.latest)
     shares = held * allowed + 1e-6 * allowed
     return (np.cumsum(shares, axis=0) / shares.sum(axis=0))[:-1]

@@ -1,4 +1,4 @@
-"""Lower bound: what can only run within a window of time needs that window to be long enough."""
+"""Lower bound: what can only run within an interval of time needs that interval to be long enough."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from solvers.scheduling.schedules.segments import raised_by_segments
 #: Pairs of vertices that a second suffices for, by far, to count the work before each.
 PACE = 50_000_000
 
-#: Beginnings and endings of time windows that are looked at, each with each.
+#: Beginnings and endings of intervals that are looked at, each with each.
 EDGES = 512
 
 #: Sets of devices that are looked at.
@@ -99,7 +99,7 @@ def _shares(instance: Instance) -> Iterator[tuple[Ints, Floats]]:
 def squeezed(head: Floats, tail: Floats, complexity: Floats, speed: Floats) -> float:
     """The greatest sum of a head, a tail and the time for all work with at least these, on its fastest devices.
 
-    So few vertices as work in a window keep no more devices busy; each is on one at a time.
+    So few vertices as work in an interval keep no more devices busy; each is on one at a time.
     """
     if not len(head):
         return 0.0

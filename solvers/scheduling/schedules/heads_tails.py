@@ -17,8 +17,8 @@ from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.heuristics.ranks import longest_before
 from solvers.scheduling.schedules.merged_devices import least_of_merged, merged
 
-#: Number of vertices before one that are considered together, to find those that must share its device.
-WINDOW = 24
+#: Number of ancestors of a vertex that are considered together, to find those that must share its device.
+ANCESTORS = 24
 
 #: Edges x pairs of devices per second in the first pass, a low estimate.
 PACE = 8_000_000
@@ -124,7 +124,7 @@ def paired_heads_and_tails(instance: Instance, known: HeadsTails, seconds: float
 def raise_ends(few: Instance, reach: int, branches: int, start: Floats, behind: Floats) -> HeadsTails:
     """Raise known heads and tails, shape (n, k) each, in place: ``heads_tails.h``."""
     orders = early_first(few, few.graph), early_first(few, few.graph.reversed)
-    Simulator(few).heads_tails(*orders, WINDOW, reach, branches, start, behind)
+    Simulator(few).heads_tails(*orders, ANCESTORS, reach, branches, start, behind)
     return HeadsTails(few, start, behind)
 
 
@@ -140,9 +140,9 @@ def proved(value: float, instance: Instance) -> float:
     """Round a lower bound down by more than the errors of its sums; 0 if it is infinite, as no schedule exists.
 
     No number is negative, so relative errors add up with the sums along a path. From one vertex of a path to the next
-    there are fewer than `WINDOW` + 8 sums, also within a lag. If the work of many vertices stands for a part of a path,
-    it has at most as many sums as vertices, and the greater of the errors of the two ends counts; speeds are summed
-    over devices.
+    there are fewer than `ANCESTORS` + 8 sums, also within a lag. If the work of many vertices stands for a part of a
+    path, it has at most as many sums as vertices, and the greater of the errors of the two ends counts; speeds are
+    summed over devices.
     """
-    sums = (WINDOW + 8) * instance.nodes + instance.devices
+    sums = (ANCESTORS + 8) * instance.nodes + instance.devices
     return 0.0 if math.isinf(value) else value * (1 - 1e-12 - sums * float(np.finfo(np.float64).eps))

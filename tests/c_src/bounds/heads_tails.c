@@ -3,7 +3,7 @@
 #include "dataflow.h"
 
 #define CELLS (MOST_NODES * MOST_DEVICES)
-#define WINDOW 8
+#define ANCESTORS 8
 #define ROUNDS 400
 #define SCHEDULES 40
 
@@ -16,7 +16,7 @@ static struct bounds solve(const struct problem *p, int32_t reach, const struct 
     struct bounds found = {{0}, {0}};
     if (known)
         found = *known;
-    CHECK(shard_heads_tails(&p->system, &p->units, p->order, p->back, WINDOW, reach, draw(2) ? 64 : 0,
+    CHECK(shard_heads_tails(&p->system, &p->units, p->order, p->back, ANCESTORS, reach, draw(2) ? 64 : 0,
                             found.start, found.behind) == SHARD_OK);
     return found;
 }
@@ -126,12 +126,12 @@ static void change(const struct problem *p, struct bounds *bounds, bool changed[
  * raised than has changed. */
 static bool check_raised_near(const struct problem *p) {
     const size_t cells = (size_t)(p->system.nodes * p->system.devices) * sizeof(double);
-    const int32_t window = draw(2) ? MOST_NODES : 0;
+    const int32_t ancestors = draw(2) ? MOST_NODES : 0;
     struct bounds near = {{0}, {0}};
     struct arena arena = {0};
     bool changed[2][MOST_NODES] = {{false}}, followed = false;
     struct heads_tails *ends =
-        heads_tails_new(&arena, &p->system, &p->units, p->order, p->back, window, near.start, near.behind);
+        heads_tails_new(&arena, &p->system, &p->units, p->order, p->back, ancestors, near.start, near.behind);
     raise_all(p, ends);
     const struct bounds earlier = near;
     for (int32_t round = 0; round < 4; round++) {
@@ -142,7 +142,7 @@ static bool check_raised_near(const struct problem *p) {
         struct bounds all = near;
         const struct bounds before = near;
         heads_tails_raise(ends, changed[0], changed[1]);
-        raise_all(p, heads_tails_new(&arena, &p->system, &p->units, p->order, p->back, window, all.start,
+        raise_all(p, heads_tails_new(&arena, &p->system, &p->units, p->order, p->back, ancestors, all.start,
                                      all.behind));
         CHECK(!memcmp(near.start, all.start, cells) && !memcmp(near.behind, all.behind, cells));
         for (int32_t v = 0; v < p->system.nodes; v++)
@@ -211,7 +211,7 @@ static void check_no_memory(void) {
     int status = SHARD_NO_MEMORY, allocations = 0;
     for (; status == SHARD_NO_MEMORY && allocations < 200; allocations++) {
         struct bounds found = {{0}, {0}};
-        WITH_MEMORY_FOR(allocations, shard_heads_tails(&p.system, &p.units, p.order, p.back, WINDOW, 5, 64,
+        WITH_MEMORY_FOR(allocations, shard_heads_tails(&p.system, &p.units, p.order, p.back, ANCESTORS, 5, 64,
                                                        found.start, found.behind));
     }
     CHECK(status == SHARD_OK && allocations > 20);

@@ -63,10 +63,10 @@ static double least_makespan(const struct problem *p, struct schedule *schedule,
 /* Refute a time from heads and tails of 0; nodes, in/out. */
 static bool refute(const struct problem *p, double longest, int64_t *nodes) {
     const double nothing[MOST_NODES * MOST_DEVICES] = {0};
-    const int32_t windows[] = {0, 4, 24};
+    const int32_t ancestors[] = {0, 4, 24};
     int32_t refuted = -1;
-    CHECK(shard_refute(&p->system, &p->units, p->order, p->back, windows[draw(3)], nothing, nothing, longest,
-                       nodes, &refuted) == SHARD_OK);
+    CHECK(shard_refute(&p->system, &p->units, p->order, p->back, ancestors[draw(3)], nothing, nothing,
+                       longest, nodes, &refuted) == SHARD_OK);
     CHECK(refuted == 0 || refuted == 1);
     return refuted == 1;
 }

@@ -62,7 +62,7 @@ def test_no_disturbance_is_found_if_little_or_nothing_happened(machine: Path) ->
             "proc/vmstat",
             "oom_kill 2",
             "oom_kill 5",
-            "Processes killed for lack of memory: 3, while 0 runs ended that way.",
+            "The system killed for lack of memory: 3 processes, 0 of them runs.",
         ),
         (
             "proc/stat",

@@ -31,42 +31,42 @@ def fan():
     return pipeline([1, 2, 3, 4, 5], [10, 20, 30, 40, 50], edges, stages=3, bandwidth=10)
 
 
-def slow_peak(instance: Instance, block: list[int], order: list[int], number: int) -> Fraction:
-    """Peak of Equation (2), by walking through the block's nodes and listing what is in memory."""
-    inside = [v for v in order if block[v] == number]
+def slow_peak(instance: Instance, stage: list[int], order: list[int], number: int) -> Fraction:
+    """Peak of Equation (2), by walking through the stage's nodes and listing what is in memory."""
+    inside = [v for v in order if stage[v] == number]
     edges = list(zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True))
     peak = Fraction(0)
     for step, node in enumerate(inside):
         done, ahead = inside[: step + 1], inside[step:]
-        needed = {u for u, v in edges if v in ahead and block[u] != number}
-        needed |= {u for u, v in edges if u in done and (v in ahead or block[v] != number)}
+        needed = {u for u, v in edges if v in ahead and stage[u] != number}
+        needed |= {u for u, v in edges if u in done and (v in ahead or stage[v] != number)}
         peak = max(peak, sum((Fraction(instance.output_size[u]) for u in needed | {node}), Fraction(0)))
     return peak
 
 
-def slow_cost(instance: Instance, block: list[int], order: list[int]) -> Fraction:
-    """Equations (1) to (4) in fractions, one block at a time."""
+def slow_cost(instance: Instance, stage: list[int], order: list[int]) -> Fraction:
+    """Equations (1) to (4) in fractions, one stage at a time."""
     edges = list(zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True))
     worst = Fraction(0)
-    for number in set(block):
-        members = [v for v in order if block[v] == number]
-        inputs = {u for u, v in edges if block[v] == number and block[u] != number}
-        outputs = {u for u, v in edges if block[u] == number and block[v] != number}
+    for number in set(stage):
+        members = [v for v in order if stage[v] == number]
+        inputs = {u for u, v in edges if stage[v] == number and stage[u] != number}
+        outputs = {u for u, v in edges if stage[u] == number and stage[v] != number}
         moved = sum(Fraction(instance.output_size[u]) for u in inputs)
         moved += sum(Fraction(instance.output_size[u]) for u in outputs)
         if instance.memory is not None:
             params = sum(Fraction(instance.param_size[v]) for v in members)
-            excess = params + slow_peak(instance, block, order, number) - Fraction(instance.memory)
+            excess = params + slow_peak(instance, stage, order, number) - Fraction(instance.memory)
             moved += max(excess, Fraction(0))
         work = sum(Fraction(instance.work[v]) for v in members)
         worst = max(worst, work + moved / Fraction(instance.bandwidth))
     return worst
 
 
-def is_acyclic(instance: Instance, block: list[int]) -> bool:
-    """Return True if some order of the blocks has no edge that leads back."""
-    pairs = {(block[u], block[v]) for u, v in zip(instance.graph.tail, instance.graph.head, strict=True)}
-    orders = itertools.permutations(sorted(set(block)))
+def is_acyclic(instance: Instance, stage: list[int]) -> bool:
+    """Return True if some order of the stages has no edge that leads back."""
+    pairs = {(stage[u], stage[v]) for u, v in zip(instance.graph.tail, instance.graph.head, strict=True)}
+    orders = itertools.permutations(sorted(set(stage)))
     return any(all(order.index(a) <= order.index(b) for a, b in pairs) for order in orders)
 
 
@@ -89,24 +89,24 @@ def instances(draw):
     )
 
 
-def test_each_tensor_counts_once_for_a_block_and_direction():
-    # Block 1 receives the tensor of node 0 once, though two of its nodes consume it, and sends two.
+def test_each_tensor_counts_once_for_a_stage_and_direction():
+    # Stage 1 receives the tensor of node 0 once, though two of its nodes consume it, and sends two.
     verdict = verify(fan(), [0, 1, 1, 2, 2])
     assert verdict.feasible
-    block_0 = 1 + 10 / 10
-    block_1 = 2 + 3 + 10 / 10 + (20 + 30) / 10
-    block_2 = 4 + 5 + (10 + 20 + 30) / 10
-    assert verdict.cost == max(block_0, block_1, block_2) == 15
+    stage_0 = 1 + 10 / 10
+    stage_1 = 2 + 3 + 10 / 10 + (20 + 30) / 10
+    stage_2 = 4 + 5 + (10 + 20 + 30) / 10
+    assert verdict.cost == max(stage_0, stage_1, stage_2) == 15
 
 
-def test_block_numbers_need_no_order_and_may_stay_empty():
+def test_stage_numbers_need_no_order_and_may_stay_empty():
     assert verify(fan(), [2, 0, 0, 1, 1]).cost == 15
     everything = verify(fan(), [1, 1, 1, 1, 1])
     assert everything.feasible
     assert everything.cost == 15
 
 
-def test_a_cycle_is_reported_with_blocks_and_edges_and_has_a_cost():
+def test_a_cycle_is_reported_with_stages_and_edges_and_has_a_cost():
     verdict = verify(fan(), [2, 2, 0, 2, 2])
     assert not verdict.feasible
     assert verdict.cost == 1 + 2 + 4 + 5 + (30 + 10) / 10
@@ -120,14 +120,14 @@ def test_overflow_depends_on_the_execution_order():
     def chains(memory):
         return pipeline([1] * 4, [10, 1, 10, 1], [[0, 1], [2, 3]], params=[2] * 4, stages=1, memory=memory)
 
-    block = [0] * 4
-    assert verify(chains(19), {"block": block, "order": [0, 1, 2, 3]}).cost == 4
-    assert verify(chains(19), {"block": block, "order": [0, 2, 1, 3]}).cost == 4 + (8 + 21 - 19)
-    assert verify(chains(18), block).cost == 4 + (8 + 11 - 18)
+    stage = [0] * 4
+    assert verify(chains(19), {"block": stage, "order": [0, 1, 2, 3]}).cost == 4
+    assert verify(chains(19), {"block": stage, "order": [0, 2, 1, 3]}).cost == 4 + (8 + 21 - 19)
+    assert verify(chains(18), stage).cost == 4 + (8 + 11 - 18)
 
 
 def test_peak_holds_inputs_until_used_and_outputs_to_the_end():
-    # Block {1, 2} reads the tensor of 0 for node 2; node 1's output goes to block {3}.
+    # Stage {1, 2} reads the tensor of 0 for node 2; node 1's output goes to stage {3}.
     instance = pipeline([0] * 4, [5, 7, 1, 0], [[0, 2], [1, 3], [2, 3]], stages=3, memory=0)
     # 12 while node 1 executes, 13 while node 2 does; input 5, outputs 8.
     assert verify(instance, [0, 1, 1, 2]).cost == 5 + 8 + 13
@@ -135,32 +135,32 @@ def test_peak_holds_inputs_until_used_and_outputs_to_the_end():
 
 @given(instances(), st.data())
 def test_equals_slow_evaluator(instance, data):
-    block = [data.draw(st.integers(0, instance.stages - 1)) for _ in range(instance.nodes)]
-    verdict = verify(instance, block)
+    stage = [data.draw(st.integers(0, instance.stages - 1)) for _ in range(instance.nodes)]
+    verdict = verify(instance, stage)
     kahn = []
     while left := [v for v in range(instance.nodes) if v not in kahn]:
-        # Smallest index first among the nodes whose producers in the block are done.
-        before = {v: [u for u in instance.graph.predecessors(v).tolist() if block[u] == block[v]] for v in left}
+        # Smallest index first among the nodes whose producers in the stage are done.
+        before = {v: [u for u in instance.graph.predecessors(v).tolist() if stage[u] == stage[v]] for v in left}
         kahn.append(min(v for v in left if set(before[v]) <= set(kahn)))
-    assert verdict.cost == float(slow_cost(instance, block, kahn))
-    assert verdict.feasible == is_acyclic(instance, block)
+    assert verdict.cost == float(slow_cost(instance, stage, kahn))
+    assert verdict.feasible == is_acyclic(instance, stage)
 
 
 @given(instances(), st.data())
 def test_equals_slow_evaluator_in_a_given_order(instance, data):
-    block = [data.draw(st.integers(0, instance.stages - 1)) for _ in range(instance.nodes)]
+    stage = [data.draw(st.integers(0, instance.stages - 1)) for _ in range(instance.nodes)]
     order = data.draw(st.permutations(range(instance.nodes)))
     edges = zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True)
-    late = [(u, v) for u, v in edges if block[u] == block[v] and order.index(u) > order.index(v)]
-    verdict = verify(instance, {"block": block, "order": order})
+    late = [(u, v) for u, v in edges if stage[u] == stage[v] and order.index(u) > order.index(v)]
+    verdict = verify(instance, {"block": stage, "order": order})
     if late:
         u, v = late[0]
         reason = f"order[{order.index(v)}]: expected node {u} before node {v}, which consumes its output"
         assert (verdict.feasible, verdict.cost) == (False, None)
         assert verdict.violations[-1].startswith(reason)
     else:
-        assert verdict.cost == float(slow_cost(instance, block, order))
-        assert verdict.feasible == is_acyclic(instance, block)
+        assert verdict.cost == float(slow_cost(instance, stage, order))
+        assert verdict.feasible == is_acyclic(instance, stage)
 
 
 def test_cost_is_rounded_only_once():
@@ -181,8 +181,8 @@ def test_cost_is_rounded_only_once():
         ([10**30, 0, 0, 0, 0], "solution[0]: expected a stage from 0 to 2, found 1" + 30 * "0"),
         ({}, "solution: expected a list of 5 stages, or an object with the keys block and order, found none"),
         (
-            {"blocks": [0] * 5},
-            "solution: expected a list of 5 stages, or an object with the keys block and order, found 'blocks'",
+            {"stages": [0] * 5},
+            "solution: expected a list of 5 stages, or an object with the keys block and order, found 'stages'",
         ),
         (
             {"block": [0] * 5, "cost": 1},
@@ -208,7 +208,7 @@ def test_an_empty_graph_costs_nothing():
     assert verify(pipeline([], [], []), []).cost == 0.0
 
 
-def test_the_cost_of_a_solution_is_that_of_its_dearest_block():
+def test_the_cost_of_a_solution_is_that_of_its_dearest_stage():
     instance = fan()
     for solution in ([2, 0, 0, 0, 0], {"block": [2, 0, 0, 0, 0], "order": [0, 1, 2, 3, 4]}):
         found = parts(instance, solution)

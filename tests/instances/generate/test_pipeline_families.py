@@ -119,7 +119,7 @@ def test_memory_share_sets_the_fast_memory():
 
 
 def segmentations(n, k):
-    """Every way to cut 0..n-1 into at most k runs, as block numbers."""
+    """Every way to cut 0..n-1 into at most k runs, as stage numbers."""
     for cuts in range(k):
         for places in itertools.combinations(range(1, n), cuts):
             yield np.searchsorted(places, np.arange(n), side="right").tolist()
@@ -134,7 +134,7 @@ def paired(stages):
 @pytest.mark.parametrize("loose", [0, 1])
 def test_the_trap_costs_what_the_paper_says_when_sliced_in_the_order_of_its_numbers(stages, loose):
     instance = build("slicing-trap", stages=stages, loose=loose)
-    sliced = min(verify(instance, block).cost for block in segmentations(instance.nodes, stages))
+    sliced = min(verify(instance, stage).cost for stage in segmentations(instance.nodes, stages))
     assert sliced == pytest.approx(2 * stages / (stages + 1) if loose else stages)
     verdict = verify(instance, paired(stages))
     assert (verdict.feasible, verdict.cost) == (True, pytest.approx(1.0))
@@ -150,11 +150,11 @@ def test_a_trap_of_any_size_costs_as_many_times_the_optimum_as_it_has_stages(sta
 
 
 def every_cost(instance):
-    for block in itertools.product(range(instance.stages), repeat=instance.nodes):
-        solutions = [list(block)]
+    for stage in itertools.product(range(instance.stages), repeat=instance.nodes):
+        solutions = [list(stage)]
         if instance.memory is not None:
             orders = itertools.permutations(range(instance.nodes))
-            solutions = [{"block": list(block), "order": list(order)} for order in orders]
+            solutions = [{"block": list(stage), "order": list(order)} for order in orders]
         yield from (v.cost for v in (verify(instance, s) for s in solutions) if v.feasible)
 
 

@@ -74,11 +74,11 @@ def test_every_output_is_a_tensor(tmp_path):
 
 def test_a_cut_costs_the_tensors_that_cross_it(tmp_path):
     instance = read(tmp_path, GRAPH)
-    block = dict.fromkeys(instance.node_names, 0)
-    block["right"] = block["late"] = 1
-    verdict = verify(instance, list(block.values()))
+    stage = dict.fromkeys(instance.node_names, 0)
+    stage["right"] = stage["late"] = 1
+    verdict = verify(instance, list(stage.values()))
     assert verdict.feasible
-    assert verdict.cost == 98 + 30 + 5  # left's output and split's second go to block 1, whose work is 57
+    assert verdict.cost == 98 + 30 + 5  # left's output and split's second go to stage 1, whose work is 57
 
 
 def test_the_first_output_alone_as_the_paper_took_it(tmp_path):

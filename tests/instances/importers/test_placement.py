@@ -199,9 +199,9 @@ def check_costs(entry, path):
     assert instance.stages == document["maxFPGAs"]
     chance = random.Random(entry.id)
     cuts = sorted(chance.randrange(instance.nodes) for _ in range(instance.stages - 1))
-    block = [0] * instance.nodes
+    stage = [0] * instance.nodes
     for at, v in enumerate(instance.graph.topological_order.tolist()):
-        block[v] = sum(cut <= at for cut in cuts)
+        stage[v] = sum(cut <= at for cut in cuts)
     names = {record.get("name", str(record["id"])): record["id"] for record in document["nodes"]}
     assert len(names) == len(document["nodes"])
     taken, known = defaultdict(set), set()
@@ -209,10 +209,10 @@ def check_costs(entry, path):
         members = {names[part] for part in name.split("+")} - known
         if not members:  # a helper, which belongs beside its node
             (producer,) = instance.graph.predecessors(v)
-            block[v] = block[producer]
+            stage[v] = stage[producer]
         known |= members
-        taken[block[v]] |= members
+        taken[stage[v]] |= members
     assert known == set(names.values())
-    verdict = verify(instance, block)
+    verdict = verify(instance, stage)
     assert verdict.feasible
     assert verdict.cost == pytest.approx(max(device_load(document, ids) for ids in taken.values()), rel=1e-9)

@@ -69,8 +69,8 @@ def test_loads_of_pipelines_are_those_of_the_verdict(seed: int) -> None:
     assert loads.cost == verdict.cost
     assert all(longest(row.times) == pytest.approx(row.load) for row in loads.rows)
     place = {row.name: i for i, row in enumerate(loads.rows)}
-    block = solution["block"] if isinstance(solution, dict) else solution
-    ends = [(place[f"stage {block[u]}"], place[f"stage {block[v]}"]) for u, v in edges_of(instance)]
+    stage = solution["block"] if isinstance(solution, dict) else solution
+    ends = [(place[f"stage {stage[u]}"], place[f"stage {stage[v]}"]) for u, v in edges_of(instance)]
     assert {(arc.source, arc.target) for arc in loads.tensors} == {(a, b) for a, b in ends if a != b}
     assert all(arc.source < arc.target for arc in loads.tensors)
 

@@ -47,14 +47,14 @@ def test_a_solver_with_one_ranking_shows_its_rank_and_score(methods, scored: Tab
     [ranked] = scored.solvers.filter(pl.col("solver") == "brkga-100").to_dicts()
     row = methods["pipeline", "brkga-100"]
     assert row["rank_words"] == f"{ranked['rank']} of 8"
-    assert row["score"] == ranked["score_sum"] / ranked["instances"]
+    assert row["mean_score"] == ranked["score_sum"] / ranked["instances"]
     assert (row["solved"], row["expected"], row["coverage"]) == (20, 20, 1.0)
 
 
-def test_a_solver_with_several_rankings_has_no_score(methods) -> None:
+def test_a_solver_with_several_rankings_has_no_mean_score(methods) -> None:
     row = methods["placement", "one-accelerator"]
     assert row["rank_words"] == "1 to 2 in 5 rankings"
-    assert row["score"] is None
+    assert row["mean_score"] is None
     assert row["rank"] == 1
 
 

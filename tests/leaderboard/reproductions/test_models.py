@@ -42,9 +42,9 @@ def test_every_model_has_splits_of_today(name):
     for stages in (2, 4, 8):
         found = splits_of_today(model, name, stages)
         assert list(found) == ["equal operators", "equal parameters", "equal FLOPs", "ssp4onnx"]
-        for split, blocks in found.items():
-            assert len(blocks) == len(model.operators), split
-            assert set(blocks) <= set(range(stages))
+        for way, split in found.items():
+            assert len(split) == len(model.operators), way
+            assert set(split) <= set(range(stages))
         assert set(found["ssp4onnx"]) == set(range(stages))
 
 

@@ -74,7 +74,7 @@ ORDERS: dict[str, tuple[int, float | None]] = {
 
 
 class Slicing:
-    """Cutting one topological order into at most 64 blocks."""
+    """Cutting one topological order into at most 64 stages."""
 
     version = "2"
     timer = CPU_TIME

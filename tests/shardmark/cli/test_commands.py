@@ -24,6 +24,7 @@ from referee import ZOO, Result, answer, needs_isolation, shardmark
 from harness.campaign.discover import discover
 from harness.campaign.local_executor import LocalExecutor
 from harness.results.claims import PROVEN, gap
+from instances import catalog
 from instances.files.jsonfile import read_json, write_json
 from shardmark import api, runs
 from shardmark.cli.arguments import parser
@@ -322,6 +323,15 @@ def test_a_misspelt_option_is_named_rather_than_the_one_that_is_missing(graph):
     assert (result.returncode, result.stderr) == (2, told)
 
 
+@pytest.mark.parametrize(
+    ("command", "given", "meant"),
+    [("bound", "--solver", "--method"), ("solve", "--method", "--solver"), ("run", "--method=exact", "--solver")],
+)
+def test_the_option_of_another_command_that_names_a_method_leads_to_the_right_one(command, given, meant):
+    result = shardmark(command, *(["chain"] if command != "run" else []), *(given.split("=")))
+    assert (result.returncode, f"did you mean {meant!r}?" in result.stderr) == (2, True)
+
+
 def test_a_new_solver_in_a_folder_that_is_searched_needs_no_path(tmp_path, monkeypatch):
     def tried(folder: str) -> str:
         words = ["new-solver", "mine", "--track", "pipeline", "--directory", folder]
@@ -400,6 +410,7 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
             ["solve", "EXAMPLE", "--solver", "random", "--stages", "2"],
             "option stages: expected no option: intraop has none",
         ),
+        (["info", "chain", "--contiguity", "free"], "chain: option contiguity: expected an option of pipeline: stages"),
         (["solve", "EXAMPLE", "--solver", "brkga-100"], "expected one of"),
         (["solve", "GRAPH", "--solver", "x", "--solver-path", "nowhere"], "expected a solver file or a folder"),
         (["check", "GRAPH", "nowhere.json"], "expected a file"),
@@ -452,7 +463,13 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
         (["new-solver", "2opt", "--track", "pipeline"], "a Python function"),
         (["info", "chain", "--track", "intraop"], "expected pipeline, found intraop"),
         (["run", "--suite", "smoke", "--instance", "chain"], "not allowed with"),
-        (["run", "--suite", "smoke", "--cores", "4096"], "cores in use at once"),
+        (["run", "--suite", "models", "--track", "nowhere"], "argument --track: invalid choice"),
+        (
+            ["run", "--suite", "scheduling", "--track", "intraop"],
+            "expected a track of the suite scheduling, found intraop",
+        ),
+        (["run", "--instance", "chain", "--track", "intraop"], "chain: track: expected pipeline, found intraop"),
+        (["run", "--suite", "smoke", "--cores", "4096"], "the cores at hand, found 1 * 4096"),
         (
             ["solve", "chain", "--solver", "random-1", "--cores", "4096"],
             "to use here, found 4096",
@@ -816,14 +833,21 @@ def ours(instance, run):
     return {}
 """
     run = ["run", "--instance", graph, "--solver", "ours", "--solver-path", ours, "--results", results]
-    for blocks, cost in (([0, 0, 1, 1], 6.0), ([0, 0, 0, 0], 10.0), ([0, 0, 1, 1], 6.0)):
-        ours.write_text(code.format(blocks))
+    for split, cost in (([0, 0, 1, 1], 6.0), ([0, 0, 0, 0], 10.0), ([0, 0, 1, 1], 6.0)):
+        ours.write_text(code.format(split))
         done = answer(*run)
         assert [row["cost"] for row in answer("results", "--results", results)] == [cost]
     assert done["started"] == 0  # the first version again: its run was there already
     answer(*run, "--timeout", 5)
     assert answer(*run)["started"] == 0
     assert [row["timeout_s"] for row in answer("results", "--results", results)] == [60.0]
+
+
+def test_a_campaign_of_one_track_leaves_the_rest_of_its_suite_out(tmp_path):
+    whole, part = (catalog.suite("smoke"), [entry for entry in catalog.suite("smoke") if entry.track == "pipeline"])
+    assert 0 < len(part) < len(whole)
+    found = answer("run", "--suite", "smoke", "--track", "pipeline", "--solver", "simple", "--results", tmp_path)
+    assert found["runs"] == len(part)  # each track has a bound of this name
 
 
 def test_a_leaderboard_of_one_suite_leaves_other_instances_out(graph, tmp_path):

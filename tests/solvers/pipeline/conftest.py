@@ -52,22 +52,22 @@ def _oracle(instance: Instance) -> Oracle:
     return Oracle(instance)
 
 
-def block_cost(instance: Instance, block: Sequence[int]) -> float:
-    """Equation (3) for the nodes of a block, which run in this order."""
+def stage_cost(instance: Instance, stage: Sequence[int]) -> float:
+    """Equation (3) for the nodes of a stage, which run in this order."""
     exact = _oracle(instance)
-    return float(exact.block_cost(block, lambda nodes: exact.peak_of(block)))
+    return float(exact.stage_cost(stage, lambda nodes: exact.peak_of(stage)))
 
 
 def slicing_optimum(instance: Instance, order: Sequence[int]) -> float:
     """Least bottleneck over all ways to cut an order into at most k segments."""
     n = instance.nodes
-    cost = {(a, b): block_cost(instance, order[a:b]) for a in range(n + 1) for b in range(a, n + 1)}
+    cost = {(a, b): stage_cost(instance, order[a:b]) for a in range(n + 1) for b in range(a, n + 1)}
     places = combinations_with_replacement(range(n + 1), instance.stages - 1)
     return min(max(cost[a, b] for a, b in pairwise((0, *cuts, n))) for cuts in places)
 
 
 def partition_optimum(instance: Instance) -> float:
-    """Least bottleneck over all acyclic partitions into at most k blocks, and over their execution orders."""
+    """Least bottleneck over all acyclic partitions into at most k stages, and over their execution orders."""
     return float(optimum(instance))
 
 
@@ -81,5 +81,5 @@ def sliced(core: PipelineCore, order: Any, upper: float = math.inf) -> Slicing:
 @pytest.fixture(scope="session")
 def oracle() -> SimpleNamespace:
     """The functions above."""
-    functions = (make, draw, block_cost, slicing_optimum, partition_optimum, sliced)
+    functions = (make, draw, stage_cost, slicing_optimum, partition_optimum, sliced)
     return SimpleNamespace(**{function.__name__: function for function in functions})

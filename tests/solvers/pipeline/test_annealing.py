@@ -36,7 +36,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 def optimum_with_orders(oracle: SimpleNamespace, instance: Instance) -> float:
     """Least bottleneck over all slicings of all topological orders: every partition, every order of execution.
 
-    Any acyclic partition and any order in each block is a slicing of some topological order.
+    Any acyclic partition and any order in each stage is a slicing of some topological order.
     """
     edges = list(zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True))
     costs: dict[tuple[int, ...], float] = {}
@@ -55,7 +55,7 @@ def slicing_optimum(
     for a in range(n):
         for b in range(a + 1, n + 1):
             if order[a:b] not in costs:
-                costs[order[a:b]] = oracle.block_cost(instance, order[a:b])
+                costs[order[a:b]] = oracle.stage_cost(instance, order[a:b])
     best = [0.0, *(costs[order[:b]] for b in range(1, n + 1))]
     for _ in range(instance.stages - 1):
         best = [0.0, *(min(max(best[a], costs[order[a:b]]) for a in range(b)) for b in range(1, n + 1))]
@@ -104,7 +104,7 @@ def test_costs_what_the_definition_says_after_many_moves(oracle: SimpleNamespace
         core, order = PipelineCore(instance), kahn(instance.graph, rng.random(40))
         begun = oracle.sliced(core, order)
         order, slicing = core.anneal(order, begun.cut, replace(SHORT, seed=seed), np.zeros(1, dtype=np.int32))
-        costs = [oracle.block_cost(instance, order[a:b].tolist()) for a, b in pairwise(slicing.cut)]
+        costs = [oracle.stage_cost(instance, order[a:b].tolist()) for a, b in pairwise(slicing.cut)]
         assert max(costs) == pytest.approx(slicing.cost, rel=1e-9)
         better += slicing.cost < begun.cost
     assert better >= 15

@@ -138,7 +138,7 @@ def test_what_is_left_out_of_a_program_never_strengthens_it(oracle: SimpleNamesp
     assert weaker.min() >= 1
 
 
-def test_without_the_dag_a_block_may_leave_out_what_lies_between(oracle: SimpleNamespace) -> None:
+def test_without_the_dag_a_stage_may_leave_out_what_lies_between(oracle: SimpleNamespace) -> None:
     """Nodes 0 and 2 without 1 would cost 10 for work, 6 and 1 for tensors; 1 and 3 cost 14, 6 and 1."""
     edges = [(0, 1), (1, 2), (0, 2), (3, 1)]
     instance = oracle.make(edges, [5, 9, 5, 5], [6, 1, 0, 50], [0] * 4, 3)
@@ -148,7 +148,7 @@ def test_without_the_dag_a_block_may_leave_out_what_lies_between(oracle: SimpleN
 
 
 @pytest.mark.parametrize("cores", [1, 2])
-def test_two_blocks_are_guessed_exactly(oracle: SimpleNamespace, cores: int) -> None:
+def test_two_stages_are_guessed_exactly(oracle: SimpleNamespace, cores: int) -> None:
     """As in the paper: with k = 2 nothing is merged. Two cores solve both programs at once."""
     rng = np.random.default_rng(20)
     for _ in range(6):
@@ -392,7 +392,7 @@ def test_a_search_takes_its_share_of_the_time_only(oracle: SimpleNamespace) -> N
 
 
 def test_partitions_are_annealed_once_a_target_fails(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Equal blocks without edges meet the first bound; in the other graph some target fails first."""
+    """Equal stages without edges meet the first bound; in the other graph some target fails first."""
     even = oracle.make([], [1] * 8, [0] * 8, [0] * 8, 4)
     drawn = replace(families()["watts-strogatz"].build(0, nodes=24, costs_from="all"), stages=5)
     calls: list[float] = []

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from solvers.pipeline._set_kernels import SetList
-from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE
 from solvers.pipeline.programs.cover import Cover
 from solvers.pipeline.programs.set_pool import Place, SetPool
+from solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE
 from solvers.registry import LocalRun
 
 NODES, TARGET = 4, 10
@@ -19,7 +19,7 @@ NODES, TARGET = 4, 10
 
 @dataclass
 class Searches:
-    """Stand-in for `Blocks`: what lists hold, which are complete, and seconds left, one less after each search."""
+    """Stand-in for `StageSearch`: what lists hold, which are complete, and seconds left, one less after each search."""
 
     sets: list[list[bool]] = field(default_factory=list)
     complete: tuple[int, ...] = (FIRST, MIDDLE, LAST)
@@ -51,10 +51,12 @@ class Searches:
 
 
 def cover(searches: Searches, *places: Place, patience: float = 1.0) -> Cover:
-    blocks: Any = searches
+    stage_search: Any = searches
     places = places or (Place(MIDDLE, 2),)
     stages = sum(place.count for place in places)
-    return Cover(blocks, LocalRun(timeout=100), list(places), np.full(NODES, stages / NODES), patience, SetPool(NODES))
+    return Cover(
+        stage_search, LocalRun(timeout=100), list(places), np.full(NODES, stages / NODES), patience, SetPool(NODES)
+    )
 
 
 def test_complete_lists_without_sets_prove_a_target() -> None:

@@ -18,7 +18,7 @@ from instances.graph import Graph
 from instances.pipeline import Instance
 from solvers.native import kahn
 from solvers.pipeline._kernels import PipelineCore
-from solvers.pipeline.search.orders import blocks
+from solvers.pipeline.search.orders import stage_numbers
 
 sizes = st.one_of(st.integers(0, 9).map(float), st.floats(0, 1e6))
 quick = settings(deadline=None, max_examples=draws(100, 40), derandomize=True)
@@ -66,9 +66,9 @@ def test_a_slicing_costs_what_the_definition_and_the_referee_say(
     order = kahn(instance.graph, priorities(instance, data))
     slicing = PipelineCore(instance).slice(order)
     assert slicing is not None
-    expected = max(oracle.block_cost(instance, order[a:b].tolist()) for a, b in pairwise(slicing.cut))
+    expected = max(oracle.stage_cost(instance, order[a:b].tolist()) for a, b in pairwise(slicing.cut))
     assert slicing.cost == pytest.approx(expected, rel=1e-9)
-    verdict = verify(instance, {"block": blocks(order, slicing).tolist(), "order": order.tolist()})
+    verdict = verify(instance, {"block": stage_numbers(order, slicing).tolist(), "order": order.tolist()})
     assert verdict.feasible, verdict.violations
     assert verdict.cost == pytest.approx(slicing.cost, rel=1e-9)
 

@@ -1,4 +1,4 @@
-"""Branch and bound over all sets that may be blocks: pairs of sets, proofs, and partitions that it finds."""
+"""Branch and bound over all sets that may be stages: pairs of sets, proofs, and partitions that it finds."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from instances.graph import Graph
 from instances.pipeline import Instance
 from solvers.pipeline._set_kernels import compatible_sets, packed, unpacked, weigh_sets
 from solvers.pipeline.bounds.reweighted import reweighted
-from solvers.pipeline.programs.blocks import Blocks
 from solvers.pipeline.programs.incumbent import Bounds, Incumbent, search_first
 from solvers.pipeline.programs.set_pool import SetPool
+from solvers.pipeline.programs.stage_search import StageSearch
 from solvers.pipeline.trees.set_program import SetProgram
 from solvers.pipeline.trees.set_search import SetSearch
-from solvers.pipeline.trees.set_tree import Node, SetTree, _cycle
+from solvers.pipeline.trees.set_tree import SetSubproblem, SetTree, _cycle
 from solvers.registry import LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
@@ -124,11 +124,11 @@ def tree_of(
     Nothing is known before, or if ``known_cost``, a partition that costs just that.
     """
     run = LocalRun(timeout=60.0, cores=cores)
-    blocks = Blocks(instance, run)
+    stage_search = StageSearch(instance, run)
     search, known = search_first(instance, run)
-    target = blocks.units(factor * optimum)
-    incumbent = Incumbent(blocks, instance, search, known.core, target if known_cost else 2**52)
-    listed = blocks.list_sets(np.ones(instance.nodes, dtype=np.int64), 1, target, 60.0, most=10**4)
+    target = stage_search.units(factor * optimum)
+    incumbent = Incumbent(stage_search, instance, search, known.core, target if known_cost else 2**52)
+    listed = stage_search.list_sets(np.ones(instance.nodes, dtype=np.int64), 1, target, 60.0, most=10**4)
     return SetTree(packed(listed.member), packed(reach(instance.graph)), incumbent, target, 0.0), run
 
 
@@ -154,7 +154,7 @@ def test_the_known_cost_is_proved_by_branching() -> None:
     tree, _ = tree_of(instance, 1 - 1e-9, 1695.73, 1, known_cost=True)
     visit, calls = tree._visit, []
 
-    def counted(program: SetProgram, node: Node) -> list[Node] | None:
+    def counted(program: SetProgram, node: SetSubproblem) -> list[SetSubproblem] | None:
         calls.append(node)
         return visit(program, node)
 
@@ -171,9 +171,9 @@ def test_sets_that_lose_little_come_first(monkeypatch: pytest.MonkeyPatch) -> No
     for most, lists in ((10**4, 2), (10, 1)):
         monkeypatch.setattr("solvers.pipeline.trees.set_search.MOST_SETS", most)
         run, pool = LocalRun(timeout=60.0), SetPool(24)
-        blocks = Blocks(instance, run)
+        stage_search = StageSearch(instance, run)
         search, known = search_first(instance, run)
-        incumbent = Incumbent(blocks, instance, search, known.core, blocks.units(1700.0))
+        incumbent = Incumbent(stage_search, instance, search, known.core, stage_search.units(1700.0))
         proved = SetSearch(incumbent, run, Bounds(instance, run), pool, instance.work)._prove(incumbent.limit, 30.0)
         assert proved == (lists == 2)
         assert len(sizes) == lists

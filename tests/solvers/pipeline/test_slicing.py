@@ -23,7 +23,7 @@ def dynamic_program(core: PipelineCore, order: Any) -> float:
     for right in range(n + 1):
         cost[right, :right] = core.segment_costs(order, right)
     best = np.where(np.arange(n + 1) == 0, 0.0, np.inf)
-    for _ in range(core.blocks):
+    for _ in range(core.stages):
         best = np.minimum(best, np.maximum(best, cost).min(axis=1))
     return float(best[n])
 
@@ -41,7 +41,7 @@ def test_equals_brute_force_over_all_segmentations(oracle: SimpleNamespace, limi
         assert slicing.cut[0] == 0
         assert slicing.cut[-1] == instance.nodes
         assert len(slicing.cut) - 1 <= instance.stages
-        costs = [oracle.block_cost(instance, order[a:b].tolist()) for a, b in pairwise(slicing.cut)]
+        costs = [oracle.stage_cost(instance, order[a:b].tolist()) for a, b in pairwise(slicing.cut)]
         assert max(costs) == pytest.approx(optimum, rel=1e-9)
 
 
@@ -53,7 +53,7 @@ def test_every_segment_costs_what_the_definition_says(oracle: SimpleNamespace, l
         order = kahn(instance.graph, rng.random(instance.nodes))
         core = PipelineCore(instance)
         for right in range(instance.nodes + 1):
-            expected = [oracle.block_cost(instance, order[left:right].tolist()) for left in range(right)]
+            expected = [oracle.stage_cost(instance, order[left:right].tolist()) for left in range(right)]
             assert core.segment_costs(order, right) == pytest.approx(expected, rel=1e-12)
 
 

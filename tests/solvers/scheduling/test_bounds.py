@@ -199,8 +199,8 @@ def test_a_time_is_refuted_if_and_only_if_each_schedule_takes_longer(few: int):
         graph, nothing = devices.graph, np.zeros((devices.nodes, devices.devices))
         orders = early_first(devices, graph), early_first(devices, graph.reversed)
         for share, nodes in ((0.999, 10**6), (1 + 1e-8, 10**6), (0.999, 2)):
-            window = draw.choice([0, 4, 24])
-            found, left = Simulator(devices).refute(*orders, window, nothing, nothing, share * least, nodes)
+            ancestors = draw.choice([0, 4, 24])
+            found, left = Simulator(devices).refute(*orders, ancestors, nothing, nothing, share * least, nodes)
             assert 0 <= left <= nodes
             assert not found or share < 1
             assert found or share > 1 or nodes == 2 or devices.devices < instance.devices
@@ -294,7 +294,7 @@ def test_work_before_a_vertex_never_delays_it_more_than_schedules_do():
     assert delayed >= 10
 
 
-def by_all_windows(ends: list[tuple[int, int, int]], speed: list[int]) -> float:
+def by_all_intervals(ends: list[tuple[int, int, int]], speed: list[int]) -> float:
     """For each head and tail, the work between them on as many of the fastest devices as it has vertices."""
     best, fastest = 0.0, sorted(speed, reverse=True)
     for begin, end in itertools.product({head for head, _, _ in ends}, {tail for _, tail, _ in ends}):
@@ -304,13 +304,13 @@ def by_all_windows(ends: list[tuple[int, int, int]], speed: list[int]) -> float:
     return best
 
 
-def test_the_window_that_is_squeezed_most_is_found(monkeypatch: pytest.MonkeyPatch):
+def test_the_interval_that_is_squeezed_most_is_found(monkeypatch: pytest.MonkeyPatch):
     draw, later = random.Random(18), 0
     for _ in range(100):
         ends = [(draw.randint(0, 9), draw.randint(0, 9), draw.randint(1, 9)) for _ in range(draw.randint(1, 12))]
         speed = [draw.randint(1, 4) for _ in range(draw.randint(1, 3))]
         columns = (*(np.array(column, dtype=np.float64) for column in zip(*ends, strict=True)), np.array(speed))
-        best = by_all_windows(ends, speed)
+        best = by_all_intervals(ends, speed)
         assert squeezed(*columns) == pytest.approx(best)
         with monkeypatch.context() as patch:
             patch.setattr(energetic_module, "EDGES", 3)

@@ -36,9 +36,9 @@ class Oracle:
         self.bandwidth = Fraction(instance.bandwidth)
         self.memory = None if instance.memory is None else Fraction(instance.memory)
 
-    def block_cost(self, block: Iterable[int], peak: Callable[[frozenset[int]], Fraction]) -> Fraction:
-        """Equation (3): work, tensors that cross, each once per block, and the overflow of the memory."""
-        nodes = frozenset(block)
+    def stage_cost(self, stage: Iterable[int], peak: Callable[[frozenset[int]], Fraction]) -> Fraction:
+        """Equation (3): work, tensors that cross, each once per stage, and the overflow of the memory."""
+        nodes = frozenset(stage)
         read = {u for v in nodes for u in self.before[v]} - nodes
         sent = {v for v in nodes if self.after[v] - nodes}
         moved = sum((self.size[v] for v in read | sent), Fraction())
@@ -46,43 +46,43 @@ class Oracle:
             moved += max(Fraction(), sum(self.params[v] for v in nodes) + peak(nodes) - self.memory)
         return sum((self.work[v] for v in nodes), Fraction()) + moved / self.bandwidth
 
-    def held(self, block: frozenset[int], done: frozenset[int], v: int) -> Fraction:
-        """Return the memory in use while ``v`` executes after the nodes ``done`` of its block.
+    def held(self, stage: frozenset[int], done: frozenset[int], v: int) -> Fraction:
+        """Return the memory in use while ``v`` executes after the nodes ``done`` of its stage.
 
-        Its own output, inputs of the block that are still to be read, and outputs that are still to be read or leave.
+        Its own output, inputs of the stage that are still to be read, and outputs that are still to be read or leave.
         """
-        to_run = block - done
+        to_run = stage - done
         waiting = {u for u in self.nodes if u not in to_run and self.after[u] & to_run}
-        leaving = {u for u in done if self.after[u] - block}
+        leaving = {u for u in done if self.after[u] - stage}
         return sum((self.size[u] for u in {v} | waiting | leaving), Fraction())
 
     def peak_of(self, order: Sequence[int]) -> Fraction:
-        """Return the peak memory of tensors of a block whose nodes run in this order."""
-        block = frozenset(order)
-        return max(self.held(block, frozenset(order[:at]), v) for at, v in enumerate(order))
+        """Return the peak memory of tensors of a stage whose nodes run in this order."""
+        stage = frozenset(order)
+        return max(self.held(stage, frozenset(order[:at]), v) for at, v in enumerate(order))
 
-    def least_peak(self, block: frozenset[int]) -> Fraction:
+    def least_peak(self, stage: frozenset[int]) -> Fraction:
         """Return the least such peak over all orders."""
 
         @cache
         def rest(done: frozenset[int]) -> Fraction:
-            ready = [v for v in block - done if not self.before[v] & (block - done)]
-            return min((max(self.held(block, done, v), rest(done | {v})) for v in ready), default=Fraction())
+            ready = [v for v in stage - done if not self.before[v] & (stage - done)]
+            return min((max(self.held(stage, done, v), rest(done | {v})) for v in ready), default=Fraction())
 
         return rest(frozenset())
 
-    def usual_order(self, block: frozenset[int]) -> list[int]:
-        """Return the default order of a block: always the first of the nodes that are ready."""
+    def usual_order(self, stage: frozenset[int]) -> list[int]:
+        """Return the default order of a stage: always the first of the nodes that are ready."""
         order: list[int] = []
-        while left := block - set(order):
+        while left := stage - set(order):
             order.append(min(v for v in left if not self.before[v] & left))
         return order
 
-    def acyclic(self, block: Sequence[int]) -> bool:
+    def acyclic(self, stage: Sequence[int]) -> bool:
         """Return True if the quotient graph of a partition has no cycle."""
-        left = set(block)
+        left = set(stage)
         while left:
-            last = {b for b in left if not any(block[u] == b != block[v] in left for u, v in self.edges)}
+            last = {b for b in left if not any(stage[u] == b != stage[v] in left for u, v in self.edges)}
             if not last:
                 return False
             left -= last
@@ -92,37 +92,37 @@ class Oracle:
 def judge(instance: Instance, solution: Any) -> tuple[bool, Fraction | None]:
     """Return whether a solution with valid numbers is feasible, and its cost; None if its order is invalid."""
     oracle = Oracle(instance)
-    block, order = (solution["block"], solution.get("order")) if isinstance(solution, dict) else (solution, None)
+    stage, order = (solution["block"], solution.get("order")) if isinstance(solution, dict) else (solution, None)
     if order is not None:
         place = {v: at for at, v in enumerate(order)}
-        if len(place) < instance.nodes or any(block[u] == block[v] and place[u] > place[v] for u, v in oracle.edges):
+        if len(place) < instance.nodes or any(stage[u] == stage[v] and place[u] > place[v] for u, v in oracle.edges):
             return False, None
 
     def peak(nodes: frozenset[int]) -> Fraction:
         return oracle.peak_of(oracle.usual_order(nodes) if order is None else [v for v in order if v in nodes])
 
-    parts = [[v for v in oracle.nodes if block[v] == b] for b in set(block)]
-    return oracle.acyclic(block), max((oracle.block_cost(part, peak) for part in parts), default=Fraction())
+    parts = [[v for v in oracle.nodes if stage[v] == b] for b in set(stage)]
+    return oracle.acyclic(stage), max((oracle.stage_cost(part, peak) for part in parts), default=Fraction())
 
 
 def optimum(instance: Instance) -> Fraction:
-    """Return the least cost of any acyclic partition into at most k blocks, each in its best order.
+    """Return the least cost of any acyclic partition into at most k stages, each in its best order.
 
-    The blocks of such a partition have an order in which edges lead to later ones, so every prefix of them is closed
+    The stages of such a partition have an order in which edges lead to later ones, so every prefix of them is closed
     under predecessors: all chains of such sets are tried.
     """
     oracle = Oracle(instance)
     whole = frozenset(oracle.nodes)
 
     @cache
-    def cost(block: frozenset[int]) -> Fraction:
-        return oracle.block_cost(block, oracle.least_peak)
+    def cost(stage: frozenset[int]) -> Fraction:
+        return oracle.stage_cost(stage, oracle.least_peak)
 
     @cache
     def best(done: frozenset[int], stages: int) -> Fraction:
         if stages == 1 or done == whole:
             return cost(whole - done)
-        return min(max(cost(block), best(done | block, stages - 1)) for block in _openings(oracle, whole - done))
+        return min(max(cost(stage), best(done | stage, stages - 1)) for stage in _openings(oracle, whole - done))
 
     return best(frozenset(), max(1, min(instance.stages, instance.nodes)))
 
@@ -160,12 +160,12 @@ def document(rng: random.Random, n: int, densities: Sequence[float] = (0.2, 0.5,
 
 
 def _fitted(rng: random.Random, instance: Instance) -> Instance:
-    """Return the instance, mostly with a memory: 0, near the need of a block, or arbitrary."""
+    """Return the instance, mostly with a memory: 0, near the need of a stage, or arbitrary."""
     need = float(instance.param_size.sum() + instance.output_size.sum())
     if instance.nodes and rng.random() < 0.5:
         oracle = Oracle(instance)
-        block = frozenset(rng.sample(oracle.nodes, rng.randint(1, instance.nodes)))
-        need = float(sum(oracle.params[v] for v in block) + oracle.least_peak(block))
+        stage = frozenset(rng.sample(oracle.nodes, rng.randint(1, instance.nodes)))
+        need = float(sum(oracle.params[v] for v in stage) + oracle.least_peak(stage))
     work = float(instance.work.sum()) * instance.bandwidth * rng.choice([1, rng.random(), 1e-4, 1e-6])
     near = [
         need,
@@ -180,13 +180,13 @@ def _fitted(rng: random.Random, instance: Instance) -> Instance:
 
 
 def draw_solution(rng: random.Random, instance: Instance) -> Any:
-    """Return block numbers, mostly ascending along the edges, with or without an order of execution."""
+    """Return stage numbers, mostly ascending along the edges, with or without an order of execution."""
     n, highest = instance.nodes, min(instance.stages, instance.nodes + 1) - 1
-    block = [rng.randint(0, highest) for _ in range(n)]
+    stage = [rng.randint(0, highest) for _ in range(n)]
     order = instance.graph.topological_order.tolist()
     if rng.random() < 0.7:
-        for v, number in zip(order, sorted(block), strict=True):
-            block[v] = number
+        for v, number in zip(order, sorted(stage), strict=True):
+            stage[v] = number
     if rng.random() < 0.5:
-        return block
-    return {"block": block, "order": rng.sample(order, n) if rng.random() < 0.3 else order}
+        return stage
+    return {"block": stage, "order": rng.sample(order, n) if rng.random() < 0.3 else order}

@@ -272,8 +272,8 @@ def test_a_bound_is_held_against_the_optimum(tmp_path):
 
 @pytest.fixture
 def program(tmp_path) -> Path:
-    """A program that puts every operator into one block, however many there are."""
-    path = tmp_path / "one-block"
+    """A program that puts every operator into one stage, however many there are."""
+    path = tmp_path / "one-stage"
     count = "import json, sys; d = json.load(open(sys.argv[1])); print([0] * len(d['nodes']['work']))"
     path.write_text(f'#!/bin/sh\nexec python3 -S -c "{count}" "$1"\n')
     path.chmod(0o755)
@@ -285,16 +285,16 @@ def test_a_program_is_checked_as_it_is(program):
     findings = {f.check: f for f in submit(program, "pipeline", lambda _: None)}
     assert failed(findings) == set()
     assert findings["source"].passed == "not tested"
-    assert "declare it in solvers/external.toml" in verdict(list(findings.values()), program)
+    assert "declare the program in a TOML file" in verdict(list(findings.values()), program)
 
 
 @pytest.mark.gate
 def test_a_toml_is_checked_program_after_program(program):
-    text = '[[solver]]\nname = "{}"\ntrack = "pipeline"\ncommand = "{}"\nsource = "x"\ndescription = "One block."\n'
+    text = '[[solver]]\nname = "{}"\ntrack = "pipeline"\ncommand = "{}"\nsource = "x"\ndescription = "One stage."\n'
     file = program.with_name("some.toml")
-    file.write_text(text.format("one-block", "./one-block") + text.format("gone", "./gone"))
+    file.write_text(text.format("one-stage", "./one-stage") + text.format("gone", "./gone"))
     findings = submit(file, say=lambda _: None)
-    assert [f for f in findings if f.solver == "one-block" and f.passed == "no"] == []
+    assert [f for f in findings if f.solver == "one-stage" and f.passed == "no"] == []
     (gone,) = [f for f in findings if f.solver == "gone"]
     assert (gone.check, gone.passed) == ("can be started", "no")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,7 @@ def test_the_branch_has_the_file_and_its_results_and_nothing_else_changes(checko
 
 def test_what_has_no_place_in_the_project_is_refused(checkout, solver, tmp_path):
     path, info = solver
-    assert "expected a Python file" in refusal(propose, tmp_path / "mine.toml", [info], FINDINGS, [STAND])
+    assert "expected a Python file, or a TOML file" in refusal(propose, tmp_path / "mine", [info], FINDINGS, [STAND])
     bound = SolverInfo("other", "pipeline", "bound", str(path), "version")
     assert "one track and kind" in refusal(propose, path, [info, bound], FINDINGS, [STAND, STAND])
     git(checkout, "update-ref", "-d", "HEAD")
@@ -115,3 +116,48 @@ def test_a_file_of_the_project_is_replaced_by_itself_only(checkout, solver):
     own.write_text("# better")
     assert propose(own, [info], FINDINGS, [STAND]) == "solver/mine"
     assert git(checkout, "show", "solver/mine:solvers/pipeline/mine.py") == "# better"
+
+
+ENTRY = '[[solver]]\nname = "{}"\ntrack = "{}"\ncommand = "./{}"\nsource = "x"\ndescription = "One stage."\n'
+
+
+@pytest.fixture
+def programs(checkout, tmp_path) -> tuple[Path, list[SolverInfo]]:
+    """A TOML file of two programs, beside a project that declares one."""
+    theirs = checkout / proposal.PROGRAMS
+    theirs.parent.mkdir()
+    theirs.write_text("# How to declare\n\n" + ENTRY.format("older", "pipeline", "older"))
+    git(checkout, "add", str(theirs))
+    git(checkout, "commit", "-q", "-m", "Declare a program")
+    path = tmp_path / "programs.toml"
+    path.write_text(ENTRY.format("team-7", "intraop", "team") + "\n" + ENTRY.format("team-8", "pipeline", "team"))
+    places = (("team-7", "intraop"), ("team-8", "pipeline"))
+    return path, [SolverInfo(name, track, "solver", str(path), "version", "x", "x") for name, track in places]
+
+
+def test_programs_are_added_to_those_of_the_project(checkout, programs):
+    path, infos = programs
+    assert propose(path, infos, FINDINGS, [STAND, STAND]) == "solver/team-7"
+    changed = git(checkout, "diff", "--name-status", "main", "solver/team-7").splitlines()
+    assert changed == ["M\tsolvers/external.toml", "A\tsubmissions/team-7.json"]
+    added = git(checkout, "show", "solver/team-7:solvers/external.toml")
+    assert added.startswith("# How to declare\n")
+    declared = tomllib.loads(added)["solver"]
+    assert [(entry["name"], entry["track"]) for entry in declared] == [
+        ("older", "pipeline"),
+        ("team-7", "intraop"),
+        ("team-8", "pipeline"),
+    ]
+    log = git(checkout, "log", "--format=%s", "main..solver/team-7")
+    assert log == "Add team-7, team-8 to the solvers of intraop and pipeline"
+
+
+def test_programs_that_cannot_be_added_are_refused(checkout, programs):
+    path, infos = programs
+    assert "expected no --track" in refusal(propose, path, infos[:1], FINDINGS, [STAND])
+    theirs = checkout / proposal.PROGRAMS
+    assert "expected a file of your own" in refusal(propose, theirs, infos, FINDINGS, [STAND, STAND])
+    inline = 'solver = [{name = "a", track = "pipeline", command = "./a", source = "x", description = "x"}]'
+    for text in (inline, f"# comment\n{inline}"):
+        path.write_text(text)
+        assert "expected tables [[solver]]" in refusal(propose, path, infos[:1], FINDINGS, [STAND])

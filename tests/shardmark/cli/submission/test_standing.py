@@ -22,7 +22,7 @@ from shardmark import {0}
 
 @{0}(track="pipeline", source="a test")
 def mine(instance, run):
-    '''Prove that costs are positive, or put everything into one block.'''
+    '''Prove that costs are positive, or put everything into one stage.'''
     {1}
 """
 

@@ -1,4 +1,4 @@
-"""Lower bounds on the cost of single blocks: searches for cheap convex sets of nodes, within the time of a run.
+"""Lower bounds on the cost of single stages: searches for cheap convex sets of nodes, within the time of a run.
 
 They ignore the overflow of Equation (2), which is never negative.
 """
@@ -30,7 +30,7 @@ BITS = 48
 #: All weights of nodes together become about 2 to this power, as integers.
 WEIGHT_BITS = 40
 
-#: Relative difference, at most, between the cost of a block here and as the referee adds it up.
+#: Relative difference, at most, between the cost of a stage here and as the referee adds it up.
 ROUNDING = 1e-12
 
 #: Bytes for each pair of nodes: a lower bound, and with the cut's network and the master's rows about as much again.
@@ -54,15 +54,15 @@ MOVES = 100_000
 #: First temperature of annealing, from a single node, as a share of the limit.
 HOT = 0.07
 
-#: Where a block is: the first one holds all ancestors of its nodes, the last one all descendants, see `SetCosts`.
+#: Where a stage is: the first one holds all ancestors of its nodes, the last one all descendants, see `SetCosts`.
 FIRST, MIDDLE, LAST = 1, 0, -1
 
 #: Share of the time that bounds for pairs may take.
 PAIR_SHARE = 0.1
 
 
-class Blocks:
-    """Searches among the blocks of an instance, each within the time that is left.
+class StageSearch:
+    """Searches among the stages of an instance, each within the time that is left.
 
     ``scale``  a power of two: integers count 1 / scale of the instance's unit of time
     """
@@ -109,7 +109,7 @@ class Blocks:
         return int(cost * self.scale)
 
     def units_below(self, cost: float) -> int:
-        """An integer such that every block that costs less than it in these units costs less than ``cost``."""
+        """An integer such that every stage that costs less than it in these units costs less than ``cost``."""
         return self.units(cost) - 2 * self.nodes
 
     def bound(self, units: int) -> float:
@@ -138,10 +138,10 @@ class Blocks:
         closure: int = MIDDLE,
         fixed: NDArray[np.int8] | None = None,
     ) -> CheapestSet:
-        """Some block of weight ``need`` or more that costs less than ``limit``, searched for by all cores.
+        """Some stage of weight ``need`` or more that costs less than ``limit``, searched for by all cores.
 
-        ``closure``  FIRST, MIDDLE or LAST: where the block is
-        ``fixed``    shape (n,): 1 for nodes of the block, -1 for others, 0 where that is open; None if all are
+        ``closure``  FIRST, MIDDLE or LAST: where the stage is
+        ``fixed``    shape (n,): 1 for nodes of the stage, -1 for others, 0 where that is open; None if all are
         """
         search = partial(self._costs[closure].cheapest_set, weight, need, limit, any_set=True, cuts=MOST_CUTS)
         found = self._on_all_cores(search, fixed, seconds)
@@ -157,7 +157,7 @@ class Blocks:
         fixed: NDArray[np.int8] | None = None,
         most: int = MOST_LISTED,
     ) -> SetList:
-        """All blocks of weight ``need`` or more that cost less than ``limit``, or about ``most``; see `any_set`.
+        """All stages of weight ``need`` or more that cost less than ``limit``, or about ``most``; see `any_set`.
 
         Some may be listed more than once.
         """
@@ -176,7 +176,7 @@ class Blocks:
         return [part.result() for part in parts]
 
     def annealed_sets(self, weight: Longs, need: int, limit: int, closure: int = MIDDLE) -> SetList:
-        """Blocks of weight ``need`` or more that cost less than ``limit``, by annealing; none proves nothing."""
+        """Stages of weight ``need`` or more that cost less than ``limit``, by annealing; none proves nothing."""
         costs, rng = self._costs[closure], self._run.rng
 
         def one(v: int, seed: int) -> CheapestSet:
@@ -189,7 +189,7 @@ class Blocks:
         return SetList(member, np.array([one.cost for one in found], dtype=np.int64), 0)
 
     def bound_pairs(self, limit: int) -> None:
-        """Bound what blocks cost that hold two nodes, for all pairs that time allows; searches use it from then on."""
+        """Bound what stages cost that hold two nodes, for all pairs that time allows; searches use it from then on."""
         enough = (1 - PAIR_SHARE) * self._run.remaining()
         pair = np.zeros((self.nodes, self.nodes), dtype=np.int64)
 
@@ -207,7 +207,7 @@ class Blocks:
 
 
 def fit(instance: Instance, run: Run) -> bool:
-    """Say whether the memory of a run suffices for `Blocks`; report on stderr if not."""
+    """Say whether the memory of a run suffices for `StageSearch`; report on stderr if not."""
     fits = instance.nodes**2 * PAIR_BYTES / 2**20 < 0.5 * run.memory
     if not fits:
         nodes = f"{instance.nodes} nodes, pair by pair,"

@@ -16,8 +16,8 @@ from instances.pipeline import Instance
 from solvers.pipeline._set_kernels import SHARED, CheapestSet, SetCosts, SetList
 from solvers.pipeline.bounds.anchored import anchored
 from solvers.pipeline.bounds.reweighted import reweighted
-from solvers.pipeline.programs.blocks import FIRST, LAST, MIDDLE, Blocks, descendants
 from solvers.pipeline.programs.set_pool import Place, SetPool
+from solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE, StageSearch, descendants
 from solvers.registry import LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
@@ -52,12 +52,12 @@ def cheapest(
         members = np.array(bits)
         fits = members[fixed > 0].all() and not members[fixed < 0].any()
         if fits and weight[members].sum() >= need and convex(reach, members, closure):
-            costs.append(oracle.block_cost(instance, np.flatnonzero(members).tolist()))
+            costs.append(oracle.stage_cost(instance, np.flatnonzero(members).tolist()))
     return min(costs)
 
 
-def blocks_of(instance: Instance, cores: int = 1) -> Blocks:
-    return Blocks(instance, LocalRun(timeout=60, cores=cores))
+def search_of(instance: Instance, cores: int = 1) -> StageSearch:
+    return StageSearch(instance, LocalRun(timeout=60, cores=cores))
 
 
 @pytest.mark.parametrize(("cores", "closure"), [(0, MIDDLE), (1, MIDDLE), (3, MIDDLE), (1, FIRST), (2, LAST)])
@@ -67,23 +67,23 @@ def test_the_cheapest_set_is_that_of_all_subsets(oracle: SimpleNamespace, cores:
     outcomes = set()
     for _ in range(100):
         instance = oracle.draw(rng, int(rng.integers(1, 9)), 3)
-        n, blocks = instance.nodes, blocks_of(instance, max(1, cores))
+        n, stage_search = instance.nodes, search_of(instance, max(1, cores))
         weight = rng.integers(0, 5, n)
         fixed = np.zeros(n, np.int8) if cores else rng.choice([-1, 0, 0, 0, 0, 1], n).astype(np.int8)
         need = max(1, int(rng.integers(0, weight.sum() + 2)))
         optimum = cheapest(oracle, instance, weight, need, fixed, closure)
         limit = float(rng.choice([1e3, 1 + min(optimum, 999), min(optimum, 999) * (1 - 1e-6)]))
-        wanted = (weight, need, blocks.units(limit))
-        found = blocks.any_set(*wanted, 60.0, closure) if cores else blocks.cheapest(*wanted, fixed=fixed)
+        wanted = (weight, need, stage_search.units(limit))
+        found = stage_search.any_set(*wanted, 60.0, closure) if cores else stage_search.cheapest(*wanted, fixed=fixed)
         exists = optimum < limit
-        assert (found.cost < blocks.units(limit)) == exists
+        assert (found.cost < stage_search.units(limit)) == exists
         if not exists:
-            assert found.proved == blocks.units(limit)
+            assert found.proved == stage_search.units(limit)
         else:
-            check(oracle, instance, blocks, found, weight, need, closure)
-            cost = found.cost / blocks.scale
+            check(oracle, instance, stage_search, found, weight, need, closure)
+            cost = found.cost / stage_search.scale
             assert cores or cost == pytest.approx(optimum, rel=SAFETY)
-            assert found.proved <= optimum * blocks.scale * (1 + SAFETY)
+            assert found.proved <= optimum * stage_search.scale * (1 + SAFETY)
         outcomes.add((exists, found.cuts > 3))
     assert len(outcomes) == 4
 
@@ -91,7 +91,7 @@ def test_the_cheapest_set_is_that_of_all_subsets(oracle: SimpleNamespace, cores:
 def check(
     oracle: SimpleNamespace,
     instance: Instance,
-    blocks: Blocks,
+    stage_search: StageSearch,
     found: CheapestSet,
     weight: Any,
     need: int,
@@ -99,7 +99,7 @@ def check(
 ) -> None:
     """A set is convex or closed, weighs enough, and costs what was said."""
     members = np.flatnonzero(found.member).tolist()
-    assert found.cost / blocks.scale == pytest.approx(oracle.block_cost(instance, members), rel=SAFETY)
+    assert found.cost / stage_search.scale == pytest.approx(oracle.stage_cost(instance, members), rel=SAFETY)
     assert convex(paths(instance.graph), found.member, closure)
     assert weight[members].sum() >= need
 
@@ -108,8 +108,8 @@ def test_threads_prove_together_what_one_proves(oracle: SimpleNamespace) -> None
     """On a tree deep enough to be shared out: each thread alone has seen a part of it only."""
     instance = oracle.draw(np.random.default_rng(28), 40, 3, density=0.08)
     weight, need = np.ones(40, dtype=np.int64), 12
-    least = blocks_of(instance).cheapest(weight, need, 2**50)
-    costs, shared = blocks_of(instance)._costs[MIDDLE], np.zeros(SHARED, dtype=np.int32)
+    least = search_of(instance).cheapest(weight, need, 2**50)
+    costs, shared = search_of(instance)._costs[MIDDLE], np.zeros(SHARED, dtype=np.int32)
     alone = costs.cheapest_set(weight, need, least.cost, cuts=10**6, any_set=True)
     first, second = (
         costs.cheapest_set(weight, need, least.cost, cuts=cuts, any_set=True, shared=shared) for cuts in (50, 10**6)
@@ -118,11 +118,11 @@ def test_threads_prove_together_what_one_proves(oracle: SimpleNamespace) -> None
     assert first.proved < least.cost  # what it began with is its own to prove
     assert shared[1::2].sum() > 1
     for cores in (1, 2, 5):
-        blocks = blocks_of(instance, cores)
-        assert blocks.any_set(weight, need, least.cost, 60.0).proved == least.cost
-        found = blocks.any_set(weight, need, least.cost + 1, 60.0)
+        stage_search = search_of(instance, cores)
+        assert stage_search.any_set(weight, need, least.cost, 60.0).proved == least.cost
+        found = stage_search.any_set(weight, need, least.cost + 1, 60.0)
         assert found.cost == least.cost
-        check(oracle, instance, blocks, found, weight, need)
+        check(oracle, instance, stage_search, found, weight, need)
 
 
 @pytest.mark.gate
@@ -133,18 +133,18 @@ def test_a_hunt_finds_sets_that_fit(oracle: SimpleNamespace, cores: int, closure
     missed = hits = 0
     for _ in range(15):
         instance = oracle.draw(rng, int(rng.integers(1, 9)), 3)
-        blocks, weight = blocks_of(instance, cores), rng.integers(0, 5, instance.nodes)
+        stage_search, weight = search_of(instance, cores), rng.integers(0, 5, instance.nodes)
         need = max(1, int(weight.sum()) // 2)
         optimum = cheapest(oracle, instance, weight, need, np.zeros(instance.nodes), closure)
-        limit = blocks.units(min(optimum, 999.0) * float(rng.choice([1 - 1e-6, 1.1])) + 1e-3)
-        found = blocks.annealed_sets(weight, need, limit, closure)
+        limit = stage_search.units(min(optimum, 999.0) * float(rng.choice([1 - 1e-6, 1.1])) + 1e-3)
+        found = stage_search.annealed_sets(weight, need, limit, closure)
         for member, cost in zip(found.member, found.cost.tolist(), strict=True):
             assert cost < limit
-            check(oracle, instance, blocks, CheapestSet(cost, 0, member, 0), weight, need, closure)
+            check(oracle, instance, stage_search, CheapestSet(cost, 0, member, 0), weight, need, closure)
         hit = len(found.cost) > 0
-        assert not hit or optimum * blocks.scale < limit * (1 + SAFETY)
+        assert not hit or optimum * stage_search.scale < limit * (1 + SAFETY)
         hits += hit
-        missed += not hit and optimum * blocks.scale < limit
+        missed += not hit and optimum * stage_search.scale < limit
     assert hits >= 4
     assert missed <= 1
 
@@ -156,18 +156,18 @@ def test_all_sets_are_listed(oracle: SimpleNamespace, cores: int, closure: int) 
     listed = 0
     for _ in range(30):
         instance = oracle.draw(rng, int(rng.integers(2, 8)), 3)
-        blocks, weight = blocks_of(instance, cores), rng.integers(0, 5, instance.nodes)
+        stage_search, weight = search_of(instance, cores), rng.integers(0, 5, instance.nodes)
         fixed = rng.choice([-1, 0, 0, 0, 0, 0, 0, 1], instance.nodes).astype(np.int8)
         need, expected = int(rng.integers(1, weight.sum() // 2 + 2)), {}
         for bits in product((False, True), repeat=instance.nodes):
             members = np.array(bits)
             fits = members[fixed > 0].all() and not members[fixed < 0].any() and weight[members].sum() >= need
             if fits and convex(paths(instance.graph), members, closure):
-                expected[bits] = oracle.block_cost(instance, np.flatnonzero(members).tolist()) * blocks.scale
+                expected[bits] = oracle.stage_cost(instance, np.flatnonzero(members).tolist()) * stage_search.scale
         limit = 1 + int(np.quantile([*expected.values(), 0.0], rng.uniform(0.3, 1)))
         if closure == MIDDLE:
-            blocks.bound_pairs(limit)
-        found = blocks.list_sets(weight, need, limit, 60.0, closure, fixed)
+            stage_search.bound_pairs(limit)
+        found = stage_search.list_sets(weight, need, limit, 60.0, closure, fixed)
         assert found.proved == limit
         rows = [tuple(row) for row in found.member.tolist()]
         assert cores > 1 or len(set(rows)) == len(rows)
@@ -212,13 +212,13 @@ def test_a_search_cut_short_proves_less(oracle: SimpleNamespace) -> None:
     shorter = 0
     for _ in range(50):
         instance = oracle.draw(rng, 12, 3, density=0.2)
-        blocks = blocks_of(instance)
+        stage_search = search_of(instance)
         weight = rng.integers(1, 9, 12)
         need = int(weight.sum()) // 2
-        whole = blocks.cheapest(weight, need, 2**50, cuts=10**6)
+        whole = stage_search.cheapest(weight, need, 2**50, cuts=10**6)
         assert whole.proved == whole.cost
         for cuts in (1, 2, 5):
-            short = blocks.cheapest(weight, need, 2**50, cuts=cuts)
+            short = stage_search.cheapest(weight, need, 2**50, cuts=cuts)
             assert short.proved <= whole.cost <= short.cost
             shorter += short.proved < whole.cost
     assert shorter > 20
@@ -228,14 +228,14 @@ def test_pairs_bound_what_holds_both_and_change_no_result(oracle: SimpleNamespac
     rng = np.random.default_rng(23)
     for _ in range(20):
         instance = oracle.draw(rng, 10, 3, density=0.3)
-        blocks = blocks_of(instance)
+        stage_search = search_of(instance)
         weight = rng.integers(1, 9, 10)
         need = int(weight.sum()) // 3
-        before = blocks.cheapest(weight, need, 2**50, cuts=10**6)
-        blocks.bound_pairs(2**50)
+        before = stage_search.cheapest(weight, need, 2**50, cuts=10**6)
+        stage_search.bound_pairs(2**50)
         limit = before.cost + 1
-        assert blocks.cheapest(weight, need, limit, cuts=10**6).cost == before.cost
-        assert blocks.cheapest(weight, need, before.cost, cuts=10**6).proved == before.cost
+        assert stage_search.cheapest(weight, need, limit, cuts=10**6).cost == before.cost
+        assert stage_search.cheapest(weight, need, before.cost, cuts=10**6).proved == before.cost
 
 
 @pytest.mark.parametrize("nodes", [0, 1, 63, 64, 65, 130])
@@ -266,7 +266,7 @@ def test_bad_arguments_are_refused(oracle: SimpleNamespace) -> None:
 
 
 @pytest.mark.gate
-def test_the_anchored_bound_is_the_cheapest_block_around_some_node(oracle: SimpleNamespace) -> None:
+def test_the_anchored_bound_is_the_cheapest_stage_around_some_node(oracle: SimpleNamespace) -> None:
     rng = np.random.default_rng(24)
     above_work = 0
     for _ in range(30):
@@ -290,7 +290,7 @@ def test_the_reweighted_bound_is_above_the_others_of_its_kind(oracle: SimpleName
     assert least[anchored].bounds[-1] < least[reweighted].bounds[-1] <= cost * (1 + SAFETY)
 
 
-def test_two_blocks_are_solved(oracle: SimpleNamespace) -> None:
+def test_two_stages_are_solved(oracle: SimpleNamespace) -> None:
     """The side that does more work costs more, and holds all ancestors or all descendants of its nodes."""
     rng = np.random.default_rng(29)
     for _ in range(20):
@@ -302,8 +302,8 @@ def test_two_blocks_are_solved(oracle: SimpleNamespace) -> None:
         assert verify(instance, run.solutions[-1]).cost == pytest.approx(optimum)
 
 
-def test_few_blocks_are_solved(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dividing partitions by the blocks that nodes are in proves the optimum, also without a bound for all of them."""
+def test_few_stages_are_solved(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dividing partitions by the stages that nodes are in proves the optimum, also without a bound for all of them."""
     monkeypatch.setattr("solvers.pipeline.bounds.reweighted.EARLY_FINEST", np.inf)
     monkeypatch.setattr("solvers.pipeline.bounds.reweighted.MOST_ENDED_EARLY", 5)
     rng = np.random.default_rng(31)
@@ -336,7 +336,7 @@ def test_sets_fit_places_that_fix_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_many_bounds_of_single_blocks_are_the_optimum(oracle: SimpleNamespace, method: Any) -> None:
+def test_many_bounds_of_single_stages_are_the_optimum(oracle: SimpleNamespace, method: Any) -> None:
     rng = np.random.default_rng(26)
     tight = 0
     for _ in range(30):

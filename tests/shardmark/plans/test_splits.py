@@ -1,0 +1,108 @@
+"""A split that a user has: judged as it is, beside the best that is found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+from referee import answer, refusal, shardmark
+
+import shardmark as sm
+from harness.verify import verify
+
+SQUEEZENET = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_squeezenet.onnx"
+STAGES = 3
+
+
+@pytest.fixture(scope="module")
+def best():
+    return sm.plan(SQUEEZENET, devices=STAGES, timeout=20)
+
+
+@pytest.fixture(scope="module")
+def equal(best):
+    """Equal numbers of operators."""
+    names = list(best.assignment)
+    return {name: place * STAGES // len(names) for place, name in enumerate(names)}
+
+
+def test_a_split_is_judged_as_it_is(best, equal, tmp_path):
+    file = tmp_path / "equal.json"
+    file.write_text(json.dumps({"a name that is no operator": 7, **equal}))
+    told = []
+    found = sm.plan(SQUEEZENET, devices=STAGES, split=file, timeout=20, progress=told.append)
+    assert found.assignment == equal
+    assert found.cost == verify(found.instance, found.solution).cost > best.cost * 1.01
+    assert best.lower_bound * 0.98 < found.lower_bound <= best.cost
+    assert found.cost > found.better >= found.lower_bound
+    assert found.gap_text.startswith("at most ")
+    assert f"better split: {found.better:,.6g} µs, the plan if no split is given" in str(found).splitlines()
+    assert f"{file}: ignored 1 name of no operator of the model, such as 'a name that is no operator'" in told
+    assert found.save(tmp_path / "plan").exists()
+
+
+def test_the_best_split_has_no_better_one(best, tmp_path):
+    found = sm.plan(SQUEEZENET, devices=STAGES, split=best.assignment, timeout=20)
+    assert found.cost == best.cost
+    assert found.assignment == best.assignment
+    assert found.better is None or found.better < best.cost
+
+
+def test_stages_may_have_any_order_and_gaps(best):
+    """They are numbered anew, in the order of the data's flow."""
+    other = {name: 40 - 10 * stage for name, stage in best.assignment.items()}
+    found = sm.plan(SQUEEZENET, devices=41, split=other, timeout=5)
+    assert found.assignment == best.assignment
+    assert found.cost == best.cost
+    assert found.layout.idle == 41 - STAGES
+
+
+def test_the_command_judges_a_split(equal, tmp_path):
+    file = tmp_path / "equal.json"
+    file.write_text(json.dumps(equal))
+    found = answer("plan", SQUEEZENET, "--devices", STAGES, "--split", file, "--timeout", 10)
+    assert found["cost_us"] > found["better_us"] >= found["lower_bound_us"]
+    assert found["gap"] > 0.01
+
+
+def test_bad_splits_are_refused_in_a_sentence(equal, tmp_path):
+    first, *_, last = equal
+    cases = {
+        "expected an object with the stage of every operator, such as": [0, 1],
+        f"expected a stage for every operator, found none for 1 of {len(equal)}, such as {last!r}": {
+            name: stage for name, stage in equal.items() if name != last
+        },
+        f", did you mean '{last}x'?": {name + "x" * (name == last): stage for name, stage in equal.items()},
+        f"{first!r}: expected a stage from 0 to 2, found 3": equal | {first: STAGES},
+        f"{first!r}: expected a stage from 0 to 2, found true": equal | {first: True},
+        f"{first!r}: expected a stage from 0 to 2, found '1'": equal | {first: "1"},
+        "expected a feasible split: solution: expected no cycle among the stages, found 0 -> 1 -> 2 -> 0 through": (
+            equal | {first: STAGES - 1}
+        ),
+        f", {first!r} -> ": equal | {first: STAGES - 1},
+    }
+    file = tmp_path / "mine.json"
+    for words, split in cases.items():
+        file.write_text(json.dumps(split))
+        told = refusal(sm.plan, SQUEEZENET, devices=STAGES, split=file, timeout=5)
+        assert told.startswith(str(file)), words
+        assert words.replace("true", "True") in told
+        if isinstance(split, dict):
+            assert refusal(sm.plan, SQUEEZENET, devices=STAGES, split=split, timeout=5).startswith("split")
+    assert "nowhere.json" in refusal(sm.plan, SQUEEZENET, devices=STAGES, split=tmp_path / "nowhere.json")
+    assert "found a int" in refusal(sm.plan, SQUEEZENET, devices=STAGES, split=3)
+
+
+@pytest.mark.parametrize(
+    "options", [{"mesh": "2x2"}, {"devices": "h100:2,cpu:1"}, {"devices": 3, "fuse": True}], ids=str
+)
+def test_only_equal_devices_and_the_files_own_operators_take_a_split(options, equal):
+    expected = "split: expected a number of equal devices, and no fuse"
+    assert expected in refusal(sm.plan, SQUEEZENET, split=equal, **options)
+
+
+def test_a_split_and_other_numbers_of_devices_do_not_go_together():
+    words = ("plan", SQUEEZENET, "--devices", 2, "--sweep", 4, "--split", "mine.json")
+    assert "--sweep: expected no --split too" in shardmark(*words).stderr
