@@ -119,7 +119,7 @@ def posix_for_auto(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "backend", chosen)
 
 
-@pytest.fixture(params=["posix", "benchexec"])
+@pytest.fixture(scope="module", params=["posix", "benchexec"])
 def supervisor(request: pytest.FixtureRequest) -> Iterator[Supervisor]:
     """A supervisor of each backend; skips where the machine does not permit it."""
     with backend_here(request.param).supervisor() as supervisor:
