@@ -31,7 +31,7 @@ pytestmark = pytest.mark.gate(cases=1)
 HELD = dict.fromkeys(MEASURES, "hard") | dict.fromkeys(("cpu", "processes", "output"), "polled")
 
 
-@pytest.fixture(params=["auto", "none"])
+@pytest.fixture(scope="module", params=["auto", "none"])
 def isolation(request):
     """Both kinds of isolation; skips if this machine does not permit BenchExec with it."""
     backend = backend_here("benchexec", request.param)
@@ -40,7 +40,7 @@ def isolation(request):
     return request.param
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def supervisor(isolation):
     with Supervisor("benchexec", isolation) as supervisor:
         yield supervisor
