@@ -12,7 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 from effort import GATE, draws
-from referee import CHAIN, ZOO, backend_here
+from referee import CHAIN, ZOO, Lending, Lent, Pool, backend_here
 
 from harness.campaign.discover import SolverInfo, discover
 from harness.campaign.jobs import Job, perform
@@ -97,29 +97,38 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Problem:
 
 
 @pytest.fixture
-def run_zoo(zoo: dict[str, SolverInfo], chain: Problem):
+def run_zoo(zoo: dict[str, SolverInfo], chain: Problem, pool: Pool):
     """Run a solver of the zoo on the chain."""
 
     def run(name: str, timeout: float = 60.0, memory: float = 1024.0) -> Record:
-        with Supervisor() as supervisor:
-            return perform(Job(zoo[name], chain, 0, Limits(timeout, memory)), supervisor)
+        return perform(Job(zoo[name], chain, 0, Limits(timeout, memory)), Lent("posix", "auto", pool))
 
     return run
 
 
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    """Supervisors that the tests of a module share."""
+    pool = Pool()
+    yield pool
+    pool.close()
+
+
 @pytest.fixture
-def posix_for_auto(monkeypatch: pytest.MonkeyPatch) -> None:
+def posix_for_auto(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
     """The command line takes ``posix``, tried once, for ``auto``: it starts runs ten times as fast as ``benchexec``."""
 
     def chosen(limits: str = "auto", isolation: str = "auto") -> Backend:
-        return backend_here("posix", isolation) if limits == "auto" else choose(limits, isolation)
+        if limits not in ("auto", "posix"):
+            return choose(limits, isolation)
+        return Lending(**vars(backend_here("posix", isolation)), pool=pool)
 
     for user in (matrix, conformance, standing):
         monkeypatch.setattr(user, "choose", chosen)
     monkeypatch.setattr(runs, "backend", chosen)
 
 
-@pytest.fixture(params=["posix", "benchexec"])
+@pytest.fixture(scope="module", params=["posix", "benchexec"])
 def supervisor(request: pytest.FixtureRequest) -> Iterator[Supervisor]:
     """A supervisor of each backend; skips where the machine does not permit it."""
     with backend_here(request.param).supervisor() as supervisor:

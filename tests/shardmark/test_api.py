@@ -21,13 +21,14 @@ from harness.campaign.problems import Problem
 from harness.records.best import BestKnown, by_checksum
 from harness.records.history import FOLDER, Improvement
 from harness.results.records import Bound, Incumbent
-from harness.sandbox.backends.choice import Backend
 from instances import InputError, catalog
 from instances.files.jsonfile import write_json
 from instances.generate import families
-from shardmark import api, problems, runs
+from shardmark import api, problems
 from solvers.registry import declared_by
 from solvers.registry import load as load_solvers
+
+pytestmark = pytest.mark.usefixtures("posix_for_auto")
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUR = {**CHAIN, "name": "four"}
@@ -69,17 +70,6 @@ from shardmark import solver
 def of_a_cell(instance, run):
     run.report([0] * instance.nodes)
 """
-
-
-@pytest.fixture(autouse=True)
-def posix(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs are held by the backend that starts the fastest, tried once."""
-
-    def chosen(limits: str, isolation: str) -> Backend:
-        return known("posix" if limits == "auto" else limits, isolation)
-
-    known = runs.backend
-    monkeypatch.setattr(runs, "backend", chosen)
 
 
 @pytest.fixture
@@ -236,7 +226,7 @@ def test_a_large_instance_in_memory_is_written_once_and_leaves_nothing(tmp_path,
     instance = families()["watts-strogatz"].build(1, nodes=300)
     assert sm.check(instance, [0] * 300).feasible
     assert sm.solve(instance, "random-1", timeout=20).feasible
-    assert list(tmp_path.iterdir()) == []
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_a_run_tells_all_that_it_reported(four, mine):

@@ -1,11 +1,15 @@
-"""Shared by tests: a small instance, the zoo of solvers, backends that work here, isolation, commands in process."""
+"""Shared by tests: a small instance, the zoo of solvers, backends that work here, supervisors to borrow, commands."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
+import tempfile
+import threading
 from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +18,9 @@ import pytest
 
 from harness.sandbox.backends.choice import Backend, choose
 from harness.sandbox.backends.namespaces import isolation_error_in_subprocess
+from harness.sandbox.contract import Order, Outcome
+from harness.sandbox.link import Watch
+from harness.sandbox.supervisor import Supervisor, environment
 from instances import InputError
 from shardmark.cli.arguments import main
 
@@ -48,6 +55,52 @@ def try_backend(name: str, isolation: str) -> Backend | InputError:
         return choose(name, isolation)
     except InputError as error:
         return error
+
+
+class Pool:
+    """Supervisors that wait for their next run: to start one takes longer than most runs of tests."""
+
+    def __init__(self) -> None:
+        self.free: dict[object, list[Supervisor]] = {}
+
+    def close(self) -> None:
+        """End all of them."""
+        for supervisors in self.free.values():
+            for supervisor in supervisors:
+                supervisor.close()
+
+
+class Lent(Supervisor):
+    """Carries out each run in a supervisor of the pool that was started as one would be now, or in a new one."""
+
+    def __init__(self, backend: str, isolation: str, pool: Pool) -> None:
+        super().__init__(backend, isolation)
+        self.pool = pool
+
+    def run(self, order: Order, cancel: threading.Event | None = None, watch: Watch | None = None) -> Outcome:
+        """Carry out one run."""
+        started_with = environment(order.limits.cores).items(), os.sched_getaffinity(0)
+        key = self.backend, self.isolation, tempfile.gettempdir(), *map(frozenset, started_with)
+        free = self.pool.free.setdefault(key, [])
+        try:
+            supervisor = free.pop()
+        except IndexError:
+            supervisor = Supervisor(self.backend, self.isolation)
+        try:
+            return supervisor.run(order, cancel, watch)
+        finally:
+            free.append(supervisor)
+
+
+@dataclass(frozen=True)
+class Lending(Backend):
+    """A backend whose supervisors outlive their users, up to the end of the pool."""
+
+    pool: Pool = field(default_factory=Pool)
+
+    def supervisor(self) -> Supervisor:
+        """Return a supervisor that carries out runs in those of the pool."""
+        return Lent(self.name, self.isolation, self.pool)
 
 
 class Result(NamedTuple):

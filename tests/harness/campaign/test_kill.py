@@ -15,7 +15,8 @@ from effort import draws
 from marked import Marked, ended
 
 HERE = Path(__file__).parent
-SEEDS, KILLS = 30, int(os.environ.get("SHARDMARK_KILLS", str(draws(6, 4))))  # make measure: 100
+KILLS = int(os.environ.get("SHARDMARK_KILLS", str(draws(6, 4))))  # make measure: 100
+SEEDS = 12 + KILLS // 5  # of three solvers: more runs than are done before the last kills
 TABLE = "SELECT solver, instance, seed, status, reason, cost, lower_bound, solution FROM runs ORDER BY solver, seed"
 PARTS = """
 SELECT (SELECT count(*) FROM incumbents WHERE run = id), (SELECT count(*) FROM bounds WHERE run = id),
@@ -66,7 +67,7 @@ def test_the_command_resumes_wherever_it_was_killed(marked, chain, tmp_path):
     chance = random.Random(0)
     command = ["-m", "harness", "run", "--instance", str(chain.path), "--quiet", "--timeout", "20", "--seeds", "3"]
     command += ["--solver", "quick", "--solver", "fails", "--solver-path", str(HERE / "campaign_solvers.py")]
-    for _ in range(draws(3, 2)):
+    for _ in range(2):
         run = marked.start(*command, "--results", str(tmp_path / "disturbed"))
         time.sleep(chance.uniform(0.2, 2.5))
         run.kill()

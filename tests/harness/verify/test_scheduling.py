@@ -166,7 +166,7 @@ def rescaled(document, times, sizes):
 def test_verdicts_do_not_depend_on_the_units(times, sizes):
     """Instances with many simultaneous events, or with exactly as much held as fits."""
     draw, seen = random.Random(8), set()
-    for _ in range(400):
+    for _ in range(150):
         document = draw_document(draw, 6)
         count = len(document["devices"]["speed"])
         document["nodes"]["complexity"] = [draw.choice([0.1, 0.2, 0.3]) for _ in document["nodes"]["complexity"]]

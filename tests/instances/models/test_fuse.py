@@ -225,10 +225,10 @@ def test_an_operator_between_two_of_a_group_stays_out_of_the_middle():
 
 @pytest.mark.gate
 def test_linear_time():
-    seconds = {1_000: [], 16_000: []}
+    seconds = {500: [], 8_000: []}
     for size in [*seconds] * 3:
         model = chain(*["product", "elementwise", "elementwise", "view"] * (size // 4))
         start = time.process_time()
         assert len(fuse(model)[1]) == size // 4
         seconds[size].append(time.process_time() - start)
-    assert min(seconds[16_000]) < 16 * 4 * min(seconds[1_000])
+    assert min(seconds[8_000]) < 16 * 4 * min(seconds[500])

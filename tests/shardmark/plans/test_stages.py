@@ -20,15 +20,13 @@ from shardmark.plans.stages import export_stages
 @pytest.mark.gate(cases=2)
 @pytest.mark.parametrize(
     ("path", "stages"),
-    list(zip(LIGHT, cycle((2, 4, 8)), strict=False)),
+    list(zip(LIGHT[:-3], cycle((2, 4, 8)), strict=False)),  # the others are chains with hundreds of megabytes
     ids=lambda value: value.stem.removeprefix("light_") if isinstance(value, Path) else str(value),
 )
 def test_stages_of_light_models_compute_what_the_whole_model_computes(path: Path, stages: int, tmp_path: Path) -> None:
-    model = onnx.load(path)
-    if path not in LIGHT[-3:]:
-        model = random_weights(model)
-        path = tmp_path / path.name
-        onnx.save(model, path)
+    model = random_weights(onnx.load(path))
+    path = tmp_path / path.name
+    onnx.save(model, path)
     manifest = export_stages(path, equal_split(model, stages), tmp_path / "stages")
     assert len(manifest["stages"]) == stages
     inputs = random_inputs(model)

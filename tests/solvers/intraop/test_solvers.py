@@ -102,7 +102,8 @@ def test_bounds_of_an_empty_instance(tiny, bound):
 
 @pytest.mark.gate
 @SOLVERS
-def test_nodes_without_edges_choose_by_themselves(tiny, solver):
+def test_nodes_without_edges_choose_by_themselves(tiny, solver, monkeypatch):
+    monkeypatch.setattr(adaptive_penalty, "PATIENCE", 3)
     instance = tiny.make([(0, 2, [5, 1, 9], [1, 3, 1]), (5, 6, [4, 2], [1, 9]), (3, 3, [7, 8], [99, 0])], limit=8)
     assert cost(instance, run(solver, instance).solutions[-1]) == 1 + 4 + 7
 

@@ -282,7 +282,7 @@ def test_the_anchored_bound_is_the_cheapest_stage_around_some_node(oracle: Simpl
 
 @pytest.mark.gate
 def test_the_reweighted_bound_is_above_the_others_of_its_kind(oracle: SimpleNamespace) -> None:
-    instance = oracle.draw(np.random.default_rng(25), 40, 6, density=0.06)
+    instance = oracle.draw(np.random.default_rng(25), 20, 6, density=0.15)
     least = {method: LocalRun() for method in METHODS}
     for method, run in least.items():
         method(instance, run)

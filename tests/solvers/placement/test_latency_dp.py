@@ -92,7 +92,7 @@ def test_no_tensor_leaves_a_sum_with_an_error_behind() -> None:
 @pytest.mark.parametrize("contiguity", ["contiguous", "free"])
 def test_chains_bound_graphs_with_tensors_of_any_size(contiguity: str) -> None:
     draw, tight = random.Random(f"any size {contiguity}"), 0
-    for _ in range(60):
+    for _ in range(30):
         drawn, run = small(draw, contiguity), LocalRun()
         sizes = np.array([draw.choice([0.1, 1.3, 3.3, 1e16, 1e300]) for _ in range(drawn.nodes)])
         supported = np.ones(drawn.nodes, dtype=bool)
@@ -102,7 +102,7 @@ def test_chains_bound_graphs_with_tensors_of_any_size(contiguity: str) -> None:
         if best is not None:
             assert max(run.bounds) <= best
             tight += max(run.bounds) >= best * (1 - 1e-11)
-    assert tight > 20
+    assert tight > 10
 
 
 def test_other_objectives_and_training_are_declined() -> None:

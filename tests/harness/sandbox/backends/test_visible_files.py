@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from orders import order_of
-from referee import backend_here
+from referee import Lending, backend_here
 
 import instances
 from harness.records.history import FOLDER
@@ -37,12 +37,12 @@ def _forget():
 
 
 @pytest.fixture(params=["posix", "benchexec"])
-def isolated(request):
-    """A supervisor of each backend that isolates; skips if the machine does not permit it."""
+def isolated(request, pool):
+    """Each backend that isolates, with supervisors that tests share; skips if the machine does not permit it."""
     backend = backend_here(request.param)
     if "none" in (backend.enforced["network"], backend.enforced["files"]):
         pytest.skip(backend.why or "no isolation")
-    return backend
+    return Lending(**vars(backend), pool=pool)
 
 
 def read_in_isolation(isolated, order, *paths):

@@ -14,6 +14,7 @@ import pytest
 from patience import given_time
 from referee import refusal
 
+from harness.campaign.discover import discover
 from harness.campaign.problems import Problem
 from instances import InputError, tracks
 from shardmark.cli.arguments import main
@@ -122,26 +123,21 @@ def test_a_file_of_no_known_track_that_cannot_be_imported_has_one_finding(tmp_pa
 
 @pytest.mark.gate
 @pytest.mark.parametrize(
-    ("old", "new", "names", "detail"),
+    ("old", "new", "name", "detail"),
     [
-        ("'''Take what uses the least memory.'''", "", {"description"}, "expected a description"),
-        ('source="a test"', 'source=" "', {"source"}, "expected a source"),
-        ("Take what", "Take " * 40, {"description"}, "expected one line of at most 160 characters"),
+        ("'''Take what uses the least memory.'''", "", "description", "expected a description"),
+        ('source="a test"', 'source=" "', "source", "expected a source"),
+        ("Take what", "Take " * 40, "description", "expected one line of at most 160 characters"),
+        ("def mine", "def greedy", "name is free", "intraop/greedy.py"),
     ],
 )
-def test_what_a_solver_does_not_say_is_found(tmp_path, old, new, names, detail):
-    findings = check(tmp_path, head=HEAD.replace(old, new))
-    assert failed(findings) == names
-    assert all(detail in findings[name].detail for name in names)
-
-
-@pytest.mark.gate
-def test_a_name_that_another_solver_has_is_found(tmp_path):
+def test_what_a_solver_does_not_say_or_has_no_right_to_is_found(tmp_path, old, new, name, detail):
     path = tmp_path / "mine.py"
-    path.write_text(HEAD.replace("def mine", "def greedy").replace("{more}", ""))
-    (finding,) = [f for f in submit(path, say=lambda _: None) if f.passed == "no"]
-    assert finding.check == "name is free"
-    assert finding.detail.endswith("intraop/greedy.py")
+    path.write_text(HEAD.replace(old, new).replace("{more}", ""))
+    (info,) = conformance.candidates(path, None)
+    (finding,) = [finding for finding in conformance.declares(info, discover()) if finding.passed == "no"]
+    assert finding.check == name
+    assert detail in finding.detail
 
 
 TINY = {"solves diamond", "solves triangle", "solves sharded-transformer-2", "solves sharded-u-net-4"}

@@ -20,7 +20,7 @@ from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.reduced_problem import Problem
 from solvers.intraop.network.reduction import prepare
 
-COUNT = 30
+COUNT = 15
 
 
 def priced_state(tiny, seed):
