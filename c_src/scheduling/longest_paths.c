@@ -20,11 +20,14 @@ static void allocate_direction(struct arena *arena, struct direction *direction,
 }
 
 void paths_allocate(struct paths *paths, struct arena *arena, const struct shard_system *system,
-                    const struct shard_units *units, const int32_t *device) {
+                    const struct shard_units *units, const int32_t *device, const int32_t *part,
+                    int32_t own) {
     const int64_t n = system->nodes, m = system->out_start[n], k = system->devices;
     *paths = (struct paths){
         .arena = arena,
         .system = system,
+        .part = part,
+        .own = own,
         .past = {.start = units->in_start, .end = units->in_tail, .size = units->in_size},
         .future = {.start = system->out_start, .end = system->out_head, .size = system->size},
         .round = 1,
@@ -32,6 +35,7 @@ void paths_allocate(struct paths *paths, struct arena *arena, const struct shard
     allocate_direction(arena, &paths->past, n, m, k);
     allocate_direction(arena, &paths->future, n, m, k);
     ARENA_ARRAYS(arena, n, paths->device, paths->time, paths->ends);
+    ARENA_ARRAYS(arena, k, paths->inverse_speed);
     ARENA_ZEROS(arena, k, paths->sequences);
     for (int64_t v = 0; !arena->failed && v < n; v++)
         paths->sequences[device[v]].room++;
@@ -196,13 +200,15 @@ bool paths_make_room(struct paths *paths, int32_t d, int32_t more) {
 
 static int by_time(const void *a, const void *b) {
     const struct vertex_end *first = a, *second = b;
+    if (first->part != second->part)
+        return first->part < second->part ? -1 : 1;
     return (first->time > second->time) - (first->time < second->time);
 }
 
 static void rank_by_end(struct paths *paths) {
     const int32_t n = paths->system->nodes;
     for (int32_t v = 0; v < n; v++)
-        paths->ends[v] = (struct vertex_end){paths->past.path[v], v};
+        paths->ends[v] = (struct vertex_end){paths->past.path[v], v, paths->part[v]};
     qsort(paths->ends, (size_t)n, sizeof *paths->ends, by_time);
     for (int32_t i = 0; i < n; i++) {
         const int32_t v = paths->ends[i].vertex;
@@ -227,6 +233,8 @@ static void pair_edges(struct paths *paths, int32_t *next) {
 
 static void set_rates(struct paths *paths) {
     const size_t k = (size_t)paths->system->devices;
+    for (size_t d = 0; d < k; d++)
+        paths->inverse_speed[d] = 1 / paths->system->speed[d];
     for (size_t from = 0; from < k; from++)
         for (size_t to = 0; to < k; to++)
             paths->future.rate[from * k + to] = paths->past.rate[to * k + from] =
@@ -256,7 +264,7 @@ static double longest_past(const struct paths *paths) {
     for (int32_t d = 0; d < paths->system->devices; d++) {
         const struct sequence *sequence = paths->sequences + d;
         if (sequence->count > 0)
-            longest = fmax(longest, paths->past.path[sequence->vertex[sequence->count - 1]]);
+            longest = greater(longest, paths->past.path[sequence->vertex[sequence->count - 1]]);
     }
     return longest;
 }
@@ -302,7 +310,12 @@ bool paths_begin(struct paths *paths, const int32_t *device, const int32_t *orde
     set_times(paths);
     if (!compute_all(paths))
         return false;
-    paths_open(paths, 0, paths->system->nodes);
+    paths->own_first = paths->own_count = 0;
+    for (int32_t v = 0; v < paths->system->nodes; v++) {
+        paths->own_first += paths->part[v] < paths->own;
+        paths->own_count += paths->part[v] == paths->own;
+    }
+    paths_open(paths, paths->own_first, paths->own_count);
     return true;
 }
 
@@ -328,13 +341,13 @@ static double longest_around(const struct paths *paths) {
         const int32_t *vertex = sequence->vertex;
         const double to = sequence->before ? past->path[vertex[sequence->before - 1]] : 0;
         const double from = sequence->behind ? future->path[vertex[sequence->count - sequence->behind]] : 0;
-        longest = fmax(longest, to + from);
+        longest = greater(longest, to + from);
     }
     for (int32_t i = 0; i < past->low; i++)
         for (int64_t e = future->start[past->at[i]]; e < future->start[past->at[i] + 1]; e++)
             if (past->rank[future->end[e]] >= past->high)
                 longest =
-                    fmax(longest, past->path[past->at[i]] + future->lag[e] + future->path[future->end[e]]);
+                    greater(longest, past->path[past->at[i]] + future->lag[e] + future->path[future->end[e]]);
     return longest;
 }
 
@@ -358,7 +371,7 @@ double paths_longest(const struct paths *paths) {
     double longest = paths->around;
     for (int32_t i = past->low; i < past->high; i++) {
         const int32_t v = past->at[i];
-        longest = fmax(longest, past->path[v] + paths->future.path[v] - paths->time[v]);
+        longest = greater(longest, past->path[v] + paths->future.path[v] - paths->time[v]);
     }
     return longest;
 }

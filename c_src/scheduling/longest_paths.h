@@ -9,6 +9,11 @@
 #include "scheduling/simulation/simulate.h"
 #include "scheduling/units.h"
 
+/* Maximum of numbers that are not NaN: fmax, which handles NaN, is not inlined. */
+static inline double greater(double a, double b) {
+    return a > b ? a : b;
+}
+
 /* One direction in time. The first three arrays are the caller's, the others the arena's. */
 struct direction {
     const int64_t *start; /* nodes + 1 elements: edges of v in this direction: start[v] .. start[v + 1] - 1 */
@@ -44,16 +49,21 @@ struct sequence {
 struct vertex_end {
     double time;
     int32_t vertex;
+    int32_t part;
 };
 
 struct paths {
     struct arena *arena;
     const struct shard_system *system;
     struct direction past, future;
-    int32_t *device;            /* nodes elements, -1: taken out */
-    double *time;               /* nodes elements: on its device */
-    double least_time;          /* of a vertex */
-    struct sequence *sequences; /* devices elements */
+    int32_t *device;              /* nodes elements, -1: taken out */
+    double *time;                 /* nodes elements: on its device */
+    double least_time;            /* of a vertex */
+    double *inverse_speed;        /* devices elements: time per operation */
+    struct sequence *sequences;   /* devices elements */
+    const int32_t *part;          /* nodes elements of the caller: see path_moves.h */
+    int32_t own;                  /* the part whose vertices may move; */
+    int32_t own_first, own_count; /* their ranks in the past: the first one, and the number */
     int64_t round;
     double makespan;
     double around;           /* the longest path that does not lead through the window */
@@ -61,9 +71,10 @@ struct paths {
 };
 
 /* Allocate for schedules on a system, with room on each device for the vertices that `device`, in, nodes
- * elements, puts there; the arena fails if there is no memory. */
+ * elements, puts there; the arena fails if there is no memory. part, own: as in shard_path_moves; `part` must stay
+ * alive. */
 void paths_allocate(struct paths *paths, struct arena *arena, const struct shard_system *system,
-                    const struct shard_units *units, const int32_t *device);
+                    const struct shard_units *units, const int32_t *device, const int32_t *part, int32_t own);
 
 /* Compute all paths of a schedule; false if it has a cycle.
  *
@@ -114,7 +125,7 @@ void paths_keep(struct paths *paths);
 
 /* Time of a vertex on device d. */
 static inline double time_on(const struct paths *paths, int32_t v, int32_t d) {
-    const double time = paths->system->complexity[v] / paths->system->speed[d];
+    const double time = paths->system->complexity[v] * paths->inverse_speed[d];
     return time > paths->least_time ? time : paths->least_time;
 }
 
@@ -124,8 +135,5 @@ static inline double lag_on(const struct paths *paths, const struct direction *d
     const int32_t other = paths->device[direction->end[e]];
     if (other < 0 || other == d || direction->size[e] <= 0)
         return 0;
-    const size_t k = (size_t)paths->system->devices;
-    const size_t link =
-        direction == &paths->past ? (size_t)other * k + (size_t)d : (size_t)d * k + (size_t)other;
-    return direction->size[e] / paths->system->bandwidth[link];
+    return direction->size[e] * direction->rate[(size_t)d * (size_t)paths->system->devices + (size_t)other];
 }

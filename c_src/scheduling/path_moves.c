@@ -30,6 +30,9 @@ static const double WHOLE_SHARE = 0.1;
 /* Moves tried in a window at most, per move after which ranks are outdated. */
 enum { TRIED_EACH = 8 };
 
+/* Elements of the table from which Gumbel variates are drawn: a logarithm per device takes a sixth of all time. */
+enum { QUANTILES = 1024 };
+
 /* The most that the makespan may grow, as a factor: the least time stays above rounding errors. */
 static const double MOST_GROWTH = 100;
 
@@ -38,6 +41,7 @@ struct mover {
     int32_t vertex;
     int32_t device; /* where it was, and its place in the sequence and its neighbours there */
     int32_t index, before, after;
+    double least;  /* the longest path up to its start without the last transfer, and without other movers */
     double head;   /* on the device considered: the longest path up to its start */
     double tail;   /* and from its end on */
     double ahead;  /* of a path from its end on: complexity of other movers */
@@ -60,6 +64,7 @@ struct search {
     int32_t *devices;  /* those that a move compares */
     int32_t device_count;
     int64_t *listed_in; /* devices elements: the last round in which a move compared each */
+    double *gumbel;     /* QUANTILES elements: quantiles of the standard Gumbel distribution */
     int32_t *best_device, *best_order;
     double best; /* makespan */
 };
@@ -99,9 +104,9 @@ static double best_place(const struct search *s, int32_t d, const struct mover *
     const int32_t behind = sequence->count - sequence->behind;
     double head = mover->head, tail = mover->tail;
     if (sequence->before)
-        head = fmax(head, paths->past.path[sequence->vertex[sequence->before - 1]]);
+        head = greater(head, paths->past.path[sequence->vertex[sequence->before - 1]]);
     if (sequence->behind)
-        tail = fmax(tail, paths->future.path[sequence->vertex[behind]]);
+        tail = greater(tail, paths->future.path[sequence->vertex[behind]]);
     const double time = time_on(paths, mover->vertex, d), least = head + time + tail;
     if (least >= limit)
         return least;
@@ -227,19 +232,22 @@ static void list_devices(struct search *s) {
         add_device(s, device_at(set, set.count <= MOST_DEVICES ? i : random_below(&s->random, set.count)));
 }
 
-/* Find a path from each mover on that exists on every device: the longest if movers stay on device d. */
-static void look_ahead(struct search *s, int32_t d) {
-    const struct direction *future = &s->paths.future;
-    const double speed = s->system->speed[d];
+/* Find paths to and from each mover that exist on every device; the latter is the longest if movers stay on d. */
+static void look_around(struct search *s, int32_t d) {
+    const struct direction *past = &s->paths.past, *future = &s->paths.future;
+    const double inverse = s->paths.inverse_speed[d];
     for (int32_t i = s->mover_count - 1; i >= 0; i--) {
         struct mover *mover = s->movers + i;
-        mover->ahead = mover->beyond = 0;
+        mover->least = mover->ahead = mover->beyond = 0;
+        for (int64_t e = past->start[mover->vertex]; e < past->start[mover->vertex + 1]; e++)
+            if (s->mover_of[past->end[e]] < 0)
+                mover->least = greater(mover->least, past->path[past->end[e]]);
         for (int64_t e = future->start[mover->vertex]; e < future->start[mover->vertex + 1]; e++) {
             const int32_t w = future->end[e];
             const struct mover *next = s->mover_of[w] < 0 ? NULL : s->movers + s->mover_of[w];
             const double ahead = next ? next->ahead + s->system->complexity[w] : 0;
             const double beyond = next ? next->beyond : future->path[w];
-            if (ahead / speed + beyond <= mover->ahead / speed + mover->beyond)
+            if (ahead * inverse + beyond <= mover->ahead * inverse + mover->beyond)
                 continue;
             mover->ahead = ahead;
             mover->beyond = beyond;
@@ -272,15 +280,18 @@ static double path_on(struct search *s, int32_t d, double limit) {
     int32_t index = 0;
     for (int32_t i = 0; i < s->mover_count; i++) {
         struct mover *mover = s->movers + i;
+        const double tail = mover->ahead * s->paths.inverse_speed[d] + mover->beyond;
+        const double rest = time_on(&s->paths, mover->vertex, d) + tail;
+        if (mover->least + rest >= limit)
+            return mover->least + rest;
         mover->head = path_to(s, &s->paths.past, mover->vertex, d);
-        const double tail = mover->ahead / s->system->speed[d] + mover->beyond;
-        longest = fmax(longest, mover->head + time_on(&s->paths, mover->vertex, d) + tail);
+        longest = greater(longest, mover->head + rest);
         if (longest >= limit)
             return longest;
     }
     for (int32_t i = s->mover_count - 1; i >= 0 && longest < limit; i--) {
         s->movers[i].tail = path_to(s, &s->paths.future, s->movers[i].vertex, d);
-        longest = fmax(longest, best_place(s, d, s->movers + i, limit, 0, &index));
+        longest = greater(longest, best_place(s, d, s->movers + i, limit, 0, &index));
     }
     return longest;
 }
@@ -291,7 +302,7 @@ static int32_t draw_device(struct search *s, double temperature, double *path) {
     int32_t drawn = -1;
     for (int32_t i = 0; i < s->device_count; i++) {
         const double luck =
-            temperature > 0 ? -log(-log(random_share(&s->random) + 0x1p-60)) * temperature : 0;
+            temperature > 0 ? s->gumbel[random_below(&s->random, QUANTILES)] * temperature : 0;
         const double length = path_on(s, s->devices[i], best + luck);
         if (length - luck >= best)
             continue;
@@ -316,8 +327,8 @@ static void take_out(struct search *s, double limit[2]) {
     for (int32_t i = 0; i < s->mover_count; i++) {
         struct mover *mover = s->movers + i;
         const int32_t v = mover->vertex;
-        limit[0] = fmax(limit[0], paths->past.path[v]);
-        limit[1] = fmax(limit[1], paths->future.path[v]);
+        limit[0] = greater(limit[0], paths->past.path[v]);
+        limit[1] = greater(limit[1], paths->future.path[v]);
         mover->device = paths->device[v];
         mover->index = first_after(paths, paths->sequences + mover->device, paths->past.path[v]) - 1;
         mover->before = paths->past.next[v];
@@ -328,14 +339,14 @@ static void take_out(struct search *s, double limit[2]) {
     limit[0] += WINDOW * s->mean_time;
     limit[1] += WINDOW * s->mean_time;
     follow_nearby(s, limit);
-    look_ahead(s, s->movers[0].device);
+    look_around(s, s->movers[0].device);
 }
 
 /* The longest path up to a vertex on device d, without the vertex, in one direction. */
 static double longest_to(const struct paths *paths, const struct direction *direction, int32_t v, int32_t d) {
     double longest = 0;
     for (int64_t e = direction->start[v]; e < direction->start[v + 1]; e++)
-        longest = fmax(longest, direction->path[direction->end[e]] + lag_on(paths, direction, e, d));
+        longest = greater(longest, direction->path[direction->end[e]] + lag_on(paths, direction, e, d));
     return longest;
 }
 
@@ -371,7 +382,7 @@ static bool settle(struct search *s, double most) {
     paths_restore(paths);
     for (int32_t i = 0; i < s->mover_count; i++) {
         const struct mover *mover = s->movers + i;
-        settled = fmax(settled, paths->past.path[mover->vertex]);
+        settled = greater(settled, paths->past.path[mover->vertex]);
         paths_mark(&paths->past, mover->after);
         paths_mark(&paths->future, mover->before);
         paths_mark_around(paths, mover->vertex);
@@ -445,19 +456,19 @@ static void keep_best(struct search *s) {
     write_order(s, s->best_order);
 }
 
-/* Open a window of `count` vertices at a random place, or one of all if there are no more. */
+/* Open a window of `count` vertices of the part at a random place, or one of all if there are no more. */
 static void open_window(struct search *s, int32_t count) {
-    const int32_t n = s->system->nodes;
-    const int32_t first = n > count ? random_below(&s->random, n) - count / 2 : 0;
-    if (n <= count)
-        paths_open(&s->paths, 0, n);
-    else
-        paths_open(&s->paths, first < 0 ? 0 : first > n - count ? n - count : first, count);
+    const int32_t n = s->paths.own_count;
+    if (count > n)
+        count = n;
+    int32_t first = n > count ? random_below(&s->random, n) - count / 2 : 0;
+    first = first < 0 ? 0 : first > n - count ? n - count : first;
+    paths_open(&s->paths, s->paths.own_first + first, count);
 }
 
-/* Open the next of many windows: at times one of all vertices, where units of far members move. */
+/* Open the next of many windows: at times one of the whole part, where units of far members move. */
 static void open_next(struct search *s) {
-    open_window(s, random_share(&s->random) < WHOLE_SHARE ? s->system->nodes : WINDOW_NODES);
+    open_window(s, random_share(&s->random) < WHOLE_SHARE ? s->paths.own_count : WINDOW_NODES);
 }
 
 static void run(struct search *s, int64_t moves, double temperature, double last, int32_t window) {
@@ -482,14 +493,15 @@ static void run(struct search *s, int64_t moves, double temperature, double last
     }
 }
 
-static int allocate(struct search *s, const int32_t *device) {
+static int allocate(struct search *s, const int32_t *device, const int32_t *part, int32_t own) {
     struct arena *arena = &s->arena;
     const int64_t n = s->system->nodes;
     ARENA_ZEROS(arena, n + 2, s->member_start);
     ARENA_ARRAYS(arena, n, s->member, s->movers, s->mover_of, s->best_device, s->best_order);
     ARENA_ARRAYS(arena, MOST_DEVICES, s->devices);
+    ARENA_ARRAYS(arena, QUANTILES, s->gumbel);
     ARENA_ZEROS(arena, s->system->devices, s->listed_in);
-    paths_allocate(&s->paths, arena, s->system, s->units, device);
+    paths_allocate(&s->paths, arena, s->system, s->units, device, part, own);
     return arena_status(arena);
 }
 
@@ -502,6 +514,8 @@ static bool begin(struct search *s, const int32_t *device, const int32_t *order)
         s->mover_of[v] = -1;
     }
     s->mean_time = work / n;
+    for (int32_t i = 0; i < QUANTILES; i++)
+        s->gumbel[i] = -log(-log((i + 0.5) / QUANTILES));
     list_members(n, s->units->unit, s->member_start, s->member);
     if (!paths_begin(&s->paths, device, order))
         return false;
@@ -510,11 +524,12 @@ static bool begin(struct search *s, const int32_t *device, const int32_t *order)
 }
 
 int shard_path_moves(const struct shard_system *system, const struct shard_units *units, int64_t moves,
-                     double temperature, double last, int32_t window, uint64_t *random, int32_t *device,
-                     int32_t *order, int32_t *best_device, int32_t *best_order, double *best_makespan) {
+                     double temperature, double last, int32_t window, const int32_t *part, int32_t own,
+                     uint64_t *random, int32_t *device, int32_t *order, int32_t *best_device,
+                     int32_t *best_order, double *best_makespan) {
     const size_t n = (size_t)system->nodes;
     struct search s = {.system = system, .units = units, .random = {*random}, .best = *best_makespan};
-    int status = allocate(&s, device);
+    int status = allocate(&s, device, part, own);
     if (status == SHARD_OK && n > 0 && !begin(&s, device, order))
         status = SHARD_CYCLE;
     if (status == SHARD_OK && n > 0) {

@@ -17,6 +17,9 @@
  *   last           in,     of the last move, likewise: it falls or rises geometrically; 0 if and only if the first is
  *   window         in,     number of vertices whose ends follow one another, at a random place: only these move;
  *                          0: 300, and others after 200 + nodes / 16 moves made, or 8 times as many tried
+ *   part, own      in,     nodes elements: a number for each vertex, such that neither an edge nor a device leads from
+ *                          one to a vertex of a lesser number; only those whose number is `own` move, at least one,
+ *                          and stay behind all lesser and before all greater numbers
  *   random         in/out, 1 element: state of the random numbers, initially any value
  *   device, order  in/out, nodes elements: devices; the vertices of device 0 as they run, then of device 1, ...
  *   best_*         in/out, the same for the best schedule so far; best_makespan, 1 element, is infinite if there
@@ -24,5 +27,6 @@
  * All memory is the caller's. Returns SHARD_OK, SHARD_NO_MEMORY, or SHARD_CYCLE, with nothing written, if
  * vertices of the order wait for each other. */
 int shard_path_moves(const struct shard_system *system, const struct shard_units *units, int64_t moves,
-                     double temperature, double last, int32_t window, uint64_t *random, int32_t *device,
-                     int32_t *order, int32_t *best_device, int32_t *best_order, double *best_makespan);
+                     double temperature, double last, int32_t window, const int32_t *part, int32_t own,
+                     uint64_t *random, int32_t *device, int32_t *order, int32_t *best_device,
+                     int32_t *best_order, double *best_makespan);

@@ -217,11 +217,7 @@ class _Moves:
         """Go on from the best that another has found."""
         self.device[:], self._column[:] = other.best_device, other._best_column
 
-    def adopt(self, other: Self) -> None:
-        """Take over the best that another has found."""
-        self.best_device[:], self._best_column[:], self.best = other.best_device, other._best_column, other.best
-
-    def _try(self, kernel: Any, *options: float, out: tuple[Any, ...] = ()) -> None:
+    def _try(self, kernel: Any, *options: Any, out: tuple[Any, ...] = ()) -> None:
         best = ffi.new("double *", self.best)
         now = (array_out(column) for column in (self._random, self.device, self._column))
         found = (array_out(column) for column in (self.best_device, self._best_column))
@@ -260,15 +256,29 @@ class PathMoves(_Moves):
     def __init__(self, simulator: Simulator, device: ArrayLike, order: ArrayLike, seed: int) -> None:
         super().__init__(simulator, device, np.array(order, dtype=np.int32), seed)
         self.order, self.best_order = self._column, self._best_column
+        self._part, self._own = np.zeros(len(self.device), dtype=np.int32), 0
+
+    def keep_to(self, part: Index, own: int) -> None:
+        """Move only vertices of one part from now on; ``part`` has shape (n,)."""
+        self._part, self._own = self._simulator._column(part, None), own
+
+    def begin_with(self, device: Index, order: Index, makespan: float) -> None:
+        """Go on from a schedule, which is the best from now on."""
+        self.device[:] = self.best_device[:] = device
+        self.order[:] = self.best_order[:] = order
+        self.best = makespan
 
     def search(self, moves: int, temperature: float) -> None:
         """Try so many moves; longer makespans are accepted by their difference over ``temperature``."""
-        self._try(lib.shard_path_moves, moves, temperature, temperature, 0)
+        self._move(moves, temperature, temperature, 0)
 
     def search_window(self, moves: int, temperature: float, last: float, nodes: int) -> None:
         """Anneal so many vertices that run one after another, at a random place, from the best; keep what is better."""
         self.follow(self)
-        self._try(lib.shard_path_moves, moves, temperature, last, nodes)
+        self._move(moves, temperature, last, nodes)
+
+    def _move(self, moves: int, temperature: float, last: float, nodes: int) -> None:
+        self._try(lib.shard_path_moves, moves, temperature, last, nodes, array_in(self._part), self._own)
 
     def run(self) -> tuple[Ints, Execution]:
         """The best devices, and how they run."""

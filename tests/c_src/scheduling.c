@@ -431,6 +431,45 @@ static void check_memory_moves(const struct problem *p, const int32_t *begin, bo
         CHECK(isinf(excess[1]));
 }
 
+/* One part for all vertices. */
+static const int32_t undivided[MOST_NODES];
+
+/* Each of two searches changes its part of a schedule: what it leaves as it is, and that the parts fit together. */
+static void check_parts(struct problem *p, const int32_t *begin, double temperature) {
+    int32_t device[2][MOST_NODES], order[2][MOST_NODES], best_device[MOST_NODES], best_order[MOST_NODES];
+    int32_t part[MOST_NODES], rank[MOST_NODES], listed[MOST_NODES], joined[MOST_NODES], all[MOST_NODES],
+        count = 0;
+    const int32_t n = p->system.nodes, first = 1 + draw(n - 1);
+    struct outcome o;
+    for (int32_t v = 0; v < n; v++)
+        rank[v] = v;
+    run(p, SHARD_BY_PRIORITY, begin, p->priority, rank, &o);
+    list_by_device(p, &o, begin, listed);
+    for (int32_t i = 0; i < n; i++)
+        part[o.sequence[i]] = i < first ? -3 : 8;
+    for (int own = 0; own < 2; own++) {
+        double best = INFINITY;
+        uint64_t random = 3;
+        memcpy(device[own], begin, sizeof device[own]);
+        memcpy(order[own], listed, sizeof order[own]);
+        CHECK(shard_path_moves(&p->system, &p->units, 200, temperature, temperature, 0, part, own ? 8 : -3,
+                               &random, device[own], order[own], best_device, best_order, &best) == SHARD_OK);
+        CHECK(best == run_listed(p, best_device, best_order, &o));
+        check_allowed(p, device[own]);
+        for (int32_t v = 0; v < n; v++)
+            CHECK(part[v] == (own ? 8 : -3) || device[own][v] == begin[v]);
+    }
+    for (int32_t v = 0; v < n; v++)
+        joined[v] = device[part[v] == 8][v];
+    for (int32_t d = 0; d < p->system.devices; d++)
+        for (int own = 0; own < 2; own++)
+            for (int32_t i = 0; i < n; i++)
+                if (part[order[own][i]] == (own ? 8 : -3) && joined[order[own][i]] == d)
+                    all[count++] = order[own][i];
+    CHECK(count == n && isfinite(run_listed(p, joined, all, &o)));
+    check_allowed(p, joined);
+}
+
 static void check_path_moves(struct problem *p, const int32_t *begin, double temperature) {
     int32_t device[2][MOST_NODES], order[2][MOST_NODES], best_device[2][MOST_NODES] = {{0}};
     int32_t best_order[2][MOST_NODES] = {{0}}, rank[MOST_NODES];
@@ -444,8 +483,8 @@ static void check_path_moves(struct problem *p, const int32_t *begin, double tem
     for (int twin = 0; twin < 2; twin++) {
         memcpy(device[twin], begin, sizeof device[twin]);
         list_by_device(p, &o, begin, order[twin]);
-        CHECK(shard_path_moves(&p->system, &p->units, 300, temperature, temperature, 0, random + twin,
-                               device[twin], order[twin], best_device[twin], best_order[twin],
+        CHECK(shard_path_moves(&p->system, &p->units, 300, temperature, temperature, 0, undivided, 0,
+                               random + twin, device[twin], order[twin], best_device[twin], best_order[twin],
                                best + twin) == SHARD_OK);
     }
     CHECK(best[0] <= begun && best[0] == run_listed(p, best_device[0], best_order[0], &o));
@@ -457,16 +496,18 @@ static void check_path_moves(struct problem *p, const int32_t *begin, double tem
     CHECK(!memcmp(order[0], order[1], (size_t)p->system.nodes * sizeof(int32_t)));
     /* Without moves, the given schedule is measured. */
     const double again = best[0];
-    CHECK(shard_path_moves(&p->system, &p->units, 0, 0, 0, 0, random, best_device[0], best_order[0],
-                           device[0], order[0], best) == SHARD_OK);
+    CHECK(shard_path_moves(&p->system, &p->units, 0, 0, 0, 0, undivided, 0, random, best_device[0],
+                           best_order[0], device[0], order[0], best) == SHARD_OK);
     CHECK(best[0] == again);
     /* A window of a few vertices that cools down. */
     const double last = temperature / 10;
-    CHECK(shard_path_moves(&p->system, &p->units, 300, temperature, last, 1 + draw(5), random, device[0],
-                           order[0], best_device[0], best_order[0], best) == SHARD_OK);
+    CHECK(shard_path_moves(&p->system, &p->units, 300, temperature, last, 1 + draw(5), undivided, 0, random,
+                           device[0], order[0], best_device[0], best_order[0], best) == SHARD_OK);
     CHECK(best[0] <= again && best[0] == run_listed(p, best_device[0], best_order[0], &o));
     CHECK(isfinite(run_listed(p, device[0], order[0], &o)));
     check_allowed(p, device[0]);
+    if (p->system.nodes > 1)
+        check_parts(p, begin, temperature);
 }
 
 /* Two vertices wait for each other because of the orders on their devices. */
@@ -484,8 +525,8 @@ static void check_cycle(void) {
         if (w != v)
             order[count++] = w;
     CHECK(u != v);
-    CHECK(shard_path_moves(&p.system, &p.units, 5, 0, 0, 0, &random, device, order, out, out, &best) ==
-          SHARD_CYCLE);
+    CHECK(shard_path_moves(&p.system, &p.units, 5, 0, 0, 0, undivided, 0, &random, device, order, out, out,
+                           &best) == SHARD_CYCLE);
     CHECK(isinf(best) && random == 1 && order[0] == v);
 }
 
@@ -524,8 +565,8 @@ static void check_no_memory(void) {
                 status = shard_simulated_moves(&p.system, &p.units, 0, 5, 1.0, 1.0, &random, device, priority,
                                                &overfull, best_device, best_priority, &best);
             if (call == 3)
-                status = shard_path_moves(&p.system, &p.units, 5, 1.0, 1.0, 0, &random, device, by_device,
-                                          best_device, best_order, &best);
+                status = shard_path_moves(&p.system, &p.units, 5, 1.0, 1.0, 0, undivided, 0, &random, device,
+                                          by_device, best_device, best_order, &best);
             if (call == 4)
                 status = shard_reserving_list(&p.system, &p.units, 0, priority, 1, 1, device, order);
             if (call == 5)

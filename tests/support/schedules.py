@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,12 @@ import oracle_scheduling
 
 from instances import InputError
 from instances.files.columns import Floats, Ints
+from instances.generate import families
 from instances.scheduling import TOLERANCE, Instance, parse
 from solvers.registry import LocalRun
-from solvers.scheduling._kernels import Execution
+from solvers.scheduling._kernels import Execution, PathMoves, Simulator
+from solvers.scheduling.heuristics.heft import earliest_finish
+from solvers.scheduling.heuristics.local import path_computation_time
 from solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
 from solvers.scheduling.schedules.memory_cuts import MemoryCuts, limited_devices
 
@@ -154,3 +158,19 @@ def overfull_at_some_size(instance: Instance) -> bool:
     every = [MemoryCuts(instance, devices, math.inf) for devices in limited_devices(instance)]
     possible = [(cuts, size) for cuts in every if cuts.possible() for size in range(1, int(cuts.lasting.sum()) + 1)]
     return any(cuts.share_refuted(size, cut, 60.0) == 1 for cuts, size in possible for cut in cuts.proofs)
+
+
+def flow(seed: int, nodes: int = 80) -> Instance:
+    """A random data flow graph with room for all tensors."""
+    plain = families()["random-dataflow"].build(seed, nodes=nodes, devices=4, restricted=0.0)
+    return replace(plain, memory=np.full(4, np.inf))
+
+
+def moves_of(simulator: Simulator, seed: int) -> PathMoves:
+    device = earliest_finish(simulator.instance)
+    run = simulator.by_priority(device, path_computation_time(simulator.instance, device))
+    return PathMoves(simulator, device, run.sequence[np.argsort(device[run.sequence], kind="stable")], seed)
+
+
+def mean_time(moves: PathMoves, instance: Instance) -> float:
+    return float((instance.complexity / instance.speed[moves.best_device]).mean())

@@ -79,11 +79,12 @@ static double from_elsewhere(const struct head_bounds *work, int32_t u, size_t d
                              double *shortest) {
     const double *start = work->start + (size_t)u * work->k;
     const double complexity = work->system->complexity[u];
+    const size_t excluded = may_differ(work, d, d) ? SIZE_MAX : d;
     const struct device_set set = devices_left(work, u);
     double first = INFINITY, least = INFINITY;
     for (int32_t i = 0; i < set.count; i++) {
         const size_t from = (size_t)set.list[i];
-        if (!may_differ(work, from, d))
+        if (from == excluded)
             continue;
         const double time = complexity * work->inverse_speed[from] + lag[from];
         least = lesser(least, time);
@@ -131,34 +132,29 @@ static int64_t given_device(const struct head_bounds *work, int32_t u) {
     return -1;
 }
 
-/* Least time of a tensor of u from a device to the reader of an arc, which is on another one. */
-static double to_reader(const struct head_bounds *work, const struct arc *arc, size_t from) {
-    const int64_t given = given_device(work, arc->reader);
-    if (!(arc->size > 0))
-        return 0;
-    return arc->size *
-           (given < 0 ? work->fastest_out[from] : work->inverse_bandwidth[(size_t)given * work->k + from]);
+/* Least transfer time per size from each device to a vertex, which is on another one. */
+static const double *out_to(const struct head_bounds *work, int32_t reader) {
+    const int64_t given = given_device(work, reader);
+    return given < 0 ? work->fastest_out : work->inverse_bandwidth + (size_t)given * work->k;
 }
 
 /* Raise the lags from u, on another device, to v on d by the path through a vertex x that reads a tensor of
  * u: x is on d, on the device of u, or elsewhere, whichever is shortest. */
 static void extend_lag(const struct head_bounds *work, int32_t u, const struct arc *arc, double *lag_apart,
                        size_t d) {
-    const double *inverse_bandwidth = work->inverse_bandwidth + d * work->k;
     const struct row *row = work->rows + work->row_of[arc->reader];
-    const double *start = work->start + (size_t)arc->reader * work->k;
+    const double *lag = row->lag_apart + d * work->k, *start = work->start + (size_t)arc->reader * work->k;
+    const double *here = work->inverse_bandwidth + d * work->k, *elsewhere = out_to(work, arc->reader);
     const double complexity = work->system->complexity[arc->reader];
-    const bool same = same_unit(work, u, arc->reader);
+    const double span_here = row->span_together[d], span_elsewhere = row->span_apart[d];
+    const bool sent = arc->size > 0, same = same_unit(work, u, arc->reader);
     const struct device_set set = devices_left(work, u);
     for (int32_t i = 0; i < set.count; i++) {
         const size_t from = (size_t)set.list[i];
-        double time = isinf(start[from])
-                          ? INFINITY
-                          : complexity * work->inverse_speed[from] + row->lag_apart[d * work->k + from];
+        double time = isinf(start[from]) ? INFINITY : complexity * work->inverse_speed[from] + lag[from];
         if (!same) {
-            time = lesser(time,
-                          (arc->size > 0 ? arc->size * inverse_bandwidth[from] : 0) + row->span_together[d]);
-            time = lesser(time, to_reader(work, arc, from) + row->span_apart[d]);
+            time = lesser(time, (sent ? arc->size * here[from] : 0) + span_here);
+            time = lesser(time, (sent ? arc->size * elsewhere[from] : 0) + span_elsewhere);
         }
         lag_apart[from] = greater(lag_apart[from], time);
     }
@@ -174,20 +170,23 @@ static bool fill_row(const struct head_bounds *work, struct row *row, int32_t u,
     for (int32_t i = work->first[u]; i >= 0; i = work->arcs[i].next) {
         const struct arc *arc = work->arcs + i;
         if (arc->reader == v) {
-            transfers(work, u, arc->size, d, work->lag);
-            for (int32_t j = 0; j < set.count; j++)
-                lag_apart[set.list[j]] = greater(lag_apart[set.list[j]], work->lag[set.list[j]]);
+            const double *inverse_bandwidth = work->inverse_bandwidth + d * work->k;
+            for (int32_t j = 0; arc->size > 0 && j < set.count; j++) {
+                const size_t from = (size_t)set.list[j];
+                lag_apart[from] = greater(lag_apart[from], arc->size * inverse_bandwidth[from]);
+            }
         } else {
             const struct row *reader = work->rows + work->row_of[arc->reader];
-            const double out =
-                may_differ(work, d, d) || same_unit(work, u, arc->reader) ? 0 : to_reader(work, arc, d);
+            const bool stays = may_differ(work, d, d) || same_unit(work, u, arc->reader) || arc->size <= 0;
+            const double out = stays ? 0 : arc->size * out_to(work, arc->reader)[d];
             rest = greater(rest, lesser(reader->span_together[d], out + reader->span_apart[d]));
             extend_lag(work, u, arc, lag_apart, d);
         }
     }
     const int64_t given = given_device(work, u);
-    for (int32_t i = 0; i < set.count; i++)
-        if (same_unit(work, u, v) || (given >= 0 && set.list[i] != given))
+    const bool same = same_unit(work, u, v);
+    for (int32_t i = 0; (same || given >= 0) && i < set.count; i++)
+        if (same || set.list[i] != given)
             lag_apart[set.list[i]] = INFINITY;
     row->start_apart[d] = from_elsewhere(work, u, d, lag_apart, row->span_apart + d);
     row->lag_together[d] = rest;

@@ -19,6 +19,7 @@ from solvers.scheduling.heuristics.heft import earliest_finish
 from solvers.scheduling.heuristics.local import orders, path_computation_time
 from solvers.scheduling.heuristics.path import around_the_path
 from solvers.scheduling.schedules.memory import fits
+from solvers.scheduling.schedules.parts import Parts
 from solvers.scheduling.schedules.windows import COLD, WINDOW_VERTICES, reheat
 
 #: First temperature, in mean times of a vertex, if there is time for HOT_MOVES moves per vertex; otherwise it is
@@ -163,7 +164,8 @@ def _anneal(searches: list[Searching], best: Best, seconds: float) -> None:
             cooling.advance(pool)
     paths = [search for search in searches if isinstance(search, PathMoves)]
     if cooling.until < seconds:
-        reheat(paths, best.take, end - cooling.late, max(cooling.moves), cooling.mean_time)
+        parts = Parts(best.simulator, paths, best.run.seed)
+        reheat(parts, best.take, end - cooling.late, max(cooling.moves), cooling.mean_time)
 
 
 class _Cooling(Generic[Searching]):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from instances.files.columns import Ints
 from solvers.scheduling._kernels import Execution, PathMoves
+from solvers.scheduling.schedules.parts import Parts
 
 #: Vertices of a window, and moves per vertex.
 WINDOW_VERTICES = 100
@@ -20,27 +21,24 @@ HOT = 0.3
 #: Last temperature, in mean times of a vertex: hardly any longer schedule is accepted.
 COLD = 0.03
 
-#: Number of times that all threads go on from the best of them.
-EXCHANGES = 5
+#: Number of times that the parts of all threads are joined.
+EXCHANGES = 20
 
 
-def reheat(
-    searches: Sequence[PathMoves], take: Callable[[Ints, Execution], None], end: float, most: int, mean_time: float
-) -> None:
+def reheat(parts: Parts, take: Callable[[Ints, Execution], None], end: float, most: int, mean_time: float) -> None:
     """Anneal windows of the best schedule, one search per thread, until a time of `time.monotonic`.
 
-    A whole schedule that cools down once keeps bad luck somewhere; a window can be tried again and again. ``take``
-    gets the best schedule after each exchange. No window takes more than ``most`` moves; ``mean_time`` is that of a
-    vertex.
+    A whole schedule that cools down once keeps bad luck somewhere; a window can be tried again and again. Each search
+    has the windows of a part, and ``take`` gets the best schedule after each exchange. No window takes more than
+    ``most`` moves; ``mean_time`` is that of a vertex.
     """
     period = (end - time.monotonic()) / EXCHANGES
-    with ThreadPoolExecutor(len(searches)) as pool:
+    with ThreadPoolExecutor(len(parts.searches)) as pool:
         while (now := time.monotonic()) < end:
-            list(pool.map(partial(_search, most=most, mean_time=mean_time, until=min(end, now + period)), searches))
-            first = min(searches, key=lambda search: search.best)
-            take(*first.run())
-            for search in searches:
-                search.adopt(first)
+            parts.divide()
+            anneal = partial(_search, most=most, mean_time=mean_time, until=min(end, now + period))
+            list(pool.map(anneal, parts.searches))
+            take(*parts.join())
 
 
 def _search(search: PathMoves, most: int, mean_time: float, until: float) -> None:
