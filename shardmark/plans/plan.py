@@ -233,6 +233,8 @@ def plan(
         costs = Costs(_sums(costs, joined), costs.origin) if profile else roofline(joint, target.device)
     task = target.task(joint, costs)
     known = None if given is None else _verified(task, given)
+    if known:
+        progress(f"the split as given: {known[1] * target.unit_us:,.6g} µs")
     found = certify(
         task.instance,
         target.steps,
