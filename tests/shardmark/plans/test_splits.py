@@ -99,8 +99,9 @@ def test_bad_splits_are_refused_in_a_sentence(equal, tmp_path):
     assert "expected a regular file" in refusal(sm.plan, SQUEEZENET, devices=STAGES, split=tmp_path / "pipe")
 
 
-def test_a_cycle_is_told_in_the_words_of_the_user(tmp_path):
-    """By the stage numbers that they gave, gaps and all, and by operators: an output of several is none."""
+@pytest.fixture
+def halves(tmp_path):
+    """A model of three operators, of which the first has two outputs."""
     nodes = [
         onnx.helper.make_node("Split", ["x"], ["half 0", "half 1"], name="split", axis=0, num_outputs=2),
         onnx.helper.make_node("Exp", ["half 0"], ["y"], name="exp 4"),
@@ -110,7 +111,17 @@ def test_a_cycle_is_told_in_the_words_of_the_user(tmp_path):
     graph = onnx.helper.make_graph(nodes, "graph", ends[:1], ends[1:])
     file = tmp_path / "model.onnx"
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)]), file)
-    told = refusal(sm.plan, file, devices=8, split={"split": 3, "exp 4": 7, "join": 3})
+    return file
+
+
+def test_one_operator_is_told_in_the_singular(halves):
+    lines = str(sm.plan(halves, devices=2, split={"split": 0, "exp 4": 1, "join": 1}, timeout=1)).splitlines()
+    assert [line.partition(", ")[0] for line in lines[-2:]] == ["stage 0: 1 operator", "stage 1: 2 operators"]
+
+
+def test_a_cycle_is_told_in_the_words_of_the_user(halves):
+    """By the stage numbers that they gave, gaps and all, and by operators: an output of several is none."""
+    told = refusal(sm.plan, halves, devices=8, split={"split": 3, "exp 4": 7, "join": 3})
     expected = "expected no cycle among the stages, found 3 -> 7 -> 3 through the edges "
     assert told == f"split: {expected}'split' -> 'exp 4', 'exp 4' -> 'join'"
 
