@@ -28,6 +28,8 @@ from solvers import registry
 
 #: Files whose frames are not where a user's code raised an error.
 OURS = (__file__, registry.__file__, f"{registry.FOLDER.parent / 'shardmark'}{os.sep}")
+#: A folder on the path of packages that are installed, as in a virtual environment beside the user's code.
+INSTALLED = f"{os.sep}site-packages{os.sep}"
 
 Evaluator.verdict = staticmethod(verify_reported)
 
@@ -158,15 +160,16 @@ def describe(solver: registry.Solver) -> dict[str, Any]:
 def one_line(error: BaseException, file: str) -> str:
     """Return an exception as one line: type, text and where the user's code raised it, or has its syntax error.
 
-    The user's code is that beside ``file`` and below; the line in other code counts if none of it was running. The
-    sentence of an InputError needs no type before it.
+    The user's code is that beside ``file`` and below, but for packages that are installed there; the line in other
+    code counts if none of it was running. The sentence of an InputError needs no type before it.
     """
     text = " ".join(str(error).split())
     place = ""
     with contextlib.suppress(IndexError):
         frames = [x for x in traceback.extract_tb(error.__traceback__) if not x.filename.startswith(OURS)]
         home = f"{Path(file).parent}{os.sep}"
-        frame = ([x for x in frames if x.filename.startswith(home)] or frames)[-1]
+        below = [x for x in frames if x.filename.startswith(home)]
+        frame = ([x for x in below if INSTALLED not in x.filename.removeprefix(home)] or frames)[-1]
         place = f" ({Path(frame.filename).name}:{frame.lineno})"
     if isinstance(error, SyntaxError) and isinstance(error.filename, str) and error.lineno:
         text, place = " ".join(str(error.msg).split()), f" ({Path(error.filename).name}:{error.lineno})"

@@ -45,6 +45,8 @@ def read_bytes(path: str | os.PathLike[str], largest: int | None = None) -> byte
         raise InputError(path, "", "expected a file, found a folder") from None
     except OSError as error:
         raise InputError(path, "", f"expected a readable file ({error.strerror})") from None
+    except ValueError as error:  # a null character
+        raise InputError(path, "", f"expected a path ({error})") from None
     if content[:2] == GZIP_MAGIC:
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(content)) as unpacked:

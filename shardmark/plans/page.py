@@ -13,6 +13,7 @@ from harness import verify
 from leaderboard import plan_page
 from leaderboard.drawings import choices_layout, loads_layout, pictures, schedule_layout
 from leaderboard.report import Device, Loads, Picture, Report, Schedule, Section, Split, Table
+from leaderboard.text import count
 from shardmark.notebook import in_notebook
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def facts(plan: Plan) -> dict[str, str]:
     speedup = f"{plan.speedup:.2f}, against one device that holds the whole model"
     better = {} if plan.better is None else {"better split": f"{plan.better:,.6g} µs, the plan if no split is given"}
     return {
-        "model": f"{plan.source.name}, {len(plan.assignment):,} operators",
+        "model": f"{plan.source.name}, {count(len(plan.assignment), 'operator')}",
         "devices": plan.target.devices + (f", {plan.layout.idle} of them idle" if plan.layout.idle else ""),
         "costs": f"{plan.costs.origin}; {plan.target.basis}",
         plan.target.what: f"{plan.cost:,.6g} µs, {plan.gap_text}",
@@ -58,7 +59,7 @@ def facts(plan: Plan) -> dict[str, str]:
 def text(plan: Plan) -> str:
     """The answer and the parts, a line each."""
     parts = [
-        f"{part.name}: {len(part.operators):,} operators, load {part.load_us:,.6g} µs, "
+        f"{part.name}: {count(len(part.operators), 'operator')}, load {part.load_us:,.6g} µs, "
         f"parameters {part.parameter_bytes / 2**20:,.1f} MiB"
         for part in plan.parts
         if plan.layout.specs is None
@@ -95,21 +96,21 @@ def strategies(plan: Plan, most: int = MOST_ROWS) -> list[dict[str, Any]]:
     """
     specs = plan.layout.specs or {"mesh": {"axes": []}, "operators": {}}
     axes = specs["mesh"]["axes"]
-    count, work = Counter[tuple[str, ...]](), defaultdict[tuple[str, ...], float](float)
+    number, work = Counter[tuple[str, ...]](), defaultdict[tuple[str, ...], float](float)
     for operator, seconds in zip(plan.model.operators, plan.costs.seconds.tolist(), strict=True):
         loops = specs["operators"][operator.name]["loops"]
         key = (operator.kind, *(loops[axis] or "-" for axis in axes))
-        count[key] += 1
+        number[key] += 1
         work[key] += 1e6 * seconds
     order = sorted(work, key=lambda key: -work[key])
     rest = order[most:]
     columns = ["operator", *(f"{axis} splits" for axis in axes)]
     found = [
-        {**dict(zip(columns, key, strict=True)), "operators": count[key], "µs on one device": work[key]}
+        {**dict(zip(columns, key, strict=True)), "operators": number[key], "µs on one device": work[key]}
         for key in order[:most]
     ]
     if rest:
-        others = {"operators": sum(count[key] for key in rest), "µs on one device": sum(work[key] for key in rest)}
+        others = {"operators": sum(number[key] for key in rest), "µs on one device": sum(work[key] for key in rest)}
         found.append({**dict.fromkeys(columns, "..."), **others})
     return found
 

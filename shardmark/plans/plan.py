@@ -20,10 +20,11 @@ from instances.models.model import Model
 from instances.models.reader import is_onnx, read_model
 from instances.models.roofline import Costs, roofline
 from leaderboard.text import count
+from shardmark.outcomes import Cost
 from shardmark.plans.parts import Part
 from shardmark.plans.solving import certify, words
-from shardmark.plans.splits import Split, verified
-from shardmark.plans.targets import DEVICE, Layout, Pipeline, Target, target_of
+from shardmark.plans.splits import Split, stages_of
+from shardmark.plans.targets import DEVICE, Layout, Pipeline, Target, Task, target_of
 
 DEFAULT_TIMEOUT_S = 30.0
 
@@ -134,6 +135,15 @@ def _measured(path: Path, model: Model, dims: Mapping[str, int] | None, tell: Te
     return Costs(np.array([measured.get(name, 0.0) for name in names]), "measured on this machine")
 
 
+def _verified(task: Task, solution: Any) -> tuple[Any, Cost]:
+    """A feasible solution, tidied, and its cost."""
+    tidied = task.tidy(solution)
+    verdict = verify(task.instance, tidied)
+    if not verdict.feasible or verdict.cost is None:
+        raise AssertionError(f"expected a split that stays feasible, found {verdict.violations}")
+    return tidied, verdict.cost
+
+
 def _sums(costs: Costs, groups: Sequence[Sequence[int]]) -> Floats:
     """Seconds of joined operators, as those of their members."""
     return np.array([costs.seconds[list(group)].sum() for group in groups])
@@ -199,7 +209,7 @@ def plan(
     paths = {"model": model, "device": device, **({} if machine is None else {"machine": machine})}
     _require_values(paths, dims, timeout=timeout, cores=cores, seed=seed)
     path = Path(model)
-    require_regular(path, device, machine)
+    require_regular(path, device, machine, split if isinstance(split, str | os.PathLike) else None)
     target = target_of(devices, device, mesh, machine)
     if profile and not target.measurable:
         expected = "expected equal devices or a machine: what is measured here cannot price CPUs or a mesh as well"
@@ -214,6 +224,7 @@ def plan(
         raise InputError(path, "", "expected no dims: sizes of a StableHLO program are set when it is lowered")
     if profile and not is_onnx(content):
         raise InputError(path, "", "expected an ONNX model to profile, as ONNX Runtime measures its operators")
+    given = None if stages is None or split is None else stages_of(split, whole, stages, progress)
     digest = sha256(content)
     costs = _measured(path, whole, dims, progress) if profile else roofline(whole, target.device)
     progress(f"read {count(len(whole.operators), 'operator')}; costs: {costs.origin}")
@@ -221,7 +232,9 @@ def plan(
     if fuse:
         costs = Costs(_sums(costs, joined), costs.origin) if profile else roofline(joint, target.device)
     task = target.task(joint, costs)
-    known = None if stages is None or split is None else verified(split, joint, task, stages, progress)
+    known = None if given is None else _verified(task, given)
+    if known:
+        progress(f"the split as given: {known[1] * target.unit_us:,.6g} µs")
     found = certify(
         task.instance,
         target.steps,
@@ -232,10 +245,7 @@ def plan(
         unit_us=target.unit_us,
         known=known,
     )
-    solution = known[0] if known else task.tidy(found.solution)
-    verdict = verify(task.instance, solution)
-    if not verdict.feasible or verdict.cost is None:
-        raise AssertionError(f"expected a split that stays feasible, found {verdict.violations}")
+    solution, cost = known or _verified(task, found.solution)
     return Plan(
         source=path,
         sha256=digest,
@@ -245,10 +255,10 @@ def plan(
         costs=costs,
         instance=task.instance,
         solution=solution,
-        cost=float(verdict.cost * target.unit_us),
+        cost=float(cost * target.unit_us),
         lower_bound=float(found.lower_bound * target.unit_us),
         bound_from=found.bound_from,
         layout=task.divide(solution),
         options={"dims": dict(dims or {}), "fuse": fuse, "timeout": timeout, "seed": seed},
-        better=float(found.cost * target.unit_us) if known and found.cost < verdict.cost else None,
+        better=float(found.cost * target.unit_us) if known and found.cost < cost else None,
     )

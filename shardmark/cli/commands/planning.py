@@ -98,7 +98,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
         raise InputError("plan", "--sweep", "expected --devices N too, equal devices whose number can vary")
     if options.sweep and options.split:
         raise InputError("plan", "--sweep", "expected no --split too, as that has stages for one number of devices")
-    require_regular(options.model, options.device, options.machine, options.split)
+    require_regular(options.model, options.device, options.machine)
     require_export(options.export, options.model, on_mesh=options.mesh is not None)
     if options.export in ("stages", "annotated"):
         require_weights(options.model)

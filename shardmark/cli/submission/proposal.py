@@ -126,12 +126,11 @@ def _with_programs(root: Path, path: Path) -> bytes:
     """
     if path.resolve() == root / PROGRAMS:
         raise InputError(path, "--branch", "expected a file of your own, whose programs are added to this one")
-    theirs, mine = _git(root, "show", f"HEAD:{PROGRAMS}"), path.read_text()
+    theirs, mine = _git(root, "show", f"HEAD:{PROGRAMS}"), path.read_text(encoding="utf-8-sig")
     declared = f"{theirs}\n\n{mine.strip()}\n"
+    entries = [entry for text in (theirs, mine) for entry in tomllib.loads(text).get("solver", [])]
     with contextlib.suppress(tomllib.TOMLDecodeError):
-        if tomllib.loads(declared).get("solver") == [
-            e for x in (theirs, mine) for e in tomllib.loads(x).get("solver", [])
-        ]:
+        if tomllib.loads(f"{declared}[[solver]]\n").get("solver") == [*entries, {}]:  # a next one can be added, too
             return declared.encode()
     raise InputError(path, "--branch", f"expected tables [[solver]], which can be added to {PROGRAMS}")
 

@@ -92,6 +92,15 @@ def test_a_file_that_declares_nonsense_is_an_error_with_a_reason(tmp_path, text,
     assert all(info.name == "bad" and error in info.error for info in infos)
 
 
+def test_an_error_is_told_at_a_line_of_the_users_not_of_a_package_installed_beside(tmp_path):
+    packages = tmp_path / ".venv" / "lib" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "fragile.py").write_text("\n\nraise ValueError('fragile')\n")
+    path = tmp_path / "bad.py"
+    path.write_text(f"import sys\nsys.path.append({str(packages)!r})\nimport fragile\n")
+    assert {info.error for info in declared_in(path)} == {"ValueError: fragile (bad.py:3)"}
+
+
 def test_the_same_name_twice_is_refused(tmp_path):
     write(tmp_path, "a.py", GOOD.replace("v-1", "same"))
     write(tmp_path, "b.py", GOOD.replace("v-1", "same").replace("v-2", "other"))

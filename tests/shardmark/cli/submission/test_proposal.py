@@ -152,6 +152,19 @@ def test_programs_are_added_to_those_of_the_project(checkout, programs):
     assert log == "Add team-7, team-8 to the solvers of intraop and pipeline"
 
 
+def test_the_first_programs_leave_room_for_others(checkout, programs):
+    """As the project declares none, an inline array would be valid, but nothing could be added to it."""
+    path, infos = programs
+    (checkout / proposal.PROGRAMS).write_text("# How to declare\n")
+    git(checkout, "commit", "-q", "-a", "-m", "Declare no program")
+    path.write_text('solver = [{name = "a", track = "pipeline", command = "./a", source = "x", description = "x"}]')
+    assert "expected tables [[solver]]" in refusal(propose, path, infos[:1], FINDINGS, [STAND])
+    path.write_text(ENTRY.format("team-7", "intraop", "team"), encoding="utf-8-sig")  # as editors on Windows do
+    assert propose(path, infos[:1], FINDINGS, [STAND]) == "solver/team-7"
+    added = git(checkout, "show", "solver/team-7:solvers/external.toml")
+    assert [entry["name"] for entry in tomllib.loads(added)["solver"]] == ["team-7"]
+
+
 def test_programs_that_cannot_be_added_are_refused(checkout, programs):
     path, infos = programs
     assert "expected no --track" in refusal(propose, path, infos[:1], FINDINGS, [STAND])
