@@ -69,7 +69,7 @@ def test_a_run_ends_once_it_reaches_a_recorded_bound_and_says_so(waits, tmp_path
 @pytest.mark.gate
 def test_no_known_bound_ends_a_run_of_a_campaign(waits, tmp_path):
     solver = ["--solver", "waits", "--solver-path", waits["solver_path"], "--set", "split=[0,0,0,1,1]"]
-    done = answer("run", "--instance", "chain", *solver, "--timeout", 1, "--results", tmp_path / "results", "--quiet")
+    done = answer("run", "--instance", "chain", *solver, "--timeout", 5, "--results", tmp_path / "results", "--quiet")
     assert (done["runs"], done["stopped"]) == (1, 1)
 
 
