@@ -54,7 +54,7 @@ MOVES = 100_000
 #: First temperature of annealing, from a single node, as a share of the limit.
 HOT = 0.07
 
-#: Where a stage is: the first one holds all ancestors of its nodes, the last one all descendants, see `SetCosts`.
+#: Places of a stage. The first stage holds all ancestors of its nodes, the last one all descendants; see `SetCosts`.
 FIRST, MIDDLE, LAST = 1, 0, -1
 
 #: Share of the time that bounds for pairs may take.
