@@ -6,7 +6,6 @@ import time
 
 from instances.placement import Instance
 from solvers.placement.ip.cpsat import solve as cpsat
-from solvers.placement.ip.highs import solve as highs
 from solvers.placement.ip.incumbent import Engine, Incumbent
 from solvers.placement.ip.program import Build
 from solvers.placement.ip.scip import solve as scip
@@ -16,7 +15,7 @@ from solvers.placement.latency.ip import solve_several
 from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from solvers.registry import Declined, Run, solver
 
-ENGINES: dict[str, Engine] = {"cpsat": cpsat, "highs": highs, "scip": scip}
+ENGINES: dict[str, Engine] = {"cpsat": cpsat, "scip": scip}
 #: Relative tolerance with which floating-point engines call a program infeasible.
 TOLERANCE = 1e-6
 #: Relative rounding error of sums.
@@ -25,7 +24,7 @@ ROUNDING = 1e-12
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.3, Figure 7, Lemma A.1", deterministic=False)
 def ip_contiguous(instance: Instance, run: Run, *, engine: str = "cpsat") -> None:
-    """Solve the integer program for contiguous sets, from what `dp` and `search` find: --set engine=cpsat, highs, scip.
+    """Solve the integer program for contiguous sets, from what `dp` and `search` find: --set engine=cpsat or scip.
 
     With contiguity "acyclic", columns tell the order of the devices. With "free", placements are contiguous all the
     same, and the bound is that of the even load.
@@ -37,7 +36,7 @@ def ip_contiguous(instance: Instance, run: Run, *, engine: str = "cpsat") -> Non
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.2, Figures 6 and 7", deterministic=False)
 def ip_noncontiguous(instance: Instance, run: Run, *, engine: str = "cpsat", q: int = 2) -> None:
-    """Solve the integer program for any sets, from what `search` finds: --set engine=cpsat, highs or scip.
+    """Solve the integer program for any sets, from what `search` finds: --set engine=cpsat or scip.
 
     For latency, by CP-SAT, it is that for at most ``q`` subgraphs an accelerator.
     """
@@ -55,7 +54,7 @@ def ip_noncontiguous(instance: Instance, run: Run, *, engine: str = "cpsat", q: 
 def _engine(instance: Instance, name: str) -> Engine:
     """The engine of a name; Declined also if the programs do not cover the instance."""
     if name not in ENGINES:
-        raise Declined(f"expected engine {', '.join(ENGINES)}, found {name}")
+        raise Declined(f"expected engine {' or '.join(ENGINES)}, found {name}")
     require_covered(instance)
     return ENGINES[name]
 

@@ -26,7 +26,7 @@ ATTACK = Attack(
     optimum,
     every={"random": 1000, "local-search": 250, "greedy": 20}
     | {"cfn-penalty": 250, "cfn-penalty-global": 250, "cfn-penalty-nopost": 250}
-    | {"ilp-highs": 4, "cfn-native": 2, "toulbar2": 2, "lp": 2, "cfn-relaxed": 2},
+    | {"cfn-native": 2, "toulbar2": 2, "lp": 2, "cfn-relaxed": 2},
     seconds=1.0,
     false_reason=false_reason,
 )

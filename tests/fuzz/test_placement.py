@@ -26,7 +26,7 @@ from solvers.placement.throughput.pooled import pooled_bound
 from solvers.placement.throughput.simple_bounds import load_bound
 from solvers.registry import LocalRun
 
-ENGINES = ("cpsat", "scip", "highs")
+ENGINES = ("cpsat", "scip")
 ATTACK = Attack(
     "placement",
     draw,

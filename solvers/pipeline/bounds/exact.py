@@ -36,23 +36,13 @@ def exact(instance: Instance, run: Run) -> None:
 
     With a memory limit, which the paper leaves out, the program counts the overflow: with the execution order among its
     variables on small graphs, else as far as it is certain in every order. Reports the bound of Lemma 3.3 first, and
-    the partitions that it meets. What is proved is lowered by a millionth and more for the tolerances of the engine,
-    see `solvers.pipeline.programs.mip.Program.lower_bound`.
+    the partitions that it meets. What SCIP proves is lowered by a millionth and more for its tolerances, see
+    `solvers.pipeline.programs.mip.Program.lower_bound`.
     """
-    _bound(instance, run, "scip")
-
-
-@bound(track="pipeline", source="Archer et al. 2024, Section 3.1, Figure 3", deterministic=False)
-def exact_highs(instance: Instance, run: Run) -> None:
-    """Bound the cost by the exact program, solved by HiGHS instead of SCIP, which reports at its end only."""
-    _bound(instance, run, "highs")
-
-
-def _bound(instance: Instance, run: Run, engine: str) -> None:
     instance = capped(instance)
     bounds = Bounds(instance, run)
     search, known = search_first(instance, run, overflow=True)
-    prove(instance, _shape(instance, known, run), search, bounds, run, engine=engine)
+    prove(instance, _shape(instance, known, run), search, bounds, run)
 
 
 def _shape(instance: Instance, known: Known, run: Run) -> Shape:

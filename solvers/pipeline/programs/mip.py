@@ -1,4 +1,4 @@
-"""The mixed-integer programs of Archer et al. 2024, Section 3, solved by SCIP or HiGHS and turned into safe bounds.
+"""The mixed-integer programs of Archer et al. 2024, Section 3, solved by SCIP and turned into bounds.
 
 The paper's ignore the overflow of Equation (2). It is never negative, so what bounds the cost without it from below
 bounds the cost with it too. A program may count what overflows for certain: see `Program._add_overflow`.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
@@ -23,7 +23,6 @@ from instances.pipeline import Instance
 from solvers import _scip
 from solvers.native import Floats
 from solvers.pipeline._set_kernels import unpacked
-from solvers.pipeline.programs.highs import highs
 from solvers.pipeline.programs.incumbent import Bounds
 from solvers.pipeline.programs.stage_search import descendants
 from solvers.pipeline.search.orders import TOLERANCE, Search
@@ -32,7 +31,7 @@ from solvers.registry import Run
 #: The best cost known becomes about this in the program, far from SCIP's absolute tolerances of 1e-9 to 1e-6.
 SCALE = 1024.0
 
-#: SCIP and HiGHS accept reduced costs that are off by this much; every variable but the objective's has a range of 1.
+#: SCIP accepts reduced costs that are off by this much; every variable but the objective's has a range of 1.
 DUAL_TOLERANCE = 1e-7
 
 #: Share by which every bound is lowered: cuts, propagation and pruning have relative tolerances up to 1e-6.
@@ -83,16 +82,6 @@ class Shape:
     overflow: bool = False
 
 
-def scip() -> tuple[Any, Callable[..., Any]]:
-    """A model of SCIP, and how to add terms up."""
-    from pyscipopt import quicksum
-
-    return _scip.model(), quicksum
-
-
-ENGINES: dict[str, Callable[[], tuple[Any, Callable[..., Any]]]] = {"scip": scip, "highs": highs}
-
-
 class Program:
     """Figure 3 with x eliminated in favour of y, over the stages of a `Shape`.
 
@@ -101,12 +90,14 @@ class Program:
     c_ub >= d_(b-1) - d_b (v in b, u not) and c_ub >= d_b - d_(b-1) (u in b, v not).
     """
 
-    def __init__(self, instance: Instance, shape: Shape, engine: str = "scip") -> None:
+    def __init__(self, instance: Instance, shape: Shape) -> None:
+        from pyscipopt import quicksum
+
         self.instance = instance
         self.shape = shape
         # A power of two changes no mantissa.
         self.scale = 2.0 ** min(1000, round(math.log2(SCALE) - math.log2(shape.cost)))
-        self.model, self._sum = ENGINES[engine]()
+        self.model, self._sum = _scip.model(), quicksum
         self._sent = instance.output_size / instance.bandwidth
         self._most = shape.cost * (1 + RELATIVE_TOLERANCE)
         least = instance.work_bound() * (1 - RELATIVE_TOLERANCE)
@@ -309,7 +300,7 @@ class Program:
         return np.array([sum(y if isinstance(y, float) else value(solution, y) for y in row) for row in self.y])
 
     def lower_bound(self) -> float:
-        """Lower bound that the engine has proved so far, less what its floating-point arithmetic may owe.
+        """Lower bound that SCIP has proved so far, less what its floating-point arithmetic may owe.
 
         Partitions that cost more than the known one are not in the program, so no bound exceeds its cost, and a program
         without solutions (which leaves room for more than the tolerances) bounds the others by it.
@@ -328,7 +319,6 @@ def prove(
     bounds: Bounds,
     run: Run,
     share: float = 1.0,
-    engine: str = "scip",
     at_once: int = 1,
 ) -> None:
     """Solve a program for a ``share`` of the time left; offer every bound, and every slicing that it leads to.
@@ -339,7 +329,7 @@ def prove(
         return
     began = share * run.remaining()
     spare = run.remaining() - began
-    program = Program(instance, shape, engine)
+    program = Program(instance, shape)
     if program.rows() * ROW_MIB > run.memory / at_once:
         print(f"{program.rows()} constraints do not fit into {run.memory:.0f} MiB: not solved", file=sys.stderr)
     elif not program.build(run):
@@ -355,11 +345,6 @@ def prove(
             with OFFERING:  # the slicing that the best solution leads to
                 search.offer(program.priority(model.getBestSol()))
 
-        if engine == "scip":
-            _scip.listen(model, offer, lambda: bounds.offer(program.lower_bound(), step=1e-4))
-            model.optimizeNogil()
-        else:
-            model.optimize()
-            if model.getNSols() > 0:
-                offer()
+        _scip.listen(model, offer, lambda: bounds.offer(program.lower_bound(), step=1e-4))
+        model.optimizeNogil()
         bounds.offer(program.lower_bound())

@@ -9,9 +9,9 @@ import numpy as np
 from instances.files.columns import Floats
 from instances.rounding import safely
 from solvers.placement.ip.floating_point import FloatProgram
-from solvers.placement.ip.highs import relaxed
 from solvers.placement.ip.incumbent import Incumbent
 from solvers.placement.ip.program import LoadProgram
+from solvers.placement.ip.relaxation import dual_values
 
 #: A sum of products of m numbers is off by at most m + 4 times this, relative to the sum of their magnitudes.
 EPSILON = 2.0**-52
@@ -20,7 +20,7 @@ EPSILON = 2.0**-52
 def relax(incumbent: Incumbent, program: LoadProgram, part: int, seconds: float) -> None:
     """Report the bound that the relaxation of a program proves for its part, if it is solved within some seconds."""
     floats = FloatProgram(program)
-    dual = relaxed(floats, seconds) if seconds else None
+    dual = dual_values(floats, seconds) if seconds else None
     if dual is not None:
         incumbent.prove(part, proved(program, floats, dual))
 

@@ -13,7 +13,7 @@ from solvers.placement.ip.program import LoadProgram
 SCALE = 2.0**10
 #: Greatest scale factor, so that scaled numbers are finite.
 LARGEST = 2.0**1000
-#: Error that SCIP and HiGHS accept in reduced costs of columns from 0 to 1.
+#: Error that SCIP accepts in reduced costs of columns from 0 to 1.
 DUAL_TOLERANCE = 1e-7
 #: Further relative loss of every bound: cuts, propagation and pruning have relative tolerances up to 1e-6.
 RELATIVE_TOLERANCE = 1e-6

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.gate(cases=2)
 
 IMPOSSIBLE = 10**18
 METHODS = methods("intraop")
-SOLVERS = ("cfn-native", "ilp-cpsat", "ilp-scip", "ilp-highs", "toulbar2-exact")
+SOLVERS = ("cfn-native", "ilp-cpsat", "ilp-scip", "toulbar2-exact")
 BOUNDS = ("simple", "cfn-relaxed", "lagrange", "lp", "toulbar2")
 #: Methods that say why they decline.
 DECLINING = (*SOLVERS, "lagrange", "lp", "toulbar2")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.gate(cases=4)
 IMPOSSIBLE = 10**18
 METHODS = methods("intraop")
 #: Methods that end with a proof, and on how many instances they are tried; they say why they decline.
-COMPLETE = {"cfn-native": 360, "ilp-cpsat": 160, "ilp-scip": 160, "ilp-highs": 40, "toulbar2-exact": 60}
+COMPLETE = {"cfn-native": 360, "ilp-cpsat": 160, "ilp-scip": 160, "toulbar2-exact": 60}
 #: Others, and how many instances: the slower, the fewer.
 OTHERS = {"simple": 100, "greedy": 60, "cfn-relaxed": 40, "lagrange": 40, "lp": 30, "toulbar2": 40}
 FEW = 4

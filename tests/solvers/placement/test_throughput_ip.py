@@ -36,7 +36,7 @@ def solved(instance: Instance, engine: str = "cpsat") -> LocalRun:
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
-@pytest.mark.parametrize(("engine", "count"), [("cpsat", 15), ("highs", 10), ("scip", 10)])
+@pytest.mark.parametrize(("engine", "count"), [("cpsat", 15), ("scip", 10)])
 def test_equals_the_best_of_all_placements(
     monkeypatch: pytest.MonkeyPatch, contiguity: str, engine: str, count: int
 ) -> None:
@@ -159,8 +159,8 @@ def test_what_the_programs_do_not_cover_is_declined(options: dict[str, Any], rea
 def test_other_modes_and_engines_are_declined() -> None:
     with pytest.raises(Declined, match="expected contiguity free, not contiguous"):
         ip_noncontiguous(fork(), LocalRun())
-    with pytest.raises(Declined, match="expected engine cpsat, highs, scip, found gurobi"):
-        ip_contiguous(fork(), LocalRun(), engine="gurobi")
+    with pytest.raises(Declined, match="expected engine cpsat or scip, found highs"):
+        ip_contiguous(fork(), LocalRun(), engine="highs")
 
 
 def row(time: float, accelerators: int, cpus: int, contiguity: str) -> Instance:
@@ -170,7 +170,7 @@ def row(time: float, accelerators: int, cpus: int, contiguity: str) -> Instance:
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
-@pytest.mark.parametrize("engine", ["cpsat", "highs", "scip"])
+@pytest.mark.parametrize("engine", ["cpsat", "scip"])
 def test_two_thousand_million_devices_of_each_kind_are_as_good_as_three(contiguity: str, engine: str) -> None:
     instance = row(2.0, 2**31 - 1, 2**31 - 1, contiguity)
     few = replace(instance, accelerators=0)  # every node on a CPU of its own

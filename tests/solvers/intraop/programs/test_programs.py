@@ -13,7 +13,6 @@ from solvers.intraop.bounds.toulbar2 import toulbar2
 from solvers.intraop.cfn.exact import MemoryRowSearch
 from solvers.intraop.greedy import greedy
 from solvers.intraop.ilp_cpsat import ilp_cpsat
-from solvers.intraop.ilp_highs import ilp_highs
 from solvers.intraop.ilp_scip import ilp_scip
 from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.model import build
@@ -28,7 +27,7 @@ from solvers.registry import LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
 
-PROGRAMS = (ilp_cpsat, ilp_scip, ilp_highs)
+PROGRAMS = (ilp_cpsat, ilp_scip)
 
 
 def whole(instance):
