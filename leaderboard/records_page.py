@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from harness.records import export, solutions
 from harness.records.best import BestKnown
-from harness.records.history import FOLDER, Improvement
+from harness.records.history import FOLDER, Improvement, Withdrawal
 from instances import tracks
 from leaderboard.pages.site import Page, Site
 from leaderboard.pages.tracks import Row
@@ -28,6 +28,7 @@ def pages(site: Site) -> Iterator[Page]:
         totals=[_total(track, [r for r in site.records if r.entry.track == track]) for track in tracks()],
         missing=[record.entry for record in site.records if not record.history],
         later=_later(held),
+        withdrawn=_withdrawn(held),
         exports={ending: f"{DATA}/records.{ending}" for ending in export.FORMATS},
     )
     for ending, write in export.FORMATS.items():
@@ -83,10 +84,18 @@ def _later(records: Sequence[BestKnown]) -> list[tuple[BestKnown, Improvement, I
     for record in records:
         best: dict[str, Improvement] = {}
         for line in record.history:
+            if line.withdrawn:
+                continue
             if line.kind in best:
                 found.append((record, line, best[line.kind]))
             best[line.kind] = max(best.get(line.kind, line), line, key=_worth)
     return sorted(found, key=lambda change: change[1].date, reverse=True)
+
+
+def _withdrawn(records: Sequence[BestKnown]) -> list[tuple[BestKnown, Improvement, Withdrawal]]:
+    """Return the bounds that were withdrawn: the record, the line, and the withdrawal; latest first."""
+    found = [(record, line, line.withdrawn) for record in records for line in record.history if line.withdrawn]
+    return sorted(found, key=lambda withdrawn: withdrawn[2].date, reverse=True)
 
 
 def _worth(line: Improvement) -> Fraction:

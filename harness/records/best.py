@@ -34,8 +34,8 @@ class BestKnown:
 
     @cached_property
     def bound(self) -> Improvement | None:
-        """The greatest bound; of equal ones the first."""
-        bounds = (line for line in self.history if line.kind == "bound")
+        """The greatest bound that was not withdrawn; of equal ones the first."""
+        bounds = (line for line in self.history if line.kind == "bound" and not line.withdrawn)
         return max(bounds, key=lambda line: Fraction(line.value), default=None)
 
     @cached_property

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.records.best import BestKnown
-from harness.records.history import Improvement
+from harness.records.history import Improvement, keys_of
 from harness.records.solutions import name_of
 
 _RUN = ("method", "version", "seed", "timeout_s", "memory_mib", "cores", "wall_s", "machine", "date", "by")
@@ -75,8 +75,12 @@ def _document(record: BestKnown) -> dict[str, Any]:
 def _improvement(improvement: Improvement | None) -> dict[str, Any] | None:
     if improvement is None:
         return None
-    shown = {key: value for key, value in vars(improvement).items() if key not in ("instance", "checksum")}
-    return shown | {"file": name_of(improvement) if improvement.solution else None}
+    shown = {key: value for key, value in keys_of(improvement).items() if key not in ("instance", "checksum")}
+    why = improvement.withdrawn
+    return shown | {
+        "file": name_of(improvement) if improvement.solution else None,
+        "withdrawn": why and {"date": why.date, "reason": why.reason, "by": why.by},
+    }
 
 
 def as_solu(records: Sequence[BestKnown]) -> str:

@@ -1,6 +1,6 @@
-"""The history of the records: a line of JSON per improvement, appended and never changed.
+"""The history of the records: a line of JSON per improvement or withdrawal, appended and never changed.
 
-A line is an object with these keys, all required:
+An improvement is an object with these keys, all required:
 
 ``instance``   id in the catalog
 ``checksum``   SHA-256 of its decompressed file, its track and its options, see `Problem.checksum`
@@ -14,6 +14,16 @@ A line is an object with these keys, all required:
 ``machine``    processor, number of CPUs, memory
 ``date``       UTC day on which the run began
 ``by``         the person or project that improved it
+
+A withdrawal takes back what turned out to rest on something that cannot be trusted. Its keys, all required:
+
+``instance``, ``value``, ``method``, ``version``  those of the earlier lines that no longer count, bounds all
+``kind``       "withdrawn"
+``reason``     a sentence
+``date``       UTC day of the withdrawal
+``by``         the person or project that withdrew it
+
+A bound that is proven again by a later line counts again.
 """
 
 from __future__ import annotations
@@ -24,9 +34,10 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from harness.results.records import number
 from harness.results.rows import AMOUNT, DECIMAL, INTEGER, TEXT, Kind, one_of, shown
@@ -40,8 +51,27 @@ LARGEST = 64 << 20  # bytes of a history
 
 
 @dataclass(frozen=True)
+class Withdrawal:
+    """A line of the history that takes back bounds of earlier lines."""
+
+    instance: str
+    kind: str
+    value: str
+    method: str
+    version: str
+    reason: str
+    date: str
+    by: str
+
+    def concerns(self, line: Improvement) -> bool:
+        """Return True if this takes back a line on the same instance."""
+        claim = (line.value, line.method, line.version)
+        return line.kind == "bound" and claim == (self.value, self.method, self.version)
+
+
+@dataclass(frozen=True)
 class Improvement:
-    """A line of the history."""
+    """A line of the history with a cost or a bound; ``withdrawn`` is the later line that takes it back, if any."""
 
     instance: str
     checksum: str
@@ -58,6 +88,7 @@ class Improvement:
     machine: str
     date: str
     by: str
+    withdrawn: Withdrawal | None = None
 
     @property
     def number(self) -> int | float:
@@ -94,6 +125,21 @@ _KINDS: Mapping[str, Kind] = {
     "date": Kind("a day as 2025-01-31", TEXT.types, _is_day),
     "by": TEXT,
 }
+_OF_WITHDRAWAL: Mapping[str, Kind] = {
+    "instance": TEXT,
+    "kind": one_of("withdrawn"),
+    "value": DECIMAL,
+    "method": TEXT,
+    "version": TEXT,
+    "reason": Kind("a sentence", TEXT.types, lambda text: bool(text.strip())),
+    "date": _KINDS["date"],
+    "by": TEXT,
+}
+
+
+def keys_of(line: Improvement | Withdrawal) -> dict[str, Any]:
+    """Return a line as its object in the file."""
+    return {name: value for name, value in asdict(line).items() if name != "withdrawn"}
 
 
 @contextmanager
@@ -113,8 +159,9 @@ def locked(folder: Path, *, write: bool = False) -> Iterator[None]:
 def read(folder: Path, wrong: Callable[[InputError], None] | None = None) -> dict[str, list[Improvement]]:
     """Return the improvements of each instance, in their order; none if the folder has no history yet.
 
-    InputError for the first line that is not as documented, or that is about another file than an earlier one; given
-    ``wrong``, such lines are left out, and their errors are handed to it.
+    Lines that a later one withdraws are marked so. InputError for the first line that is not as documented, that is
+    about another file than an earlier one, or that withdraws what no earlier line says; given ``wrong``, such lines are
+    left out, and their errors are handed to it.
     """
     path = folder / FILE_NAME
     found: dict[str, list[Improvement]] = defaultdict(list)
@@ -124,48 +171,66 @@ def read(folder: Path, wrong: Callable[[InputError], None] | None = None) -> dic
     content = read_bytes(path, LARGEST)
     for count, line in enumerate(content.removesuffix(b"\n").split(b"\n") if content else (), start=1):
         try:
-            improvement = _parse(line, path, f"line {count}", ids)
-            earlier = found[improvement.instance]
-            if earlier and earlier[0].checksum != improvement.checksum:
-                expected = f"expected {earlier[0].checksum} as in an earlier line on {improvement.instance}"
-                raise InputError(path, f"line {count} checksum", expected)
+            read = _parse(line, path, f"line {count}", ids)
+            if isinstance(read, Withdrawal):
+                _withdraw(found[read.instance], read, path, count)
+            else:
+                _add(found[read.instance], read, path, count)
         except InputError as error:
             if wrong is None:
                 raise
             wrong(error)
-        else:
-            earlier.append(improvement)
     return found
 
 
-def _parse(line: bytes, path: Path, place: str, known: Collection[str]) -> Improvement:
-    names = tuple(field.name for field in fields(Improvement))
+def _add(earlier: list[Improvement], line: Improvement, path: Path, count: int) -> None:
+    """Append to the lines on one instance; InputError if they are about another file."""
+    if earlier and earlier[0].checksum != line.checksum:
+        expected = f"expected {earlier[0].checksum} as in an earlier line on {line.instance}"
+        raise InputError(path, f"line {count} checksum", expected)
+    earlier.append(line)
+
+
+def _withdraw(earlier: list[Improvement], withdrawal: Withdrawal, path: Path, count: int) -> None:
+    """Mark what a withdrawal is about among the lines on its instance; InputError if that is nothing."""
+    concerned = [at for at, line in enumerate(earlier) if withdrawal.concerns(line)]
+    if not concerned:
+        claim = f"{withdrawal.value} of {withdrawal.method}, version {withdrawal.version}"
+        expected = f"expected an earlier line with the bound {claim}, on {withdrawal.instance}"
+        raise InputError(path, f"line {count}", expected)
+    for at in concerned:
+        earlier[at] = replace(earlier[at], withdrawn=withdrawal)
+
+
+def _parse(line: bytes, path: Path, place: str, known: Collection[str]) -> Improvement | Withdrawal:
     try:
         read = parse_json(decode(line, path), path)
     except InputError as error:
         raise InputError(path, place, error.expected) from None
-    document = require_keys(read, str(path), place, names)
-    for name, kind in _KINDS.items():
+    withdraws = isinstance(read, dict) and read.get("kind") == "withdrawn"
+    kinds = _OF_WITHDRAWAL if withdraws else _KINDS
+    document = require_keys(read, str(path), place, tuple(kinds))
+    for name, kind in kinds.items():
         if not kind.fits(document[name]):
             raise InputError(path, f"{place} {name}", f"expected {kind.expected}, found {shown(document[name])}")
-    if (document["kind"] == "cost") != bool(document["solution"]):
+    if not withdraws and (document["kind"] == "cost") != bool(document["solution"]):
         raise InputError(path, f"{place} solution", "expected one of a cost, and none of a bound")
     if document["instance"] not in known:
         found = f"expected the id of an instance in the catalog, found {shown(document['instance'])}"
         raise InputError(path, f"{place} instance", found)
-    return Improvement(**document)
+    return Withdrawal(**document) if withdraws else Improvement(**document)
 
 
-def append(folder: Path, improvements: Sequence[Improvement]) -> None:
-    """Append improvements to the history, all or none; the caller has `locked` the folder.
+def append(folder: Path, new: Sequence[Improvement | Withdrawal]) -> None:
+    """Append lines to the history, all or none; the caller has `locked` the folder.
 
-    InputError for an improvement that `read` would refuse, as no later line could be read either.
+    InputError for a line that `read` would refuse, as no later line could be read either.
     """
     path = folder / FILE_NAME
     before = read_bytes(path, LARGEST) if path.exists() else b""
     lines = [before if before.endswith(b"\n") or not before else before + b"\n"]
-    for improvement in improvements:
-        line = json.dumps(asdict(improvement), ensure_ascii=False).encode()
-        _parse(line, path, f"new line on {improvement.instance}", (improvement.instance,))
+    for added in new:
+        line = json.dumps(keys_of(added), ensure_ascii=False).encode()
+        _parse(line, path, f"new line on {added.instance}", (added.instance,))
         lines.append(line + b"\n")
     write_bytes(path, b"".join(lines))

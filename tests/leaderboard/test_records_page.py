@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from harness.records.best import BestKnown
-from harness.records.history import Improvement
+from harness.records.history import Improvement, Withdrawal
 from harness.results.ranking import Tables
 from instances import catalog
 from leaderboard.pages.site import Site
@@ -69,6 +69,19 @@ def test_an_improvement_is_shown_with_what_it_replaced(scored: Tables) -> None:
     assert "yet: chain." in words(page)
     assert files["records/records.solu"] == "=opt= contest-A 6548553650\n=unkn= chain\n"
     assert not of_class(page, "alarm")
+
+
+def test_a_withdrawn_bound_is_shown_with_the_reason_and_replaces_nothing(scored: Tables) -> None:
+    why = Withdrawal("contest-A", "withdrawn", BOUND.value, "a-method", "0123456789ab", "Not <so>.", "2025-05-06", "Di")
+    lower = replace(BOUND, value="6548000000", method="another")
+    page, _ = page_of(scored, COST, replace(BOUND, withdrawn=why), lower)
+    (row,) = cells(page, "every")
+    assert row[3:6] == ["6,548,000,000", "0.01 %", "open"]
+    assert cells(page, "withdrawn") == [
+        ["2025-05-06", "contest-A", "6,548,553,650", "a-method", "0123456789ab", "Not <so>.", "Di"]
+    ]
+    assert sections(page, "improvements") == []
+    assert sections(page_of(scored, COST, BOUND)[0], "withdrawn") == []
 
 
 def test_an_open_record_is_above_its_bound_and_markup_is_text(scored: Tables) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ from instances import tracks
 from instances.files.jsonfile import write_bytes
 from shardmark.cli import values
 from shardmark.cli.options import Answer, Command, add_json
-from shardmark.cli.output import say
+from shardmark.cli.output import say, tell
 from shardmark.cli.terminal import printable, table, unmarked
 from shardmark.cli.values import STDOUT
 
@@ -30,6 +32,7 @@ def records_arguments(sub: argparse.ArgumentParser) -> None:
         ("verify", run_verify, "--suite quick"),
         ("export", run_export, "solu --output shardmark.solu"),
         ("update", run_update, "results"),
+        ("withdraw", run_withdraw, '--method a-method --reason "Its engine proved a false optimum."'),
     ):
         about = unmarked(run.__doc__).strip()
         member = members.add_parser(
@@ -46,11 +49,11 @@ def records_arguments(sub: argparse.ArgumentParser) -> None:
             member.add_argument("-o", "--output", type=values.path, default=STDOUT, metavar="FILE", help=words)
         if name == "update":
             member.add_argument("results", type=values.path, metavar="RESULTS", help="a results folder")
-            member.add_argument(
-                "--by", default="Shardmark", metavar="NAME", help="author of the improvements (default: Shardmark)"
-            )
+            add_author(member, "improvements")
             add_folder(member, default=argparse.SUPPRESS)
         else:
+            if name == "withdraw":
+                add_what_to_withdraw(member)
             add_filters(member, name, default=argparse.SUPPRESS)
 
 
@@ -63,6 +66,21 @@ def add_filters(sub: argparse.ArgumentParser, verb: str, default: Any = None) ->
     add_folder(sub, default)
 
 
+def add_author(sub: argparse.ArgumentParser, of: str) -> None:
+    """Add the name that new lines carry."""
+    words = f"author of the {of} (default: Shardmark)"
+    sub.add_argument("--by", default="Shardmark", metavar="NAME", help=words)
+
+
+def add_what_to_withdraw(sub: argparse.ArgumentParser) -> None:
+    """Add whose bounds are withdrawn, and why."""
+    sub.add_argument("--method", required=True, metavar="NAME", help="withdraw the bounds of this method")
+    words = "withdraw only those of this version of its code; may be repeated"
+    sub.add_argument("--version", action="append", default=[], metavar="HASH", help=words)
+    sub.add_argument("--reason", required=True, metavar="TEXT", help="why they are withdrawn, a sentence for readers")
+    add_author(sub, "withdrawal")
+
+
 def add_folder(sub: argparse.ArgumentParser, default: Any = None) -> None:
     """Add the folder of records."""
     sub.add_argument(
@@ -71,7 +89,7 @@ def add_folder(sub: argparse.ArgumentParser, default: Any = None) -> None:
 
 
 def run_records(options: argparse.Namespace) -> Answer:
-    """List, verify, export or update the best known costs and bounds of the catalog's instances.
+    """List, verify, export, update or withdraw the best known costs and bounds of the catalog's instances.
 
     Without ACTION, records are listed. ``gap`` is cost / bound - 1, and 0 for a cost that our bound proves optimal;
     ``over_published`` is cost / best published cost - 1.
@@ -87,15 +105,23 @@ def folder_of(options: argparse.Namespace) -> Path:
     return options.records or FOLDER
 
 
+def choose(options: argparse.Namespace, records: Sequence[BestKnown]) -> list[BestKnown]:
+    """Return those records that the command line chooses."""
+    from harness.records.best import chosen
+
+    return chosen(records, options.track, options.suite, options.instance or ())
+
+
 def chosen_records(options: argparse.Namespace) -> list[BestKnown]:
     """Return the records that the command line chooses."""
-    from harness.records.best import best_known, chosen
+    from harness.records.best import best_known
 
-    return chosen(best_known(folder_of(options)), options.track, options.suite, options.instance or ())
+    return choose(options, best_known(folder_of(options)))
 
 
 def run_list(options: argparse.Namespace) -> Answer:
-    """List records, a row per instance."""
+    """List records, a row per instance; what was withdrawn from them, and why, is told on standard error."""
+    chosen = chosen_records(options)
     rows = [
         {
             "track": record.entry.track,
@@ -109,8 +135,12 @@ def run_list(options: argparse.Namespace) -> Answer:
             "date": max((line.date for line in record.history), default=None),
             "over_published": record.over_published,
         }
-        for record in chosen_records(options)
+        for record in chosen
     ]
+    lines = (line for record in chosen for line in record.history)
+    counts = Counter((line.method, why.date, why.reason) for line in lines if (why := line.withdrawn))
+    for (method, date, reason), count in counts.items():
+        tell(f"withdrawn on {date}, {count} bound{'s' * (count > 1)} of {method}: {reason}")
     return 0, rows
 
 
@@ -128,7 +158,7 @@ def run_verify(options: argparse.Namespace) -> Answer:
         return int(bool(wrong)), [asdict(finding) for finding in findings]
     counts = Counter(finding.result for finding in findings)
     for finding in wrong:
-        say(printable(f"{finding.instance}: {finding.reason}\n"))
+        say(f"{printable(f'{finding.instance}: {finding.reason}')}\n")
     say(", ".join(f"{counts[result]} {result}" for result in (VERIFIED, ABSENT, WRONG)) + "\n")
     return int(bool(wrong)), None
 
@@ -168,6 +198,24 @@ def run_update(options: argparse.Namespace) -> Answer:
         say(f"{table(rows)}\n\n")
     say(f"took {counts['cost']} costs and {counts['bound']} bounds, refused {len(refused)}\n")
     return int(bool(refused)), None
+
+
+def run_withdraw(options: argparse.Namespace) -> Answer:
+    """Withdraw bounds of a method that cannot be trusted any more, with the reason: they no longer count.
+
+    Their lines stay in the history, and a line for each withdrawal is added. A bound that is proven again counts again.
+    """
+    from harness.records.withdrawing import withdraw
+
+    lines = withdraw(
+        folder_of(options), options.method, options.reason, options.by, options.version, partial(choose, options)
+    )
+    rows = [asdict(line) for line in lines]
+    if options.json:
+        return 0, rows
+    say(f"{table([{key: row[key] for key in ('instance', 'value', 'version')} for row in rows])}\n\n")
+    say(f"withdrew {len(rows)} bound{'s' * (len(rows) > 1)} of {printable(options.method)}\n")
+    return 0, None
 
 
 COMMANDS = (Command("records", run_records, records_arguments, "--track intraop"),)

@@ -13,7 +13,7 @@ import pytest
 
 from harness.records import export, history
 from harness.records.best import BestKnown, best_known, chosen
-from harness.records.history import FOLDER, Improvement
+from harness.records.history import FOLDER, Improvement, Withdrawal
 from harness.records.verification import verify_records
 from instances import InputError, catalog
 
@@ -35,6 +35,13 @@ LINE = {
     "by": "Ada",
 }
 BOUND = {**LINE, "kind": "bound", "value": "9223372036854775808", "solution": "", "method": "=a,bound"}
+WITHDRAWN = {
+    **{key: BOUND[key] for key in ("instance", "value", "method", "version")},
+    "kind": "withdrawn",
+    "reason": "Its engine proved a false optimum.",
+    "date": "2025-03-04",
+    "by": "Ben",
+}
 
 
 def written(folder: Path, *lines: object) -> Path:
@@ -84,6 +91,10 @@ def test_the_folder_has_the_solutions_of_the_records_and_nothing_else() -> None:
         ({**LINE, "value": 137}, "line 1 value: expected a number as decimal text"),
         ({**LINE, "value": "1e999"}, "line 1 value: expected a number as decimal text"),
         ({**LINE, "kind": "guess"}, "line 1 kind: expected one of cost, bound, found 'guess'"),
+        ({**LINE, "kind": "withdrawn"}, "line 1: expected a key 'reason'"),
+        ({**WITHDRAWN, "seed": 7}, "line 1 key 'seed': expected only the keys"),
+        ({**WITHDRAWN, "reason": " "}, "line 1 reason: expected a sentence, found ' '"),
+        (WITHDRAWN, "line 1: expected an earlier line with the bound 9223372036854775808 of =a,bound, version 0123"),
         ({**LINE, "solution": ""}, "line 1 solution: expected one of a cost"),
         ({**BOUND, "solution": "b" * 64}, "line 1 solution: expected one of a cost"),
         ({**LINE, "solution": "../../escape"}, "line 1 solution: expected a SHA-256"),
@@ -107,6 +118,35 @@ def test_lines_that_cannot_be_read_are_left_out_on_request(tmp_path):
     (found,) = [record for record in records if record.history]
     assert [line.kind for line in found.history] == ["cost", "bound"]
     assert [error.place for error in told] == ["line 1", "line 3 checksum"]
+
+
+def test_a_withdrawn_bound_does_not_count_until_it_is_proven_again(tmp_path):
+    lower = {**BOUND, "value": "3", "version": "another"}
+    for lines, value in (
+        ([LINE, lower, BOUND, WITHDRAWN], "3"),
+        ([LINE, BOUND, WITHDRAWN], None),
+        ([LINE, BOUND, BOUND, WITHDRAWN], None),
+        ([LINE, BOUND, WITHDRAWN, BOUND], BOUND["value"]),
+        ([LINE, BOUND, WITHDRAWN, BOUND, WITHDRAWN], None),
+    ):
+        (found,) = [record for record in best_known(written(tmp_path, *lines)) if record.history]
+        assert (found.bound and found.bound.value) == value
+        assert found.cost is not None
+        assert (found.status, found.gap is None) == ("open", value is None)
+        assert next(line.withdrawn for line in found.history if line.withdrawn) == Withdrawal(**WITHDRAWN)
+        (document,) = json.loads(export.as_json([found]))
+        withdrawn = [line["withdrawn"] for line in document["history"] if line["withdrawn"]]
+        assert withdrawn[0] == {"date": "2025-03-04", "reason": WITHDRAWN["reason"], "by": "Ben"}
+
+
+@pytest.mark.parametrize("key", ["instance", "value", "method", "version"])
+def test_a_withdrawal_takes_back_what_it_names_and_no_more(tmp_path, key):
+    other = {"instance": "triangle", "value": "9223372036854775808.0", "method": "b", "version": "c"}[key]
+    told: list[InputError] = []
+    records = best_known(written(tmp_path, {**BOUND, key: other}, WITHDRAWN), told.append)
+    (found,) = [record for record in records if record.history]
+    assert found.bound is not None
+    assert [error.place for error in told] == ["line 2"]
 
 
 def test_lines_on_one_instance_are_about_one_file(tmp_path):
@@ -198,3 +238,10 @@ def test_a_cost_within_the_rounding_of_a_printed_one_is_the_same(tmp_path, value
 def test_lines_are_written_as_they_are_read(tmp_path):
     history.append(tmp_path, [Improvement(**LINE), Improvement(**BOUND)])
     assert history.read(tmp_path) == {"diamond": [Improvement(**LINE), Improvement(**BOUND)]}
+    withdrawal = Withdrawal(**WITHDRAWN)
+    history.append(tmp_path, [withdrawal])
+    marked = Improvement(**BOUND, withdrawn=withdrawal)
+    assert history.read(tmp_path) == {"diamond": [Improvement(**LINE), marked]}
+    history.append(tmp_path, [marked])
+    texts = (tmp_path / history.FILE_NAME).read_text().splitlines()
+    assert [json.loads(line) for line in texts] == [LINE, BOUND, WITHDRAWN, BOUND]

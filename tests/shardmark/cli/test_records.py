@@ -39,7 +39,9 @@ def test_verify_says_what_is_wrong(folder):
     solution.write_bytes(next((folder / "solutions").glob("overflow-*.json.gz")).read_bytes())
     result = shardmark("records", "verify", "--records", folder)
     assert result.returncode == 1
-    assert "expected sha256" in result.stdout
+    wrong, counts = result.stdout.splitlines()
+    assert "expected sha256" in wrong
+    assert counts == "1 verified, 0 not at hand, 1 wrong"
     assert answer("records", "verify", "--records", folder, "--instance", "overflow") == [
         {"instance": "overflow", "result": "verified", "reason": ""}
     ]
@@ -66,3 +68,19 @@ def test_update_takes_what_a_run_improved(folder, tmp_path):
     assert (again.returncode, again.stdout) == (0, "took 0 costs and 0 bounds, refused 0\n")
     assert (folder / "history.jsonl").read_bytes() == before
     assert "results.sqlite" in refused("records", "update", tmp_path / "none", "--records", folder)
+
+
+def test_withdrawn_bounds_no_longer_count_and_the_list_says_why(folder):
+    words = ("--method", "reweighted", "--reason", "A test.", "--by", "Ben", "--records", folder)
+    result = shardmark("records", "withdraw", *words)
+    assert (result.returncode, result.stdout.splitlines()[-1]) == (0, "withdrew 1 bound of reweighted")
+    listed = shardmark("records", "--instance", "chain", "--records", folder)
+    assert " open " in listed.stdout
+    assert "1 bound of reweighted: A test." in listed.stderr
+    assert "overflow" in shardmark("records", "--instance", "overflow", "--records", folder).stdout
+    refusal = refused("records", "withdraw", *words)
+    assert "expected a method with bounds that are not withdrawn: exact; found 'reweighted'" in refusal
+    assert "--reason" in refused("records", "withdraw", "--method", "exact", "--records", folder)
+    version = ("--version", "f15e00d13667", "--instance", "overflow", "--json")
+    (line,) = answer("records", "withdraw", "--method", "exact", *words[2:], *version)
+    assert (line["instance"], line["kind"], line["by"]) == ("overflow", "withdrawn", "Ben")
