@@ -91,7 +91,7 @@ class _Scip:
         _scip.listen(model, self.offer, partial(self.prove, STEP))
         model.optimizeNogil()
         self.task.ended = model.getStatus()
-        if model.getStatus() == "infeasible" and self.task.start is None:
+        if model.getStatus() == "infeasible":
             return False
         self.prove()
         return True

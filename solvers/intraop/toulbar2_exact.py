@@ -47,7 +47,7 @@ def _engine(task: Task) -> bool:
         if found is None:
             return True
         if found.status == Status.IMPOSSIBLE:
-            return task.start is not None
+            return False
         task.prove(found.bound)
         if found.value is None:
             return True

@@ -75,15 +75,20 @@ def _solve(incumbent: Incumbent, contiguity: str, solve: Engine) -> None:
 
 
 def _solve_part(incumbent: Incumbent, build: Build, solve: Engine, part: int, until: float) -> bool:
-    """Solve a program until its placements do not exceed a memory by a rounding; False if it has none."""
+    """Solve a program until its placements do not exceed a memory by a rounding; False if it has none.
+
+    That it has none is believed only if both engines say so, and no placement of it is known.
+    """
+    other = scip if solve is cpsat else cpsat
     while True:
         program, known = incumbent.build(build), len(incumbent.overfull)
         if program is None:
             return True
         if not solve(incumbent, program, part, until):
-            if incumbent.start(program) is None:
-                owed = ROUNDING if solve is cpsat else TOLERANCE
-                incumbent.prove(part, incumbent.best * (1 - owed))  # as no placement of the program costs less
+            if incumbent.start(program) is not None or other(incumbent, program, part, until):
+                return True
+            owed = ROUNDING if solve is cpsat else TOLERANCE
+            incumbent.prove(part, incumbent.best * (1 - owed))  # as no placement of the program costs less
             return False
         if len(incumbent.overfull) == known or time.monotonic() >= until:
             return True

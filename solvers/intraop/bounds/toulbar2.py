@@ -46,7 +46,7 @@ def _engine(task: Task) -> bool:
     dual.climb(time.monotonic() + FIRST * task.remaining())
     if dual.closed:  # the first solution is optimal, or nothing is allowed
         task.prove(dual.bound)
-        return task.start is not None
+        return False
     lagrangian = _Lagrangian(task, dual.multipliers)
     while task.remaining() and lagrangian.open:
         lagrangian.improve()

@@ -127,7 +127,7 @@ def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> Non
 
     The engine returns False if it has proved that every assignment that fits has a forbidden entry: one of 10^17 or
     more if all others together cost less. Such instances, and those that lack memory, are declined, naming the edge or
-    the time step, after a search for the least bad assignment.
+    the time step, after a search for the least bad assignment. The engine is not believed if an assignment is known.
     """
     until = run.deadline - reserve(run, **RESERVE)
     timeline = Timeline.of(instance)
@@ -148,7 +148,7 @@ def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> Non
             whole = build(instance, np.zeros(len(timeline.usage), dtype=bool), tolerant=tolerant, known=known)
             problem = Problem(instance, timeline, whole)
         task = Task(run, incumbent, best_bound, problem, start if _fits(problem, start) else None, until)
-        possible = engine(task)
+        possible = engine(task) or task.start is not None
         task.explain()
         return possible
 
@@ -172,7 +172,8 @@ def prove(instance: Instance, run: Run, engine: Engine) -> None:
         start = _first(problem, until)
         if time.monotonic() >= until:
             return True
-        return engine(Task(run, None, best_bound, problem, start if _fits(problem, start) else None, until))
+        task = Task(run, None, best_bound, problem, start if _fits(problem, start) else None, until)
+        return engine(task) or task.start is not None
 
     attempt_or_decline(instance, run, timeline, best_bound, attempt, least_bad=False)
 

@@ -177,6 +177,6 @@ class Cover:
         heaviest = master.heaviest(weights)
         k = self.stages
         spare = 1 - sum(place.count * most for place, most in zip(self.places, heaviest, strict=True)) / k
-        if spare <= LEAST_SPARE:
+        if not spare > LEAST_SPARE:  # nor if it is NaN
             return None
         return Candidate(weights, [(most + spare) / k for most in heaviest], spare, reach)

@@ -37,7 +37,7 @@ class Master:
         self._fitting: list[Longs] = [np.zeros(0, dtype=np.int64) for _ in places]
         self._seen = 0
         nodes, stages = pool.member.shape[1], sum(place.count for place in places)
-        self._mean = stages / nodes
+        self._mean, self._most = stages / nodes, stages
         self._weights = [self._solver.NumVar(0.0, stages, "") for _ in range(nodes)]
         self._heaviest = [self._solver.NumVar(0.0, stages, "") for _ in places]
         self._rows: dict[tuple[int, int], Any] = {}
@@ -62,7 +62,10 @@ class Master:
             self._solved = self._solver.Solve() == self._solver.OPTIMAL
             if not self._solved:
                 return None
-            weights = np.array([weight.solution_value() for weight in self._weights]).clip(0)
+            weights = np.array([weight.solution_value() for weight in self._weights])
+            if not np.isfinite(weights).all():
+                return None
+            weights = weights.clip(0, self._most)
             heaviest = [most.solution_value() for most in self._heaviest]
             if not self._add_rows(weights, heaviest):
                 return weights
@@ -74,7 +77,7 @@ class Master:
         held = np.zeros((len(self._places), len(self._weights)))
         for (at, index), row in self._rows.items() if self._solved else ():
             held[at, self._pool.member[index]] += abs(row.dual_value())
-        return held
+        return np.nan_to_num(held).clip(0, 1)
 
     def _weigh(self, at: int, weights: Floats) -> Floats:
         """Weight of each set that fits a place."""

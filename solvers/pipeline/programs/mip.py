@@ -302,11 +302,12 @@ class Program:
     def lower_bound(self) -> float:
         """Lower bound that SCIP has proved so far, less what its floating-point arithmetic may owe.
 
-        Partitions that cost more than the known one are not in the program, so no bound exceeds its cost, and a program
-        without solutions (which leaves room for more than the tolerances) bounds the others by it.
+        SCIP's word is believed: its search is not checked. Partitions that cost more than the known one are not in the
+        program, so no bound exceeds its cost, and a program without solutions (which leaves room for more than the
+        tolerances) bounds the others by it. If it has the known partition, SCIP errs, and minus infinity is returned.
         """
         if self.model.getStatus() == "infeasible":
-            return self.shape.cost * (1 - RELATIVE_TOLERANCE)
+            return self.shape.cost * (1 - RELATIVE_TOLERANCE) if self.shape.stage is None else -math.inf
         owed = DUAL_TOLERANCE * (self.model.getNVars(transformed=False) + 1)
         dual = _scip.proved(self.model) - owed
         return min(dual, self.shape.cost * self.scale) * (1 - RELATIVE_TOLERANCE) / self.scale

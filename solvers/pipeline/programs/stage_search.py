@@ -30,6 +30,9 @@ BITS = 48
 #: All weights of nodes together become about 2 to this power, as integers.
 WEIGHT_BITS = 40
 
+#: Least sum of weights, far from what its inverse would overflow for.
+LEAST_WEIGHT = 1e-200
+
 #: Relative difference, at most, between the cost of a stage here and as the referee adds it up.
 ROUNDING = 1e-12
 
@@ -224,8 +227,8 @@ def _whole(values: Floats, scale: float) -> Longs:
 
 
 def whole_weights(weights: Floats) -> Longs:
-    """Weights of nodes as integers, shape (n,)."""
-    return np.round(weights * (2**WEIGHT_BITS / weights.sum())).astype(np.int64)
+    """Weights of nodes, none negative, as integers, shape (n,); all 0 if their sum is too small for float64."""
+    return np.round(weights * (2**WEIGHT_BITS / max(float(weights.sum()), LEAST_WEIGHT))).astype(np.int64)
 
 
 def descendants(graph: Graph, *, forwards: bool) -> Words:

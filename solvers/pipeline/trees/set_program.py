@@ -85,7 +85,9 @@ class SetProgram:
             self._solver.SetTimeLimit(max(1, int(1000 * left)))
             if self._solver.Solve() != self._solver.OPTIMAL:
                 return None
-            dual = np.array([row.dual_value() for row in self._rows]).clip(0)
+            dual = np.array([row.dual_value() for row in self._rows]).clip(0, ALONE)
+            if not (np.isfinite(dual).all() and dual.any()):
+                return None
             unit = 2**WEIGHT_BITS / dual.sum()
             weight = whole_weights(dual)
             found = Weighing(weight, weigh_sets(member, weight))
@@ -95,7 +97,8 @@ class SetProgram:
 
     def cover(self) -> tuple[Longs, Floats]:
         """Return the sets in the last cover, and how far each is."""
-        share = {index: self._chosen[at].solution_value() for index, at in self._at.items()}
+        values = [self._chosen[at].solution_value() for at in self._at.values()]
+        share = dict(zip(self._at, np.nan_to_num(values).clip(0, 1).tolist(), strict=True))
         indices = np.array([index for index, value in share.items() if value > 1e-7], dtype=np.int64)
         return indices, np.array([share[index] for index in indices.tolist()])
 

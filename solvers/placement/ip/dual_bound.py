@@ -13,6 +13,8 @@ from solvers.placement.ip.incumbent import Incumbent
 from solvers.placement.ip.program import LoadProgram
 from solvers.placement.ip.relaxation import dual_values
 
+#: Dual values are clipped to this; engines in numerical trouble may exceed it.
+MOST_DUAL = 1e30
 #: A sum of products of m numbers is off by at most m + 4 times this, relative to the sum of their magnitudes.
 EPSILON = 2.0**-52
 
@@ -34,6 +36,7 @@ def proved(program: LoadProgram, floats: FloatProgram, dual: Floats) -> float:
     cost more than ``upper``.
     """
     columns, factors, low, high = zip(*floats.rows(), strict=True)
+    dual = np.clip(np.nan_to_num(dual), -MOST_DUAL, MOST_DUAL)
     sizes = np.array([len(part) for part in columns])
     column = np.fromiter(chain.from_iterable(columns), dtype=np.int64, count=int(sizes.sum()))
     factor = np.fromiter(chain.from_iterable(factors), dtype=np.float64, count=len(column))

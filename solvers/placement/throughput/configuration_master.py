@@ -119,6 +119,8 @@ class Master:
             return None
         worth = np.array([variable.solution_value() for variable in self._worth])
         price = [p.solution_value() * unit(kind) for p, kind in zip(self._price, self._kinds, strict=True)]
+        if not (np.isfinite(worth).all() and np.isfinite(price).all() and worth.any()):
+            return None
         inside = bool((np.abs(worth - center.worth) < span * (1 - 1e-6)).all())
         return worth, np.array(price).clip(0), float(self._solver.Objective().Value()), inside
 

@@ -315,6 +315,20 @@ def test_a_dual_bound_that_meets_the_primal_one_counts_only_at_the_end(
     assert program.lower_bound() <= expected
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_program_that_has_the_known_partition_is_never_believed_to_have_none(
+    oracle: SimpleNamespace, known: bool
+) -> None:
+    instance = oracle.draw(np.random.default_rng(18), 10, 3, density=0.2)
+    run = LocalRun()
+    _, found = search_first(instance, run)
+    given = shape(instance, found, run)
+    program = Program(instance, given if known else replace(given, stage=None))
+    program.model = SimpleNamespace(getStatus=lambda: "infeasible")
+    expected = -np.inf if known else found.slicing.cost
+    assert program.lower_bound() == pytest.approx(expected, rel=SAFETY)
+
+
 @pytest.mark.parametrize("method", [bottleneck, bottleneck_guess, exact])
 def test_what_does_not_fit_is_left_at_the_simple_bound(
     oracle: SimpleNamespace, method: Any, capsys: pytest.CaptureFixture[str]

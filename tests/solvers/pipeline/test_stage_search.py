@@ -17,7 +17,15 @@ from solvers.pipeline._set_kernels import SHARED, CheapestSet, SetCosts, SetList
 from solvers.pipeline.bounds.anchored import anchored
 from solvers.pipeline.bounds.reweighted import reweighted
 from solvers.pipeline.programs.set_pool import Place, SetPool
-from solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE, StageSearch, descendants
+from solvers.pipeline.programs.stage_search import (
+    FIRST,
+    LAST,
+    MIDDLE,
+    WEIGHT_BITS,
+    StageSearch,
+    descendants,
+    whole_weights,
+)
 from solvers.registry import LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
@@ -380,3 +388,28 @@ def test_rounded_prices_prove_no_more_than_the_cheapest_set(heavy: int, dear: in
         costs = SetCosts(graph, np.array([cheap, dear]), np.zeros(2, dtype=np.int64), *reach)
         found = costs.cheapest_set(np.array([heavy, 1]), heavy + 1, cheap + dear + above, cuts=cuts)
         assert found.proved <= cheap + dear
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("share", [0.1, 1.0])
+@pytest.mark.parametrize("divided", [0, 8])
+def test_wrong_numbers_of_the_engine_raise_no_bound(
+    oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, lying_glop: Any, divided: int, share: float
+) -> None:
+    """Neither in the ascent, nor in a tree over stages or over all sets."""
+    monkeypatch.setattr("solvers.pipeline.bounds.reweighted.MOST_DIVIDED", divided)
+    rng = np.random.default_rng([53, divided, int(100 * share)])
+    told = lying_glop(rng, share)
+    for _ in range(15):
+        instance = oracle.draw(rng, 8, int(rng.integers(3, 6)), density=0.3)
+        run = LocalRun(timeout=1.0)
+        reweighted(instance, run)
+        assert run.bounds[-1] <= oracle.partition_optimum(instance)
+    assert len(told) > 100 * share
+
+
+@pytest.mark.parametrize("weights", [[1.0, 3.0], [0.0, 0.0], [1e-320, 0.0]])
+def test_any_weights_become_whole_and_not_negative(weights: list[float]) -> None:
+    whole = whole_weights(np.array(weights))
+    assert whole.min() >= 0
+    assert whole.sum() <= 2**WEIGHT_BITS + 2

@@ -174,3 +174,19 @@ def test_it_proves_the_best_known_placement_of_bert_24_optimal() -> None:
     run = LocalRun(timeout=20.0)
     configurations(load(PUBLISHED / "LayerGraphs" / "bert24_inference.json", contiguity="free"), run)
     assert max(run.bounds) == pytest.approx(17.71471875, rel=1e-6)
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("share", [0.1, 1.0])
+def test_wrong_numbers_of_the_engine_raise_no_bound(lying_glop: Any, share: float) -> None:
+    draw, tried = random.Random(f"wrong {share}"), 0
+    told = lying_glop(np.random.default_rng(int(100 * share)), share)
+    while tried < 20:
+        instance = draw_instance(draw, most_nodes=7)
+        best = None if instance.objective == "latency" or instance.allreduce else optimum(instance)
+        if best is not None:
+            run = LocalRun(timeout=2.0)
+            configurations(instance, run)
+            assert max(run.bounds, default=0.0) <= best
+            tried += 1
+    assert len(told) > 100 * share

@@ -83,6 +83,8 @@ def test_any_dual_values_prove_what_holds_and_those_of_an_optimum_prove_most() -
         much += most > 0
         assert proved(program, floats, numbers.normal(size=len(dual)) * 10.0 ** numbers.integers(-3, 9)) <= best
         assert proved(program, floats, np.zeros(len(dual))) == 0
+        for trouble in (math.nan, math.inf, -math.inf, 1e300, -1e300):
+            assert 0 <= proved(program, floats, np.where(numbers.random(len(dual)) < 0.3, trouble, dual)) <= best
     assert positive > much > 7
 
 

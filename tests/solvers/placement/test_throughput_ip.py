@@ -156,6 +156,28 @@ def test_what_the_programs_do_not_cover_is_declined(options: dict[str, Any], rea
             method(fork(**options), LocalRun())
 
 
+@pytest.mark.parametrize("engine", ["cpsat", "scip"])
+def test_one_engine_alone_is_not_believed_that_there_is_no_placement(
+    monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    """Neither if it is wrong about the known placement, nor if the other one finds it."""
+    instance = replace(fork(), cpus=1)
+
+    def wrong(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(throughput_ip, engine, wrong)
+    monkeypatch.setitem(throughput_ip.ENGINES, engine, wrong)
+    best = optimum(instance)
+    assert best is not None
+    for known in (True, False):
+        if not known:
+            monkeypatch.setattr(throughput_ip, "begin", lambda task, contiguity: None)
+        run = solved(instance, engine)
+        assert cost_of(instance, run.solutions[-1]) == pytest.approx(float(best), rel=1e-9)
+        assert max(run.bounds) <= best
+
+
 def test_other_modes_and_engines_are_declined() -> None:
     with pytest.raises(Declined, match="expected contiguity free, not contiguous"):
         ip_noncontiguous(fork(), LocalRun())

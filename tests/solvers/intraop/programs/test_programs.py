@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from solvers.intraop.ilp_scip import ilp_scip
 from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.model import build
 from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.programs.baseline import solve
+from solvers.intraop.programs.baseline import prove, solve
 from solvers.intraop.programs.dual_bound import polished, price, proved
 from solvers.intraop.programs.floating_point import FloatProgram
 from solvers.intraop.programs.integer_program import IntegerProgram
@@ -210,6 +211,15 @@ def test_exact_methods_begin_with_the_best_of_greedy(tiny):
     (task,) = tasks
     assert task.start.tolist() == trial.solutions[-1]
     assert task.top == tiny.value(instance, trial.solutions[-1])[1]
+
+
+@pytest.mark.parametrize("frame", [partial(solve, reduced=False), partial(solve, reduced=True), prove])
+def test_an_engine_that_finds_nothing_is_not_believed_if_something_is_known(tiny, frame):
+    trial, tasks = LocalRun(timeout=60.0), []
+    frame(tiny.layered(60), trial, lambda task: tasks.append(task) is not None)
+    (task,) = tasks
+    assert task.start is not None
+    assert trial.bounds[-1] < 10**17
 
 
 @pytest.mark.parametrize("ended", ["INFEASIBLE_OR_UNBOUNDED", ""])
