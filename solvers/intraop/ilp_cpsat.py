@@ -22,6 +22,8 @@ def ilp_cpsat(instance: Instance, run: Run) -> None:
     Only time steps are reduced (see `programs.integer_program`), edges between the same nodes are merged, and entries
     of 10^17 or more have no column if all others together cost less. If writing the program would take too much memory,
     or half of the time, only the greedy solution is reported.
+
+    Bounds are CP-SAT's, whose search is not checked; nor is its word that nothing fits, unless a solution is known.
     """
     solve(instance, run, _engine, reduced=False)
 

@@ -27,8 +27,11 @@ FREEING = 0.2
 def ilp_scip(instance: Instance, run: Run) -> None:
     """Solve the integer program of XLA's auto-sharding on the instance as it is, from a greedy solution (SCIP).
 
-    The program is that of `ilp-cpsat`; bounds are lowered by the tolerances of SCIP (see `programs.floating_point`). If
-    writing it would take too much memory, or half of the time, only the greedy solution is reported.
+    The program is that of `ilp-cpsat`. If writing it would take too much memory, or half of the time, only the greedy
+    solution is reported.
+
+    Bounds are SCIP's, lowered by its tolerances (see `programs.floating_point`); its search in floating point is not
+    checked, nor is its word that nothing fits, unless a solution is known.
     """
     solve(instance, run, _engine, reduced=False)
 

@@ -36,6 +36,9 @@ def toulbar2_exact(instance: Instance, run: Run) -> None:
 
     Starts without constraints and adds those that a minimum violates, on maximal live sets. A minimum that violates
     none is optimal; each earlier one is a bound. The network is reduced as for `cfn-penalty`.
+
+    Bounds are toulbar2's, computed in integers; its search is not checked, nor is its word that nothing fits, unless a
+    solution is known.
     """
     solve(instance, run, _engine, reduced=True)
 

@@ -12,5 +12,8 @@ def ip(instance: Instance, run: Run) -> None:
     """Solve the integer program for latency: a contiguous subgraph an accelerator, or one of either pass.
 
     With contiguity "free", placements still have no more subgraphs, and bounds are those of other methods.
+
+    Bounds are first those of `memory-path` and `chains`, then CP-SAT's, whose search in integers is not checked; nor is
+    its word that no placement fits, unless one is known.
     """
     solve_one(instance, run)

@@ -28,6 +28,10 @@ def ip_contiguous(instance: Instance, run: Run, *, engine: str = "cpsat") -> Non
 
     With contiguity "acyclic", columns tell the order of the devices. With "free", placements are contiguous all the
     same, and the bound is that of the even load.
+
+    The engine's bounds are believed: CP-SAT's are computed in integers, SCIP's are lowered by its tolerances. That no
+    placement costs less, or fits, counts only if both engines say so. What CP-SAT begins with, the bound of the linear
+    relaxation, is computed from dual values and needs no belief.
     """
     solve = _engine(instance, engine)
     contiguity = "acyclic" if instance.contiguity == "acyclic" else "contiguous"
@@ -38,7 +42,8 @@ def ip_contiguous(instance: Instance, run: Run, *, engine: str = "cpsat") -> Non
 def ip_noncontiguous(instance: Instance, run: Run, *, engine: str = "cpsat", q: int = 2) -> None:
     """Solve the integer program for any sets, from what `search` finds: --set engine=cpsat or scip.
 
-    For latency, by CP-SAT, it is that for at most ``q`` subgraphs an accelerator.
+    For latency, by CP-SAT, it is that for at most ``q`` subgraphs an accelerator. What is believed is as for
+    `ip-contiguous` and, for latency, for `ip`.
     """
     if instance.objective == "latency":
         solve_several(instance, run, engine, q)

@@ -45,6 +45,9 @@ def cp_sat(instance: Instance, run: Run) -> None:
     no schedule is known that fits; links that are shared are independent in it. What holds for all schedules of the
     model bounds theirs; each that is found is run, and reported if memory suffices. It ends with a schedule, a proof
     that none fits, or word that neither was found.
+
+    The first bound follows paths, as `critical-path` does. Later ones are CP-SAT's, whose search in integers is not
+    checked; nor is its word that no schedule fits, unless one is known.
     """
     terms = instance.edges * instance.devices**2 + instance.nodes * instance.devices
     constraints = (instance.edges + 3 * instance.nodes) * (instance.devices + 1)

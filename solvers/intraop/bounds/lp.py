@@ -35,8 +35,9 @@ NEAR = 0.02
 def lp(instance: Instance, run: Run) -> None:
     """Relax the integer program of the reduced network, memory rows added where violated (HiGHS, PDLP when large).
 
-    The bound is what the engine's dual values prove in exact integers (see `programs.dual_bound`). If time ran out,
-    message passing improves them first, starting from zero if there are none.
+    The bound is what the engine's dual values prove, computed in exact integers (see `programs.dual_bound`): any values
+    prove something, so the engine need not be believed. If time ran out, message passing improves them first, starting
+    from zero if there are none.
     """
     prove(instance, run, _engine)
 

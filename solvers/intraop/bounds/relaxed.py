@@ -26,7 +26,8 @@ RESERVE = 0.2
 def cfn_relaxed(instance: Instance, run: Run) -> None:
     """Minimise the cost without the memory limit, over strategies that can fit (toulbar2).
 
-    A minimum that keeps the limit is reported as a solution.
+    A minimum that keeps the limit is reported as a solution. Bounds are toulbar2's, computed in integers; its search is
+    not checked.
     """
     best_bound, timeline = BestBound(run, instance.cheapest_parts()), Timeline.of(instance)
     for tolerant in (False, True):

@@ -36,7 +36,8 @@ def toulbar2(instance: Instance, run: Run) -> None:
     """Minimise the reduced network with a price on memory, which subgradients change while time is left (toulbar2).
 
     The prices of the first minimisation are those of `lagrange`, whose bounds on the network come from messages alone.
-    Prices are rounded to integers first, so what toulbar2 proves is exact.
+    Prices are rounded to integers first, and what they are worth is computed exactly; the minimum, in integers, is
+    toulbar2's, whose search is not checked.
     """
     prove(instance, run, _engine)
 

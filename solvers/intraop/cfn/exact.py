@@ -38,7 +38,8 @@ class MemoryRowSearch:
     """One-hot values, a flag per allowed cell of a table, and the memory of some steps.
 
     CP-SAT's rows and cuts are integers, but its objective values are doubles. Costs are therefore rounded down to a
-    unit that keeps them exact: the bound is proved, and with unit 1 the optimum is the problem's.
+    unit that keeps them exact: with unit 1 the optimum is the problem's. CP-SAT's search is believed, its bounds and
+    its word that nothing costs less than ``top``; solutions are costed anew.
     """
 
     def __init__(self, problem: Problem, steps: Iterable[int]) -> None:

@@ -16,8 +16,9 @@ SOURCE = "Archer et al. 2024, Section 3.2; preprint, Section 5.4"
 def bottleneck(instance: Instance, run: Run) -> None:
     """Bound the cost of the stage that does the work of Lemma 3.3, all others merged into two superstages.
 
-    Ignores the overflow. Reports the bound of Lemma 3.3 first, and the slicings that it meets. What SCIP proves is
-    lowered by a millionth and more for its tolerances, see `solvers.pipeline.programs.mip.Program.lower_bound`.
+    Ignores the overflow. Reports the bound of Lemma 3.3 first, and the slicings that it meets. SCIP is believed: its
+    bounds are lowered by a millionth and more for its tolerances, see
+    `solvers.pipeline.programs.mip.Program.lower_bound`, but its search in floating point is not checked.
     """
     _bound(instance, run)
 

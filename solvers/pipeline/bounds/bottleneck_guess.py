@@ -19,8 +19,9 @@ def bottleneck_guess(instance: Instance, run: Run) -> None:
     The stages before it are merged, and those after it; what a superstage costs, shared evenly by its stages, bounds
     the cost too. The programs have equal shares of the time that is left, as many at once as there are cores.
 
-    Ignores the overflow. Reports the bound of Lemma 3.3 first, and the slicings that it meets. What SCIP proves is
-    lowered by a millionth and more for its tolerances, see `solvers.pipeline.programs.mip.Program.lower_bound`.
+    Ignores the overflow. Reports the bound of Lemma 3.3 first, and the slicings that it meets. SCIP is believed: its
+    bounds are lowered by a millionth and more for its tolerances, see
+    `solvers.pipeline.programs.mip.Program.lower_bound`, but its search in floating point is not checked.
     """
     instance = capped(instance)
     bounds = Bounds(instance, run)

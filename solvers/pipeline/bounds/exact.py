@@ -36,8 +36,8 @@ def exact(instance: Instance, run: Run) -> None:
 
     With a memory limit, which the paper leaves out, the program counts the overflow: with the execution order among its
     variables on small graphs, else as far as it is certain in every order. Reports the bound of Lemma 3.3 first, and
-    the partitions that it meets. What SCIP proves is lowered by a millionth and more for its tolerances, see
-    `solvers.pipeline.programs.mip.Program.lower_bound`.
+    the partitions that it meets. SCIP is believed: its bounds are lowered by a millionth and more for its tolerances,
+    see `solvers.pipeline.programs.mip.Program.lower_bound`, but its search in floating point is not checked.
     """
     instance = capped(instance)
     bounds = Bounds(instance, run)

@@ -61,6 +61,9 @@ def reweighted(instance: Instance, run: Run) -> None:
     the stages that nodes are in if all of them together allow no greater bound; see `StageTree`. For more, they are
     divided by the order of nodes, over a list of all sets that may be stages; see `SetSearch`. All cores search.
 
+    No engine is believed: any weights prove something, so GLOP, which solves the linear programs, only proposes them.
+    They are rounded to integers, and each proof is computed from these alone.
+
     Ignores the overflow. Reports the bound of Lemma 3.3 first, and partitions: those of a short search, of a
     longer one once a target fails, and those that trees find.
     """

@@ -23,7 +23,8 @@ def configurations(instance: Instance, run: Run) -> None:
     """Prove that devices with less load cannot cover all units, even fractionally.
 
     Worths of the units come from column generation, what a device can hold of them from labels on a decision diagram.
-    Sets may have any shape, so for `contiguous` and `acyclic` it is the bound of `free`.
+    Sets may have any shape, so for `contiguous` and `acyclic` it is the bound of `free`. No engine is believed: GLOP
+    only proposes worths, which are rounded to integers, and each proof is computed from these alone.
     """
     if instance.objective != "throughput" or instance.allreduce is not None:
         raise Declined("configurations is for throughput without replicas")

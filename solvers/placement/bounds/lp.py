@@ -15,6 +15,9 @@ from solvers.registry import Run, bound
 def lp(instance: Instance, run: Run) -> None:
     """Relax the integer program of what costs no more than some placement (HiGHS); safe for any dual values.
 
+    HiGHS only proposes dual values. What they prove is computed from them, lowered by all possible rounding errors; see
+    `solvers.placement.ip.dual_bound`.
+
     By itself the relaxation would spread all work evenly, as `load` does. It gains from excluded devices, on which an
     item alone costs more than the best known placement, and from the order of equal devices. For devices that follow
     one another it is that of contiguous sets.
