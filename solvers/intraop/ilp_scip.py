@@ -12,6 +12,7 @@ import numpy as np
 from instances.intraop import Instance
 from solvers import _scip
 from solvers.intraop.programs.baseline import Task, solve
+from solvers.intraop.programs.cpsat_search import confirmed
 from solvers.intraop.programs.floating_point import FloatProgram
 from solvers.registry import Run, solver
 
@@ -31,9 +32,9 @@ def ilp_scip(instance: Instance, run: Run) -> None:
     solution is reported.
 
     Bounds are SCIP's, lowered by its tolerances (see `programs.floating_point`); its search in floating point is not
-    checked, nor is its word that nothing fits, unless a solution is known.
+    checked. That nothing fits is believed only if CP-SAT agrees, and no solution is known.
     """
-    solve(instance, run, _engine, reduced=False)
+    solve(instance, run, confirmed(_engine), reduced=False)
 
 
 def _engine(task: Task) -> bool:

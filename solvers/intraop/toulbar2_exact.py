@@ -15,6 +15,7 @@ from solvers.intraop.network.ragged import offsets
 from solvers.intraop.network.reduced_problem import worst_steps
 from solvers.intraop.programs.baseline import Task, solve
 from solvers.intraop.programs.child_processes import GRACE
+from solvers.intraop.programs.cpsat_search import confirmed
 from solvers.intraop.programs.memory_rows import MemoryRows, memory_of_steps
 from solvers.intraop.programs.toulbar2 import minimum
 from solvers.intraop.programs.toulbar2_network import Minimum, Network, Status
@@ -37,10 +38,10 @@ def toulbar2_exact(instance: Instance, run: Run) -> None:
     Starts without constraints and adds those that a minimum violates, on maximal live sets. A minimum that violates
     none is optimal; each earlier one is a bound. The network is reduced as for `cfn-penalty`.
 
-    Bounds are toulbar2's, computed in integers; its search is not checked, nor is its word that nothing fits, unless a
-    solution is known.
+    Bounds are toulbar2's, computed in integers; its search is not checked. That nothing fits is believed only if CP-SAT
+    agrees, and no solution is known.
     """
-    solve(instance, run, _engine, reduced=True)
+    solve(instance, run, confirmed(_engine), reduced=True)
 
 
 def _engine(task: Task) -> bool:

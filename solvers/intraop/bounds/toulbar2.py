@@ -11,6 +11,7 @@ from instances.intraop import Instance
 from solvers.intraop.cfn.lagrangian import Dual
 from solvers.intraop.network.reduced_problem import worst_steps
 from solvers.intraop.programs.baseline import Task, prove
+from solvers.intraop.programs.cpsat_search import confirmed
 from solvers.intraop.programs.dual_bound import price
 from solvers.intraop.programs.memory_rows import memory_of_steps
 from solvers.intraop.programs.toulbar2 import bounded
@@ -37,9 +38,10 @@ def toulbar2(instance: Instance, run: Run) -> None:
 
     The prices of the first minimisation are those of `lagrange`, whose bounds on the network come from messages alone.
     Prices are rounded to integers first, and what they are worth is computed exactly; the minimum, in integers, is
-    toulbar2's, whose search is not checked.
+    toulbar2's, whose search is not checked. That nothing fits is believed only if CP-SAT agrees, and no solution is
+    known.
     """
-    prove(instance, run, _engine)
+    prove(instance, run, confirmed(_engine))
 
 
 def _engine(task: Task) -> bool:

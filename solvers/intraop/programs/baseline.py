@@ -71,12 +71,16 @@ class Task:
         return max(0.0, self.until - time.monotonic())
 
     def offer(self, value: Ints) -> None:
-        """Report an assignment, shape (v,), repaired if an engine's tolerances let it violate the limit."""
+        """Report an assignment, shape (v,), repaired if an engine's tolerances let it violate the limit.
+
+        Ignored for a bound, which has no solutions.
+        """
+        if self._incumbent is None:
+            return
         if (self.problem.overload(value) > 0).any():
             search = Search(self.problem.footprint, value)
             search.repair(self.until)
             value = search.value
-        assert self._incumbent is not None, "a bound has no solutions"
         with self._lock:
             self._incumbent.offer(self.problem.model.lift(self.problem.instance, value))
 

@@ -18,7 +18,9 @@ from solvers.intraop.ilp_scip import ilp_scip
 from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.model import build
 from solvers.intraop.network.reduced_problem import Problem
+from solvers.intraop.programs import baseline
 from solvers.intraop.programs.baseline import prove, solve
+from solvers.intraop.programs.cpsat_search import confirmed
 from solvers.intraop.programs.dual_bound import polished, price, proved
 from solvers.intraop.programs.floating_point import FloatProgram
 from solvers.intraop.programs.integer_program import IntegerProgram
@@ -220,6 +222,18 @@ def test_an_engine_that_finds_nothing_is_not_believed_if_something_is_known(tiny
     (task,) = tasks
     assert task.start is not None
     assert trial.bounds[-1] < 10**17
+
+
+@pytest.mark.parametrize("frame", [partial(solve, reduced=False), partial(solve, reduced=True), prove])
+def test_an_engine_that_finds_nothing_is_not_believed_if_cp_sat_finds_something(tiny, monkeypatch, frame):
+    monkeypatch.setattr(baseline, "_fits", lambda *_: False)  # as if no assignment were known
+    rng = np.random.default_rng(3)
+    while (best := tiny.best(instance := tiny.draw(rng, nodes=6, arity=2)))[0] or best[1] >= 10**17:
+        pass
+    trial = LocalRun(timeout=60.0)
+    frame(instance, trial, confirmed(lambda task: False))
+    assert trial.bounds[-1] <= best[1]
+    assert frame is prove or tiny.value(instance, trial.solutions[-1]) == best
 
 
 @pytest.mark.parametrize("ended", ["INFEASIBLE_OR_UNBOUNDED", ""])
