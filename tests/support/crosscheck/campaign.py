@@ -17,7 +17,7 @@ from multiprocessing import connection, get_context
 from pathlib import Path
 from typing import Any
 
-from crosscheck import methods
+from crosscheck import methods, restrict
 from crosscheck.check import Contradiction, contradictions
 from crosscheck.claims import Claims, claims
 from crosscheck.draws.strata import Drawn
@@ -76,10 +76,16 @@ class Result:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to run: seconds of a method, and patterns of the names of methods, all if there are none."""
+    """How to run.
+
+    ``seconds``     time limit of a method
+    ``only``        patterns of the names of methods; all run if there are none
+    ``restricted``  a planted fault: methods see an instance from which something was dropped, see `restrict`
+    """
 
     seconds: float = 1.0
     only: tuple[str, ...] = ()
+    restricted: bool = False
 
 
 def perform(task: Task, settings: Settings, tell: Callable[[dict[str, Any]], None], done: Iterable[str] = ()) -> None:
@@ -87,11 +93,27 @@ def perform(task: Task, settings: Settings, tell: Callable[[dict[str, Any]], Non
     drawn = task.drawn()
     facts = {"mode": drawn.mode, "kind": drawn.kind, "nodes": drawn.instance.nodes}
     tell({"drawn": facts})
+    instance = restrict.restricted(drawn.instance, task.seed) if settings.restricted else drawn.instance
+    if instance is None:
+        return
     for name, method in methods.chosen(task.track).items():
         if name in done or (settings.only and not any(fnmatch(name, pattern) for pattern in settings.only)):
             continue
         tell({"begins": name})
-        tell({"method": name, "claims": claims(method, drawn.instance, settings.seconds, task.seed)[0].document()})
+        tell({"method": name, "claims": claims(method, instance, settings.seconds, task.seed)[0].document()})
+
+
+def check(task: Task, settings: Settings) -> Result:
+    """Run the methods on an instance in this process."""
+    result = Result(task.track, task.seed)
+
+    def hear(message: dict[str, Any]) -> None:
+        vars(result).update(message.get("drawn", {}))
+        if "method" in message:
+            result.said[message["method"]] = Claims.of(message["claims"])
+
+    perform(task, settings, hear)
+    return result
 
 
 def _child(end: connection.Connection, task: Task, settings: Settings, done: tuple[str, ...]) -> None:
@@ -209,10 +231,13 @@ def read(folder: Path, track: str) -> list[Result]:
 
 
 def append(folder: Path, result: Result) -> None:
-    """Add a result to the file of its track, at once."""
+    """Add a result to the file of its track, at once; a line that a kill cut short ends first."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{result.track}.jsonl").open("a") as file:
-        file.write(json.dumps(result.document()) + "\n")
+    with (folder / f"{result.track}.jsonl").open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            file.write(b"" if file.read() == b"\n" else b"\n")
+        file.write(json.dumps(result.document()).encode() + b"\n")
 
 
 def write_instance(folder: Path, task: Task) -> Path:

@@ -65,16 +65,16 @@ class Claims:
     seconds: float = 0.0
 
     def document(self) -> dict[str, Any]:
-        """Return the claims as plain JSON, without what is empty."""
-        plain = {key: value for key, value in asdict(self).items() if value not in (None, "", [], False, 0)}
-        plain |= {key: str(plain[key]) for key in ("bound", "cost") if key in plain}
-        return plain | ({} if self.exact else {"exact": False})
+        """Return the claims as plain JSON, without what is as usual."""
+        usual = asdict(Claims())
+        plain = {key: value for key, value in asdict(self).items() if value != usual[key]}
+        return plain | {key: str(plain[key]) for key in ("bound", "cost") if key in plain}
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> Claims:
         """Return the claims of a document."""
         numbers = {key: _exact(document[key]) for key in ("bound", "cost") if key in document}
-        return cls(**{"exact": True, **document, **numbers})
+        return cls(**{**document, **numbers})
 
 
 def _exact(text: str) -> Exact:

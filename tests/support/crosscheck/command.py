@@ -50,12 +50,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--instances", type=int, default=1000, metavar="N", help="instances per track (default: 1000)")
     add("--first", type=int, default=0, metavar="SEED", help="first seed (default: 0)")
     add("--seconds", type=float, default=1.0, metavar="S", help="time limit per method, in seconds (default: 1)")
-    add("--jobs", type=int, default=1, choices=(1, 2), help="instances at once, on a core each (default: 1)")
+    add("--jobs", type=int, default=1, metavar="N", help="instances at once, on a core each (default: 1)")
     add("--method", action="append", metavar="NAME", help="run only these methods, as in 'exact*'; may be repeated")
     add(
         "--results",
         type=Path,
-        default=Path("crosscheck"),
+        default=RESULTS,
         metavar="DIR",
         help="folder of results (default: %(default)s)",
     )

@@ -127,7 +127,8 @@ def _costed(instance: Instance, costs: str, rng: random.Random) -> Instance:
 
 
 def _columns(instance: Instance, work: list[float], size: list[float], params: list[float]) -> Instance:
-    return replace(instance, work=np.array(work), output_size=np.array(size), param_size=np.array(params))
+    arrays = {"work": work, "output_size": size, "param_size": params}
+    return replace(instance, **{name: np.array(column, dtype=np.float64) for name, column in arrays.items()})
 
 
 def _with_memory(instance: Instance, kind: str, rng: random.Random) -> Instance:
