@@ -10,6 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from importlib import import_module
@@ -123,13 +124,15 @@ def _child(end: connection.Connection, task: Task, settings: Settings, done: tup
     os.dup2(null, 1)
     os.dup2(null, 2)
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    known = {*sys.modules}
     try:
         perform(task, settings, lambda message: end.send_bytes(json.dumps(message).encode()), done)
     except BaseException:
         end.send_bytes(json.dumps({"failed": traceback.format_exc(limit=-5)}).encode())
         raise
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    end.send_bytes(json.dumps({"seconds": sum(usage.ru_utime + usage.ru_stime for usage in used)}).encode())
+    seconds = sum(usage.ru_utime + usage.ru_stime for usage in used)
+    end.send_bytes(json.dumps({"seconds": seconds, "modules": sorted({*sys.modules} - known)}).encode())
 
 
 class _Attempt:
@@ -166,6 +169,7 @@ class _Attempt:
             self.running = ""
         else:
             self.result.seconds = round(self.result.seconds + message["seconds"], 2)
+            _import(message["modules"])
         self.deadline = time.monotonic() + GRACE + PATIENCE * self.settings.seconds
         return False
 
@@ -190,6 +194,13 @@ class _Attempt:
             return True
         self._begin()
         return False
+
+
+def _import(modules: Iterable[str]) -> None:
+    """Import what a child had to import late, engines above all, so that later children need not."""
+    for name in modules:
+        with suppress(ImportError):
+            import_module(name)
 
 
 def run(tasks: Iterable[Task], settings: Settings, jobs: int) -> Iterator[Result]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from itertools import zip_longest
 from pathlib import Path
 
-from crosscheck import campaign, plant
+from crosscheck import campaign, drawn, plant
 from crosscheck.campaign import Result, Settings, Task
 from crosscheck.methods import TRACKS
 from crosscheck.report import failures, line, report
@@ -34,7 +35,8 @@ def main(given: Sequence[str] | None = None) -> int:
         return 0
     if not options.report:
         settings = Settings(options.seconds, tuple(options.method or ()))
-        tasks = _missing(folder, tracks, range(options.first, options.first + options.instances))
+        seeds = {track: range(options.first, options.first + options.instances) for track in tracks}
+        tasks = _missing(folder, drawn.SEEDS if options.drawn else seeds, tracks)
         _run(folder, tasks, settings, options.jobs)
     return _tell([result for track in tracks for result in campaign.read(folder, track)])
 
@@ -50,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--instances", type=int, default=1000, metavar="N", help="instances per track (default: 1000)")
     add("--first", type=int, default=0, metavar="SEED", help="first seed (default: 0)")
     add("--seconds", type=float, default=1.0, metavar="S", help="time limit per method, in seconds (default: 1)")
+    add("--drawn", action="store_true", help="the seeds that the test run has, instead of --first and --instances")
     add("--jobs", type=int, default=1, metavar="N", help="instances at once, on a core each (default: 1)")
     add("--method", action="append", metavar="NAME", help="run only these methods, as in 'exact*'; may be repeated")
     add(
@@ -65,10 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _missing(folder: Path, tracks: Sequence[str], seeds: range) -> list[Task]:
+def _missing(folder: Path, seeds: Mapping[str, Sequence[int]], tracks: Sequence[str]) -> list[Task]:
     """Return what has no result yet; tracks take turns, so that an early end leaves something of each."""
     done = {(track, result.seed) for track in tracks for result in campaign.read(folder, track)}
-    return [Task(track, seed) for seed in seeds for track in tracks if (track, seed) not in done]
+    turns = zip_longest(*([(track, seed) for seed in seeds[track]] for track in tracks))
+    return [Task(*one) for turn in turns for one in turn if one and one not in done]
 
 
 def _run(folder: Path, tasks: Sequence[Task], settings: Settings, jobs: int) -> None:

@@ -14,7 +14,7 @@ from solvers.registry import Solver
 LEFT_OUT = {
     "intraop": r"cfn-penalty.*|random",
     "pipeline": r"brkga-.*|mla.*|random-1|random-10000",
-    "placement": r"expert|equal-parts|one-accelerator|scotch|metis|pipedream|dpl|greedy",
+    "placement": r"expert|equal-parts|scotch|metis|pipedream",
     "scheduling": r"(hash|batch-split|critical-path|mite|dfs)-.*|heft-(pct|msr)",
 }
 
