@@ -80,7 +80,7 @@ def restricted_faults(results: Sequence[Result], seconds: float, most: int) -> d
         settings = Settings(seconds, missing, restricted=True)
         for other in campaign.run([Task(result.track, result.seed)], settings, 1):
             for method, claims in other.said.items():
-                if method in result.said:
+                if method in result.said and (claims.bound is not None or claims.nothing):
                     fault = faults[method, "restricted"]
                     fault.planted += 1
                     fault.revealed += (result.seed,) if reveals(result, method, claims) else ()

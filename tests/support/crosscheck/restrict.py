@@ -18,7 +18,7 @@ def restricted(instance: Any, seed: int) -> Any:
 
     intraop     the cheapest strategy of some nodes costs as much as the next one
     pipeline    two neighbours are one node, or there is a stage less
-    placement   an accelerator or a CPU less
+    placement   an accelerator or a CPU less; for latency, no accelerator supports the longest node
     scheduling  the fastest device is for no vertex that may use another
     """
     rng = random.Random(f"restricted {seed}")
@@ -57,6 +57,9 @@ def _merged(instance: pipeline.Instance, rng: random.Random) -> pipeline.Instanc
 
 
 def _fewer(instance: placement.Instance, rng: random.Random) -> placement.Instance | None:
+    if instance.objective == "latency" and instance.cpus:
+        time = np.where(instance.supported, instance.accelerator_time, -1.0)
+        return replace(instance, supported=instance.supported & (np.arange(instance.nodes) != np.argmax(time)))
     if instance.accelerators > 1 and (instance.cpus < 1 or rng.random() < 0.8):
         return replace(instance, accelerators=instance.accelerators - 1)
     return replace(instance, cpus=instance.cpus - 1) if instance.cpus else None
