@@ -10,11 +10,11 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 
-import numpy as np
 import pytest
 from crosscheck.campaign import Result, Settings, Task
 from crosscheck.claims import Claims
@@ -303,18 +303,20 @@ def test_restricted_instances_are_valid_and_differ(track):
     assert all(write(instance) != write(other) for instance, other in kept)
 
 
-def test_the_bound_of_a_restricted_instance_is_revealed(only, tmp_path):
-    """The bound is the cost of the only stage: two nodes that became one send nothing to each other."""
+def test_the_bound_of_a_restricted_instance_is_revealed(only, tmp_path, monkeypatch):
+    """The bound is the cost of a single stage, and the restriction doubles the work."""
 
     def one_stage(instance, run):
-        run.bound(float(instance.work.max()) * (1 - 1e-9))
-        run.report(np.arange(instance.nodes) % instance.stages)
+        run.bound(verify(instance, [0] * instance.nodes).cost * (1 - 1e-9))
 
     only(honest, one_stage)
-    for seed in range(4):
-        campaign.append(tmp_path, campaign.check(Task("pipeline", seed), Settings()))
-    faults = plant.restricted_faults(campaign.read(tmp_path, "pipeline"), 1.0, 4)
-    assert faults["one_stage", "restricted"].planted > 0
+    campaign.append(tmp_path, campaign.check(Task("pipeline", 0), Settings()))
+    monkeypatch.setattr(restrict, "restricted", lambda instance, seed: replace(instance, work=2 * instance.work + 1))
+    results = campaign.read(tmp_path, "pipeline")
+    assert results[0].contradictions() == []
+    faults = plant.restricted_faults(results, 1.0, 1)
+    assert faults["one_stage", "restricted"].revealed == (0,)
+    assert faults["honest", "restricted"].revealed == ()
 
 
 def test_the_report_of_faults_has_a_row_per_method_and_fault(only, tmp_path):

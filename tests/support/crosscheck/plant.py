@@ -110,5 +110,5 @@ def _row(track: str, method: str, name: str, fault: Fault, early: set[int], orde
         return (track, method, name, "0", "-", "-", "-")
     found = "yes" if early & set(fault.revealed) else "no"
     needed = str(min(map(order.index, fault.revealed)) + 1) if fault.revealed else "not found"
-    counted = "1 or more" if name == "restricted" and fault.revealed else str(len(fault.revealed))
+    counted = "1+" if name == "restricted" and fault.revealed else str(len(fault.revealed))
     return (track, method, name, str(fault.planted), counted, found, needed)
