@@ -12,7 +12,7 @@ COMMITS ?= 3
 DRAWS ?= 10000
 INSTANCES ?= 1000
 LIMIT ?= 1
-CROSSCHECK ?= crosscheck
+CROSSCHECK ?= crosscheck-results
 
 # pip without its update notice; versions are pinned in constraints.txt, and the pinned cffi compiles the C core
 C_CORE := $(shell find c_src -name '*.[ch]')
@@ -77,7 +77,7 @@ fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, abo
 	@SHARDMARK_DRAWS=$(DRAWS) $(BIN)/python -m pytest --numprocesses=logical --show-capture=no tests/fuzz $(PYTEST)
 
 # Instances of 20 to 60 nodes, every bound and exact method on each, against each other. Resumes where it stopped.
-crosscheck: $(VENV)/extra-test ## claims of methods against each other, 20 to 60 nodes (INSTANCES=1000 per track LIMIT=1 JOBS=N CROSSCHECK=crosscheck)
+crosscheck: $(VENV)/extra-test ## claims of methods against each other, 20 to 60 nodes (INSTANCES=1000 per track LIMIT=1 JOBS=N CROSSCHECK=folder)
 	@$(BIN)/python -m tests.fuzz.crosscheck --instances $(INSTANCES) --seconds $(LIMIT) --jobs $(JOBS) --results '$(CROSSCHECK)'
 
 # Precision of limits, overhead of 10,000 runs, predictions of stages, and 100 kills each of a campaign and of a site's build:

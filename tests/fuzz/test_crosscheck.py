@@ -9,11 +9,10 @@ import json
 from fractions import Fraction
 
 import pytest
+from crosscheck import campaign, drawn
 from crosscheck.campaign import Result, Settings, Task
 from crosscheck.report import failures, line
 from effort import draws
-
-from crosscheck import campaign, drawn
 
 SEEDS = [(track, seed) for track, seeds in drawn.SEEDS.items() for seed in seeds[: draws(len(seeds), 2)]]
 KNOWN = [(track, name) for track, names in drawn.KNOWN.items() for name in names]

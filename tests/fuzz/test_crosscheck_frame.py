@@ -16,13 +16,13 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from crosscheck import campaign, check, drawn, methods, plant, reasons, restrict
 from crosscheck.campaign import Result, Settings, Task
 from crosscheck.claims import Claims
 from crosscheck.command import main
 from crosscheck.draws.strata import strata
 from crosscheck.report import report
 
-from crosscheck import campaign, check, drawn, methods, plant, reasons, restrict
 from harness.verify import verify
 from instances import track_module
 from solvers.registry import Declined, Solver

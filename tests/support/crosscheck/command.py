@@ -15,7 +15,7 @@ from crosscheck.methods import TRACKS
 from crosscheck.report import failures, line, report
 
 #: Folder of results, which git ignores.
-RESULTS = Path("crosscheck")
+RESULTS = Path("crosscheck-results")
 
 #: Results between two lines of progress.
 PROGRESS = 10
