@@ -10,14 +10,16 @@ SITE ?= site
 RUN ?=
 COMMITS ?= 3
 DRAWS ?= 10000
-MEDIUM ?= 1000
+INSTANCES ?= 1000
+LIMIT ?= 1
+CROSSCHECK ?= crosscheck-results
 
 # pip without its update notice; versions are pinned in constraints.txt, and the pinned cffi compiles the C core
 C_CORE := $(shell find c_src -name '*.[ch]')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
-.PHONY: setup help benchmark run leaderboard docs test fuzz measure large screenshots lint format asv instances clean
+.PHONY: setup help benchmark run leaderboard docs test fuzz crosscheck measure large screenshots lint format asv instances clean
 
 setup: $(VENV)/base ## the virtual environment (every other target sets it up)
 
@@ -70,10 +72,13 @@ docs: $(VENV)/extra-docs ## the documentation, into site/docs (SITE=site)
 test: $(VENV)/extra-test ## the quick tests (PYTEST=options); all of them with SHARDMARK_GATE=1
 	@$(BIN)/python -m pytest --numprocesses=$$(($(CORES) + 2)) --maxprocesses=4 --dist=loadfile --no-loadscope-reorder --durations=10 $(PYTEST)
 
-# Small instances with extreme numbers, every solver and bound on each, against exact oracles, a dot is 50 instances; and
-# larger ones, bounds against other exact methods, a dot is 20.
-fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, about two hours (DRAWS=10000 MEDIUM=1000 per track)
-	@SHARDMARK_DRAWS=$(DRAWS) SHARDMARK_MEDIUM=$(MEDIUM) $(BIN)/python -m pytest --numprocesses=logical --show-capture=no tests/fuzz $(PYTEST)
+# Small instances with extreme numbers, every solver and bound on each, against exact oracles, a dot is 50 instances.
+fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, about two hours (DRAWS=10000 per track)
+	@SHARDMARK_DRAWS=$(DRAWS) $(BIN)/python -m pytest --numprocesses=logical --show-capture=no tests/fuzz $(PYTEST)
+
+# Instances of 20 to 60 nodes, every bound and exact method on each, against each other. Resumes where it stopped.
+crosscheck: $(VENV)/extra-test ## claims of methods against each other, 20 to 60 nodes (INSTANCES=1000 per track LIMIT=1 JOBS=N CROSSCHECK=folder)
+	@$(BIN)/python -m tests.fuzz.crosscheck --instances $(INSTANCES) --seconds $(LIMIT) --jobs $(JOBS) --results '$(CROSSCHECK)'
 
 # Precision of limits, overhead of 10,000 runs, predictions of stages, and 100 kills each of a campaign and of a site's build:
 # minutes, on an otherwise idle machine.

@@ -10,7 +10,6 @@ import oracle_intraop
 import oracle_pipeline
 import pytest
 from fuzz import Attack
-from medium import Duel
 
 from solvers.registry import Declined, Solver
 
@@ -86,21 +85,3 @@ def test_a_verdict_unlike_the_oracle_s_is_reported(monkeypatch):
     monkeypatch.setattr(fuzz, "methods", lambda track: {})
     with pytest.raises(pytest.fail.Exception, match="expected feasible"):
         Attack("pipeline", *parts).on(range(5))
-
-
-@pytest.mark.parametrize(("above", "words"), [(0, None), (1, " above ")])
-def test_a_bound_above_what_a_rival_finds_is_reported(above, words):
-    def bounds(instance, rng):
-        yield oracle_intraop.optimum(instance) + above
-
-    def small(rng):
-        while oracle_intraop.optimum(instance := oracle_intraop.draw(rng)) is None:
-            pass
-        return instance
-
-    duel = Duel("intraop", small, oracle_intraop.judge, ("ilp-cpsat",), bounds)
-    if words is None:
-        assert duel.on(range(2))["tight"] == 2
-    else:
-        with pytest.raises(pytest.fail.Exception, match=words):
-            duel.on(range(2))

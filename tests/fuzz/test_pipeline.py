@@ -10,8 +10,8 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
+from crosscheck.internals import pretend
 from fuzz import LEAST, Attack, blocks
-from medium import pretend
 from numpy.typing import NDArray
 from oracle_pipeline import Oracle, draw, draw_solution, judge, optimum
 

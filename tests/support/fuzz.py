@@ -180,7 +180,7 @@ class Attack:
             verdict = verify(instance, solution)
         except Exception:
             return f"of the solution {json.dumps(solution)}: {traceback.format_exc(limit=-5)}"
-        if verdict.feasible != feasible or not _same(verdict.cost, cost):
+        if verdict.feasible != feasible or not same(verdict.cost, cost):
             expected = f"{'feasible' if feasible else 'infeasible'}, {shown(cost)}"
             return f"expected {expected} of the solution {json.dumps(solution)}, found {verdict}"
         if feasible and (optimum is None or cost is None or cost < optimum):
@@ -188,7 +188,7 @@ class Attack:
         return ""
 
 
-def _same(found: float | None, exact: Exact | None) -> bool:
+def same(found: float | None, exact: Exact | None) -> bool:
     """Return True if a verified cost is the exact one: a float may differ by the tolerance or half an ulp."""
     if found is None or exact is None or isinstance(exact, int):
         return found == exact

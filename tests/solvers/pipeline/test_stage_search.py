@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from medium import pretend
+from crosscheck.internals import pretend
 
 from harness.verify import verify
 from instances.graph import Graph

@@ -1,0 +1,123 @@
+"""Parts of bounds as methods of their own, which whole methods rarely reach or leave early."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from instances import intraop, pipeline, placement, scheduling
+from solvers.intraop.cfn.lagrangian import Dual
+from solvers.intraop.cfn.tree import Tree
+from solvers.intraop.network.memory import Timeline
+from solvers.intraop.network.reduced_problem import Problem
+from solvers.pipeline.bounds.reweighted import reweighted
+from solvers.pipeline.bounds.windows import windows
+from solvers.pipeline.programs.stage_search import StageSearch
+from solvers.placement.bounds.anchored import anchored
+from solvers.placement.ip.incumbent import Incumbent
+from solvers.placement.ip.start import begin
+from solvers.placement.throughput.configurations import Limits, configuration_bounds
+from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
+from solvers.placement.throughput.simple_bounds import load_bound
+from solvers.registry import Declined, LocalRun, Run, Solver
+from solvers.scheduling.bounds.energetic import energetic
+from solvers.scheduling.schedules.memory_cuts import none_fits
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    """Let bounds of ``pipeline`` believe that the best known partition costs so many times as much.
+
+    None is proved above what a search knows, which is mostly the optimum.
+    """
+    below: Callable[[StageSearch, float], int] = StageSearch.units_below
+    unpatched = getattr(below, "unpatched", below)
+
+    def units_below(self: StageSearch, cost: float) -> int:
+        found: int = unpatched(self, cost * factor)
+        return found
+
+    units_below.unpatched = unpatched  # type: ignore[attr-defined]
+    monkeypatch.setattr(StageSearch, "units_below", units_below)
+
+
+def leaves(instance: intraop.Instance, run: Run) -> None:
+    """Bound by branch and bound on values, begun with messages that settled or did not."""
+    problem, rng = Problem.of(instance, Timeline.of(instance)), random.Random(run.seed)
+    if problem is None or not problem.model.variables:
+        return
+    dual = Dual(problem, problem.model.forbidden)
+    if rng.random() < 0.5:
+        dual.climb(time.monotonic() + run.remaining() / 2)
+    tree = Tree(dual)
+    tree.grow(run.deadline, lambda: dual.top, lambda: False)
+    if tree.bound < problem.model.forbidden:
+        run.bound(tree.bound << problem.model.shift)
+
+
+def weighed(instance: pipeline.Instance, run: Run) -> None:
+    """Bound in windows of work, and under weights of nodes, mostly beyond the cost that is known."""
+    rng = random.Random(run.seed)
+    windows(instance, _part(run, 0.5))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        pretend(monkeypatch, rng.choice([1.0, 1.02, 1.1, 1.5]))
+        monkeypatch.setattr("solvers.pipeline.bounds.reweighted.EARLY_FINEST", rng.choice([0.02, math.inf]))
+        reweighted(instance, run)
+
+
+def covered(instance: placement.Instance, run: Run) -> None:
+    """Bound by the configuration program, up to more than any cost, and by work with shared tensors spread."""
+    if instance.objective == "latency" or instance.allreduce is not None:
+        raise Declined("covered is for throughput without replicas")
+    forced, rng = with_forced_nodes(instance), random.Random(run.seed)
+    anchored(instance, _part(run, 0.3))
+    incumbent = Incumbent(forced, _part(run, 0.4, LocalRun()), reports=False)
+    begin(incumbent, forced.contiguity)
+    high = min(incumbent.best * rng.choice([1.0, 1.1, 2.0]), 1e300)
+    limits = Limits(run.deadline, 256, np.zeros(1, dtype=np.int32))
+    for bound in configuration_bounds(forced, load_bound(forced), lambda: (high, []), limits):
+        run.bound(bound)
+
+
+def overfull(instance: scheduling.Instance, run: Run) -> None:
+    """Bound by segments, long and short, and decline if cuts prove that nothing fits."""
+    if none_fits(instance, run.remaining() / 2):
+        raise Declined("no schedule fits the memory of the devices, as cuts show")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("solvers.scheduling.schedules.segments.MOST", random.Random(run.seed).choice([3, 5, 70]))
+        energetic(instance, run)
+
+
+class _Forwarded(LocalRun):
+    """A run of part of another one's time, which hears all bounds."""
+
+    def __init__(self, run: Run, seconds: float) -> None:
+        super().__init__(seed=run.seed, cores=run.cores, memory=run.memory, timeout=seconds)
+        self._run = run
+
+    def bound(self, value: float) -> None:
+        """Hand on a bound."""
+        self._run.bound(value)
+
+
+def _part(run: Run, share: float, into: Run | None = None) -> Run:
+    """Return a run of a share of the time that is left; its bounds count for ``into``, by default for the run."""
+    return _Forwarded(into or run, share * run.remaining())
+
+
+def internals(track: str) -> dict[str, Solver]:
+    """Return the parts of a track, by name."""
+    functions: dict[str, Callable[[Any, Run], None]] = {
+        "intraop": leaves,
+        "pipeline": weighed,
+        "placement": covered,
+        "scheduling": overfull,
+    }
+    function = functions[track]
+    name = f"part:{function.__name__}"
+    return {name: Solver(name, track, "bound", "", {}, False, True, function)}
