@@ -15,9 +15,6 @@ SEEDS: dict[str, tuple[int, ...]] = {
 #: Seconds of a method, on a seed and on a known bad input, on which a method may need them to be wrong.
 SECONDS, SECONDS_KNOWN = 0.2, 1.0
 
-#: Methods that are known to claim too much, until they go: HiGHS prunes better solutions of `exact`.
-FALSE = frozenset({"exact-highs"})
-
 #: Files of known bad inputs by track.
 FOLDER = Path(__file__).parents[2] / "data" / "crosscheck"
 KNOWN: dict[str, tuple[str, ...]] = {"pipeline": ("exact_highs_false_bound.json",)}
