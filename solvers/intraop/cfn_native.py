@@ -12,8 +12,7 @@ from solvers.registry import Run, solver
 
 @solver(
     track="intraop",
-    source="Kolmogorov 2006 and Applegate et al. 1995 for the bounds; Perron and Didier, CP-SAT, and Huangfu and Hall "
-    "2018, HiGHS, for the rest",
+    source="Kolmogorov 2006 and Applegate et al. 1995 for the bounds; Perron and Didier, CP-SAT, for the rest",
     deterministic=False,
 )
 def cfn_native(instance: Instance, run: Run) -> None:

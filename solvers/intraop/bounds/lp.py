@@ -51,7 +51,7 @@ def _engine(task: Task) -> bool:
             return False
         floats = FloatProgram(program, task.top)
         until = time.monotonic() + (ENGINE if program.entries > LARGEST else 1.0) * task.remaining()
-        answer = minimise(floats, until, integer=False, **_parameters(task, program))
+        answer = minimise(floats, until, **_parameters(task, program))
         _prove(task, floats, answer)
         if answer is None:
             return True

@@ -143,6 +143,10 @@ class Dual:
         """Convert a top, in costs of the model, to the scale of the messages."""
         return ((top - 1 >> self.drop) + 1) << self.bits
 
+    def scaled(self, bound: int) -> int:
+        """Convert a bound, in costs of the model, to the scale of the messages."""
+        return bound >> self.drop << self.bits
+
     def part(self, messages: Trws, priced: list[tuple[StepMultiplier, int]]) -> Dual:
         """The bound for the assignments of values that messages allow, found under the same costs and these prices."""
         result = copy.copy(self)
@@ -159,12 +163,13 @@ class Dual:
         until: float,
         note: Callable[[], None] = lambda: None,
         *,
+        warm: float = WARM,
         hard: float = HARD,
         enough: Callable[[], bool] = lambda: False,
     ) -> None:
         """Raise the bound until it gains little, until a time or ``enough``; ``note`` is called as it rises.
 
-        ``hard`` is the last softness.
+        ``warm`` is the first softness under given multipliers, ``hard`` the last.
         """
         began = time.monotonic()
         self.messages.sweep(PROOF)
@@ -173,7 +178,7 @@ class Dual:
         soft = self._soft = SoftTrws(self.messages, self._cost.astype(np.float64))
         for row in self._prices.rows.values():
             soft.cost[row.at] += row.multiplier * row.usage
-        fraction = WARM if self._prices.rows else SOFT
+        fraction = warm if self._prices.rows else SOFT
         while fraction > hard and not self.closed and time.monotonic() < until and not enough():
             self._stage(soft, fraction, until)
             if self._adopt(soft):

@@ -1,10 +1,10 @@
 """The methods of `cfn-native` under one clock, sharing bounds, multipliers and solutions of one model.
 
-All bounds are proved. Messages, multipliers and pruning are exact integers (`lagrangian`); dominance keeps an optimum
-(`network.dominance`); CP-SAT has integer rows, and costs that doubles represent exactly: if the relevant costs reach
-2^50 they are rounded down (`exact`). HiGHS, for programs too large for CP-SAT, computes in doubles, but only on reduced
-costs, and its bounds are lowered by its tolerances (`relaxation`). Costs above about 2^56 are rounded down first, and
-memory above 2^62 is rounded up for solutions and relaxed in bounds.
+Messages, multipliers, pruning and branching are exact integers (`lagrangian`, `branching`, `tree`), and dominance keeps
+an optimum (`network.dominance`): none of it needs belief. CP-SAT is believed in what it proves of small programs; its
+rows are integers, and its costs are what doubles represent exactly: if the relevant costs reach 2^50 they are rounded
+down (`exact`). Costs above about 2^56 are rounded down first, and memory above 2^62 is rounded up for solutions and
+relaxed in bounds.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ import numpy as np
 
 from instances.files.columns import Ints
 from solvers.intraop.cfn.background_search import BackgroundSearch
-from solvers.intraop.cfn.branching import nothing_below
-from solvers.intraop.cfn.exact import MemoryRowSearch
+from solvers.intraop.cfn.branching import lower_bound
+from solvers.intraop.cfn.exact import ExactResult, MemoryRowSearch
 from solvers.intraop.cfn.generations import GenerationalSearch
 from solvers.intraop.cfn.lagrangian import Dual
 from solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
-from solvers.intraop.cfn.relaxation import solve as solve_reduced_costs
 from solvers.intraop.cfn.tree import Tree
 from solvers.intraop.network.reduced_problem import Problem
 from solvers.intraop.search.assignment import Search
@@ -38,7 +37,7 @@ from solvers.registry import Run
 LARGEST_PROGRAM = 150_000
 #: Fraction of the remaining time for an integer program.
 PROGRAM_SHARE = 0.4
-#: Largest program for CP-SAT, in allowed cells and values; HiGHS, with its tighter relaxation, solves larger ones.
+#: Largest program for CP-SAT, in allowed cells and values; larger ones are branched on first.
 LARGEST_SEARCH = 10_000
 #: Largest problem, in allowed cells and values, that is solved as a program before any bound is computed.
 SMALL = 2_000
@@ -64,10 +63,6 @@ REST = 4.0
 TRACTABLE = 4
 #: Pruning ends when its gap is below this part of the gap to the best cost.
 PART = 0.125
-#: If the gap is below this part of that of the Lagrangian bound, it is HiGHS's tolerances that leave it open.
-TOLERANCES = 2e-6
-#: Fraction of the remaining time for closing such a gap.
-CLOSING_SHARE = 0.8
 #: Fraction of the remaining time for the first search, and its growth per search.
 FIRST_SEARCH, MORE = 0.1, 2.0
 
@@ -107,7 +102,7 @@ class Portfolio:
 
         The first assignment is constructed beside the first bound if there are two cores or more.
         """
-        small = _allowed(self.problem) <= SMALL
+        small = self.problem.allowed <= SMALL
         with ThreadPoolExecutor(1) as pool:
             start = pool.submit(self._construct)
             if small or self.run.cores == 1:
@@ -140,7 +135,6 @@ class Portfolio:
         self._close_in(dual)
         share = FIRST_SEARCH
         while self.open and not dual.closed:
-            self._close_tolerances(dual)
             self._search(dual, share)
             self._close_in(dual)
             share = min(MORE * share, 1.0)
@@ -162,14 +156,6 @@ class Portfolio:
             elif self.state.top == best:
                 break  # time is up, or rounded memory allows no proof
 
-    def _close_tolerances(self, dual: Dual) -> None:
-        """Prove the best cost optimal if only tolerances leave a gap below it."""
-        top, bound = self.state.top, self.state.bound
-        if self.timeline.exact and top - bound <= TOLERANCES * (top - dual.bound):
-            until, multipliers = self._after(CLOSING_SHARE), self.state.multipliers
-            if nothing_below(top, dual.prune(top), multipliers, until, seed=self.run.seed):
-                self._prove(top)
-
     def _target(self, gap: float) -> int:
         """Cost that the next solution must beat: the gap above the bound, or the best cost."""
         bound, top = self.state.bound, self.state.top
@@ -181,15 +167,15 @@ class Portfolio:
         ``dual`` is a bound of the whole problem.
         """
         problem, before = dual.prune(top), math.inf
-        while problem is not None and self.open and _allowed(problem) < WORTHWHILE * before:
-            before = _allowed(problem)
+        while problem is not None and self.open and problem.allowed < WORTHWHILE * before:
+            before = problem.allowed
             problem = self._bound(problem, top, SHARE).prune()
         if problem is None:
             self._prove(top)
             return True
-        if _allowed(problem) > self.largest_program:
+        if problem.allowed > self.largest_program:
             return False
-        if self.open and self.end - time.monotonic() > IMPORT + WRITE * _allowed(problem):
+        if self.open and self.end - time.monotonic() > IMPORT + WRITE * problem.allowed:
             self._finish(problem, top)
         return True
 
@@ -282,11 +268,11 @@ class Portfolio:
         def found(value: Ints) -> None:
             self._offer(problem, value)
 
-        def nearly(value: Ints) -> None:
-            self._descend_from(Search(problem.footprint, value), problem, until)
+        def nearly(part: Problem, value: Ints) -> None:
+            self._descend_from(Search(part.footprint, value), part, until)
 
         until, seed, multipliers = self._after(PROGRAM_SHARE), self.run.seed, self.state.multipliers
-        if _allowed(problem) <= LARGEST_SEARCH:
+        if problem.allowed <= LARGEST_SEARCH:
             if self.search is not None:
                 self.search.pause()  # CP-SAT computes on all cores
             answer = MemoryRowSearch(problem, multipliers).solve(
@@ -295,9 +281,12 @@ class Portfolio:
             if self.search is not None:
                 self.search.resume()
         else:
-            answer = solve_reduced_costs(problem, top, multipliers, until, seed=seed, found=nearly)
+            bound = lower_bound(
+                problem, multipliers, until, seed=seed, top=lambda: min(top, self.state.top), found=nearly
+            )
+            answer = ExactResult(bound, None, bound >= min(top, self.state.top))
         if not answer.done and answer.bound is not None and answer.bound < top:
-            self.largest_program = _allowed(problem) // 2
+            self.largest_program = problem.allowed // 2
         if answer.value is not None:
             self._offer(problem, answer.value)
         if self.timeline.exact:  # everything else costs at least ``top``
@@ -329,9 +318,3 @@ class Portfolio:
         if search.repair(until):
             search.descend(until)
         return self._offer(problem, search.value)
-
-
-def _allowed(problem: Problem) -> int:
-    """Number of cells and values that are not forbidden."""
-    model = problem.model
-    return int((model.cell < model.forbidden).sum()) + len(model.unary)

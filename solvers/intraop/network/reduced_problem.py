@@ -84,6 +84,11 @@ class Problem:
         place = np.repeat(self._first_usage, count) + within(count) * np.repeat(foot.nodes[foot.variable], count)
         return spread(self.model.start[foot.variable], count), foot.usage[place], offsets(count)
 
+    @property
+    def allowed(self) -> int:
+        """Number of values, and of cells that are not forbidden."""
+        return len(self.model.unary) + int((self.model.cell < self.model.forbidden).sum())
+
     def profile(self, of_node: Numbers) -> Numbers:
         """Sum over the live nodes of the footprint per step, shape (steps,)."""
         return interval_sums(of_node, self.footprint.begin, self.footprint.end, self.timeline.steps)

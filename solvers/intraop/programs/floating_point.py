@@ -15,7 +15,7 @@ from solvers.intraop.programs.integer_program import IntegerProgram
 COST_SCALE = 2.0**20
 #: Scaled value of the largest coefficient of a memory row.
 ROW_SCALE = 2.0**10
-#: Error that SCIP and HiGHS accept in reduced costs of columns in [0, 1].
+#: Error that SCIP accepts in reduced costs of columns in [0, 1].
 DUAL_TOLERANCE = 1e-7
 #: Further relative loss of every bound: cuts, propagation and pruning have relative tolerances up to 1e-6.
 RELATIVE_TOLERANCE = 1e-6

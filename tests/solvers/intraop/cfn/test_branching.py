@@ -1,4 +1,4 @@
-"""Branch and bound on memory, against brute force: nothing is below the optimum, and something below any more."""
+"""Branch and bound on memory, against brute force: sound at any time and under any prices, exact at its end."""
 
 from __future__ import annotations
 
@@ -8,39 +8,88 @@ import numpy as np
 import pytest
 
 from solvers.intraop.cfn import branching
-from solvers.intraop.cfn.branching import nothing_below
+from solvers.intraop.cfn.branching import lower_bound
 from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.reduced_problem import Problem
 
 IMPOSSIBLE = 10**18
 
 
-def problems(tiny, count):
-    """Problems of several variables that have a solution, beside its cost."""
+def problems(tiny, count, *, wide=False):
+    """Problems of several variables that have a solution, beside what it costs."""
     found, seed = [], 0
     while len(found) < count:
-        instance = tiny.draw(np.random.default_rng(seed), nodes=7, arity=2)
+        instance = tiny.draw(np.random.default_rng(seed), nodes=7, arity=3 if wide else 2)
         excess, cost = tiny.fast_best(instance)
         seed += 1
         problem = None if excess or not 0 < cost < IMPOSSIBLE else Problem.of(instance, Timeline.of(instance))
-        if problem is not None and problem.model.variables > 1:
+        if problem is not None and problem.model.variables > 1 and bool(problem.model.wide) == wide:
             found.append((problem, cost))
     return found
 
 
+def bounded(problem, top, multipliers=None, seconds=60.0, *, lowers=True):
+    """The bound, and the least cost of an assignment that was found and fits; the top falls to it if it ``lowers``."""
+    least = [IMPOSSIBLE]
+
+    def found(part, value):
+        if (part.overload(value) <= 0).all():
+            least[0] = min(least[0], part.model.cost(value))
+
+    def present():
+        return min(top, least[0]) if lowers else top
+
+    until = time.monotonic() + seconds
+    return lower_bound(problem, multipliers or {}, until, seed=0, top=present, found=found), least[0]
+
+
+@pytest.fixture(params=[0, 9, branching.LARGEST])
+def largest(request, monkeypatch):
+    """Parts that CP-SAT solves: with 0, all are split until their bounds close them or one assignment is left."""
+    monkeypatch.setattr(branching, "LARGEST", request.param)
+
+
 @pytest.mark.gate
-@pytest.mark.parametrize("left_open", [0.0, branching.LEFT_OPEN])
-def test_nothing_is_below_the_optimum_and_something_below_the_next_cost(tiny, monkeypatch, left_open):
-    """With 0 left open every part is split until its own bound closes it, or one assignment is left."""
-    monkeypatch.setattr(branching, "LEFT_OPEN", left_open)
-    proved = 0
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("lowers", [True, False])
+def test_the_best_below_the_top_is_found_and_proved(tiny, largest, wide, lowers):
+    for problem, best in problems(tiny, 6, wide=wide):
+        assert bounded(problem, best + 7, lowers=lowers) == (best, best)
+        assert bounded(problem, problem.model.forbidden, lowers=lowers) == (best, best)
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("below", [0, 1, 3])
+def test_that_nothing_is_below_the_top_is_all_that_is_proved(tiny, largest, below):
+    for problem, best in problems(tiny, 6):
+        if (top := best - below) > 0:
+            assert bounded(problem, top)[0] == top
+
+
+@pytest.mark.gate
+def test_bounds_hold_under_any_multipliers(tiny, largest):
+    rng = np.random.default_rng(0)
+    for problem, best in problems(tiny, 6):
+        steps = rng.integers(0, problem.timeline.steps, 3) if problem.timeline.steps else []
+        given = {int(step): float(rng.choice([0.5, 7.0, 1e30])) for step in steps}
+        assert bounded(problem, best + 20, given) == (best, best)
+
+
+def test_memory_of_steps_without_a_price_counts(tiny, largest):
+    nodes = [(t, t + 1, [0, 9 + t], [5, 1]) for t in range(4)] + [(0, 4, [0, 30], [3, 2])]
+    instance = tiny.make(nodes, [((k, k + 1), [0, 2, 2, 0]) for k in range(4)], limit=7)
+    problem = Problem.of(instance, Timeline.of(instance))
+    best = tiny.best(instance)[1]
+    assert bounded(problem, problem.model.forbidden) == (best, best)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.001, 0.01])
+def test_the_bound_holds_whenever_time_is_up(tiny, largest, seconds):
+    for problem, best in problems(tiny, 6):
+        assert 0 <= bounded(problem, best + 7, seconds=seconds)[0] <= best
+
+
+def test_a_program_that_runs_out_of_time_is_split(tiny, monkeypatch):
+    monkeypatch.setattr(branching, "SECONDS", 0.0)
     for problem, best in problems(tiny, 4):
-        until = time.monotonic() + 60
-        proved += nothing_below(best, problem, {}, until, seed=0)
-        assert not nothing_below(best + 1, problem, {}, until, seed=0)
-    assert proved >= 2
-
-
-def test_nothing_is_claimed_without_time(tiny):
-    ((problem, best),) = problems(tiny, 1)
-    assert not nothing_below(best, problem, {}, time.monotonic(), seed=0)
+        assert bounded(problem, best + 7) == (best, best)
