@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from instances import intraop, pipeline, placement, scheduling
+from instances.files.columns import Ints
+from solvers.intraop.cfn.branching import lower_bound
 from solvers.intraop.cfn.lagrangian import Dual
 from solvers.intraop.cfn.tree import Tree
 from solvers.intraop.network.memory import Timeline
@@ -58,6 +60,28 @@ def leaves(instance: intraop.Instance, run: Run) -> None:
     tree.grow(run.deadline, lambda: dual.top, lambda: False)
     if tree.bound < problem.model.forbidden:
         run.bound(tree.bound << problem.model.shift)
+
+
+def branches(instance: intraop.Instance, run: Run) -> None:
+    """Bound by branch and bound on memory, whose parts CP-SAT solves or not, and whose top falls or does not."""
+    timeline, rng = Timeline.of(instance), random.Random(run.seed)
+    problem = Problem.of(instance, timeline)
+    if problem is None or not problem.model.variables or not timeline.exact:
+        return
+    model, lowers = problem.model, rng.random() < 0.5
+    top = model.forbidden
+
+    def found(part: Problem, value: Ints) -> None:
+        nonlocal top
+        if lowers and (part.overload(value) <= 0).all():
+            top = min(top, part.model.cost(value))
+            run.report(part.model.lift(instance, value).tolist())
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("solvers.intraop.cfn.branching.LARGEST", rng.choice([0, 0, 40, 4000]))
+        bound = lower_bound(problem, {}, run.deadline, seed=run.seed, top=lambda: top, found=found)
+    if bound < model.forbidden:
+        run.bound(bound << model.shift)
 
 
 def weighed(instance: pipeline.Instance, run: Run) -> None:
@@ -112,12 +136,11 @@ def _part(run: Run, share: float, into: Run | None = None) -> Run:
 
 def internals(track: str) -> dict[str, Solver]:
     """Return the parts of a track, by name."""
-    functions: dict[str, Callable[[Any, Run], None]] = {
-        "intraop": leaves,
-        "pipeline": weighed,
-        "placement": covered,
-        "scheduling": overfull,
+    functions: dict[str, list[Callable[[Any, Run], None]]] = {
+        "intraop": [leaves, branches],
+        "pipeline": [weighed],
+        "placement": [covered],
+        "scheduling": [overfull],
     }
-    function = functions[track]
-    name = f"part:{function.__name__}"
-    return {name: Solver(name, track, "bound", "", {}, False, True, function)}
+    named = {f"part:{function.__name__}": function for function in functions[track]}
+    return {name: Solver(name, track, "bound", "", {}, False, True, function) for name, function in named.items()}
