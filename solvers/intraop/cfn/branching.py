@@ -1,4 +1,4 @@
-"""Branch and bound on what variables pay for memory, for programs that are too large for CP-SAT.
+"""Branch and bound on what variables pay for memory, until what is left is small enough for CP-SAT.
 
 What messages and prices leave open is mostly the gap of a knapsack: at the best prices a few variables are split
 between values that use little memory and values that use much. Fixing one of them on either side moves the prices, and
@@ -142,7 +142,7 @@ class _Search:
         """Solve what a bound leaves by CP-SAT."""
         take, until = partial(self._found, problem), min(self._until, time.monotonic() + SECONDS)
         search = MemoryRowSearch(problem, dual.multipliers)
-        answer = search.solve(dual.top, until, cores=1, seed=self._seed, found=take)
+        answer = search.solve(dual.top, until, seed=self._seed, found=take)
         if answer.value is not None:
             take(answer.value)
         return answer

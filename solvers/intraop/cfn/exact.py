@@ -49,15 +49,15 @@ class MemoryRowSearch:
         write(columns(self._model, program), equations(self._model, program), memory(self._model, program.memory))
         self._cost, self._unit = program.cost, 1
 
-    def solve(self, top: int, until: float, *, cores: int, seed: int, found: Callable[[Ints], None]) -> ExactResult:
-        """Search until a time, or until nothing can cost less than ``top``.
+    def solve(self, top: int, until: float, *, seed: int, found: Callable[[Ints], None]) -> ExactResult:
+        """Search on one core until a time, or until nothing can cost less than ``top``.
 
         ``found`` receives every improving assignment, even if it does not fit.
         """
         self._model.clear_objective()
         self._unit, bound = costs(self._model, self._cost, top), 0
         while True:
-            response = self._search(top, until - time.monotonic(), cores, seed, found)
+            response = self._search(top, until - time.monotonic(), seed, found)
             if response.status == self._cp.INFEASIBLE:
                 return ExactResult(None, None, True)
             bound = max(bound, self._unit * response.inner_objective_lower_bound)
@@ -73,10 +73,10 @@ class MemoryRowSearch:
             self._steps += steps
             write(memory(self._model, memory_of_steps(self.problem, steps)))
 
-    def _search(self, top: int, seconds: float, cores: int, seed: int, found: Callable[[Ints], None]) -> Any:
+    def _search(self, top: int, seconds: float, seed: int, found: Callable[[Ints], None]) -> Any:
         """CP-SAT's response on the present rows."""
         parameters = self._cp.SatParameters()
-        set_up(parameters, cores, seed, seconds)
+        set_up(parameters, 1, seed, seconds)
         return answer(
             self._model,
             parameters,

@@ -21,7 +21,6 @@ import numpy as np
 from instances.files.columns import Ints
 from solvers.intraop.cfn.background_search import BackgroundSearch
 from solvers.intraop.cfn.branching import lower_bound
-from solvers.intraop.cfn.exact import ExactResult, MemoryRowSearch
 from solvers.intraop.cfn.generations import GenerationalSearch
 from solvers.intraop.cfn.lagrangian import Dual
 from solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
@@ -37,8 +36,6 @@ from solvers.registry import Run
 LARGEST_PROGRAM = 150_000
 #: Fraction of the remaining time for an integer program.
 PROGRAM_SHARE = 0.4
-#: Largest program for CP-SAT, in allowed cells and values; larger ones are branched on first.
-LARGEST_SEARCH = 10_000
 #: Largest problem, in allowed cells and values, that is solved as a program before any bound is computed.
 SMALL = 2_000
 #: Seconds for importing CP-SAT, which cannot be interrupted.
@@ -263,34 +260,20 @@ class Portfolio:
                 search.start_from(self.best, multipliers)
 
     def _finish(self, problem: Problem, top: int) -> None:
-        """Solve the integer program of the problem below ``top``."""
+        """Find the best assignment of the problem below ``top``, or prove that there is none."""
+        until = self._after(PROGRAM_SHARE)
 
-        def found(value: Ints) -> None:
-            self._offer(problem, value)
+        def target() -> int:
+            return min(top, self.state.top)
 
-        def nearly(part: Problem, value: Ints) -> None:
+        def found(part: Problem, value: Ints) -> None:
             self._descend_from(Search(part.footprint, value), part, until)
 
-        until, seed, multipliers = self._after(PROGRAM_SHARE), self.run.seed, self.state.multipliers
-        if problem.allowed <= LARGEST_SEARCH:
-            if self.search is not None:
-                self.search.pause()  # CP-SAT computes on all cores
-            answer = MemoryRowSearch(problem, multipliers).solve(
-                top, until, cores=self.run.cores, seed=seed, found=found
-            )
-            if self.search is not None:
-                self.search.resume()
-        else:
-            bound = lower_bound(
-                problem, multipliers, until, seed=seed, top=lambda: min(top, self.state.top), found=nearly
-            )
-            answer = ExactResult(bound, None, bound >= min(top, self.state.top))
-        if not answer.done and answer.bound is not None and answer.bound < top:
+        bound = lower_bound(problem, self.state.multipliers, until, seed=self.run.seed, top=target, found=found)
+        if bound < target():
             self.largest_program = problem.allowed // 2
-        if answer.value is not None:
-            self._offer(problem, answer.value)
         if self.timeline.exact:  # everything else costs at least ``top``
-            self._prove(top if answer.bound is None else min(top, answer.bound))
+            self._prove(min(top, bound))
 
     def _prove(self, bound: int) -> None:
         """Record a bound, in costs of the model, and report it unless it is the forbidden cost."""
