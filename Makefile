@@ -11,13 +11,16 @@ RUN ?=
 COMMITS ?= 3
 DRAWS ?= 10000
 MEDIUM ?= 1000
+MUTANTS ?= 200
+KERNELS ?= 50
+SEED ?= 0
 
 # pip without its update notice; versions are pinned in constraints.txt, and the pinned cffi compiles the C core
 C_CORE := $(shell find c_src -name '*.[ch]')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
-.PHONY: setup help benchmark run leaderboard docs test fuzz measure large screenshots lint format asv instances clean
+.PHONY: setup help benchmark run leaderboard docs test fuzz mutants measure large screenshots lint format asv instances clean
 
 setup: $(VENV)/base ## the virtual environment (every other target sets it up)
 
@@ -74,6 +77,11 @@ test: $(VENV)/extra-test ## the quick tests (PYTEST=options); all of them with S
 # larger ones, bounds against other exact methods, a dot is 20.
 fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, about two hours (DRAWS=10000 MEDIUM=1000 per track)
 	@SHARDMARK_DRAWS=$(DRAWS) SHARDMARK_MEDIUM=$(MEDIUM) $(BIN)/python -m pytest --numprocesses=logical --show-capture=no tests/fuzz $(PYTEST)
+
+# A survivor changes nothing that matters, or no test says what its line is for. Interrupted, it goes on from there; after a
+# new test, RUN=--again repeats the survivors.
+mutants: $(VENV)/extra-test ## random changes of one place that no test notices, about an hour (MUTANTS=200 KERNELS=50 SEED=0)
+	@$(BIN)/python -m tests.mutants --draws $(MUTANTS) --c $(KERNELS) --seed $(SEED) $(RUN)
 
 # Precision of limits, overhead of 10,000 runs, predictions of stages, and 100 kills each of a campaign and of a site's build:
 # minutes, on an otherwise idle machine.

@@ -1,0 +1,126 @@
+"""Find the places of a C file where one small change makes a mutant, and compile the C core of a copy again."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+
+from c_src.build import FLAGS, INCLUDES, ffibuilder, reader
+from tests.mutants.python_sites import Site
+
+#: Comments, strings, characters and directives.
+_SILENT = re.compile(
+    r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|^[ \t]*#[^\n]*", re.DOTALL | re.MULTILINE
+)
+_STATEMENT = (
+    r"(?<=[{;)\n])[ \t]*(?!return|goto|case|default|else|break)[\w.>\[\]-]+"
+    r"(?: [+*|&-]?= [^;{}]+|\([^;{}]*\));(?=\n)"
+)
+_NUMBER = r"(?<![\w.])\d+(?![\w.])"
+#: What a change is called, where it applies, and the text that it puts there. clang-format sets the blanks.
+_CHANGES: tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], ...] = (
+    *((f"{old} to {new}", rf"(?<= ){re.escape(old)}(?= )", new) for old, new in (
+        *(("<", "<="), ("<", ">="), ("<=", "<"), ("<=", ">"), (">", ">="), (">", "<="), (">=", ">"), (">=", "<")),
+        *(("==", "!="), ("!=", "=="), ("&&", "||"), ("||", "&&"), ("+", "-"), ("-", "+"), ("*", "+"), ("/", "*")),
+        *(("+=", "-="), ("-=", "+="), ("|=", "&="), ("&=", "|="), ("&", "|"), ("|", "&"), ("<<", ">>"), (">>", "<<")),
+    )),
+    ("! dropped", r"(?<=[( ])!(?=[\w(])", ""),
+    ("constant + 1", _NUMBER, lambda found: f"{int(found[0]) + 1}"),
+    ("constant - 1", _NUMBER, lambda found: f"{int(found[0]) - 1}"),
+    ("fmin to fmax", r"\bfmin\b", "fmax"),
+    ("fmax to fmin", r"\bfmax\b", "fmin"),
+    ("continue to break", r"\bcontinue;", "break;"),
+    ("statement dropped", _STATEMENT, " ;"),
+    ("jump dropped", r"\b(?:break|continue);", ";"),
+    ("condition negated", r"(?<=\bif )\([\w.>\[\]-]+\)", lambda found: f"(!{found[0]})"),
+)  # fmt: skip
+_COMPILED = [(name, re.compile(pattern), by) for name, pattern, by in _CHANGES]
+_FUNCTION = re.compile(r"^(?!typedef|struct|enum)[\w *]*?\b(\w+)\([^;{]*\)\s*\{", re.MULTILINE)
+
+
+def sites(source: str, path: str) -> list[Site]:
+    """Return all mutants of a C file: none in comments, directives, texts and declarations."""
+    quiet = _SILENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
+    functions = [(found.end(), found[1]) for found in _FUNCTION.finditer(quiet)]
+    found = []
+    for operator, pattern, by in _COMPILED:
+        for place in pattern.finditer(quiet):
+            names = [name for start, name in functions if start <= place.start()]
+            if names:
+                text = by if isinstance(by, str) else by(place)
+                line = source.count("\n", 0, place.end()) + 1
+                found.append(Site(path, line, names[-1], operator, place.start(), place.end(), text))
+    return found
+
+
+class Core:
+    """The compiled core of a copy of the project."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.objects = root / "build" / "objects"
+
+    def build(self) -> None:
+        """Compile everything."""
+        for ffi, module in ((ffibuilder, "solvers/_core"), (reader, "instances/files/_reader")):
+            wrapper = self.root / f"{module}.c"
+            ffi.emit_c_code(str(wrapper))
+            sources = [wrapper.relative_to(self.root), *map(Path, ffi._assigned_source[2]["sources"])]
+            for source in sources:
+                self._compile(source)
+            self._link(module, sources)
+
+    def rebuild(self, changed: str) -> bool:
+        """Compile what a changed file is part of, and link; False if it does not compile."""
+        stale = self._users(changed)
+        for ffi, module in ((ffibuilder, "solvers/_core"), (reader, "instances/files/_reader")):
+            sources = [Path(f"{module}.c"), *map(Path, ffi._assigned_source[2]["sources"])]
+            mine = [source for source in sources if str(source) in stale]
+            if not all(self._compile(source) for source in mine):
+                return False
+            if mine:
+                self._link(module, sources)
+        return True
+
+    def _users(self, changed: str) -> set[str]:
+        """The file and those that include it, also through others; paths from the root."""
+        files = {f"c_src/{path.relative_to(self.root / 'c_src')}": path for path in self.root.glob("c_src/**/*.[ch]")}
+        files |= {module: self.root / module for module in ("solvers/_core.c", "instances/files/_reader.c")}
+        includes = {
+            name: {f"c_src/{used}" for used in INCLUDES.findall(path.read_text())} for name, path in files.items()
+        }
+        users, more = set(), {changed}
+        while more:
+            users |= more
+            more = {name for name, used in includes.items() if used & more} - users
+        return users
+
+    def _object(self, source: Path) -> Path:
+        return self.objects / f"{str(source).replace('/', '-')}.o"
+
+    def _compile(self, source: Path) -> bool:
+        self.objects.mkdir(parents=True, exist_ok=True)
+        flags = [flag for flag in FLAGS if not flag.startswith("-W")]
+        headers = ["-Ic_src", f"-I{sysconfig.get_path('include')}", "-DPy_LIMITED_API=0x03060000"]
+        command = ["cc", "-w", "-fPIC", *flags, *headers, "-c", str(source), "-o", str(self._object(source))]
+        return subprocess.run(command, cwd=self.root, capture_output=True).returncode == 0
+
+    def _link(self, module: str, sources: list[Path]) -> None:
+        suffix = ".abi3.so" if sys.platform != "win32" else ".pyd"
+        target = self.root / f"{module}{suffix}"
+        target.unlink(missing_ok=True)  # a process that still runs keeps the old one
+        subprocess.run(["cc", "-shared", *map(self._object, sources), "-o", target, "-lm"], check=True)
+
+
+def wrappers(root: Path, path: str) -> set[str]:
+    """Return the names by which Python calls kernels of a C file or of those that include it or its header."""
+    core = Core(root)
+    users = core._users(path)
+    if path.endswith(".c"):
+        users |= core._users(path.removesuffix(".c") + ".h")
+    text = "".join((root / user).read_text() for user in users if user.startswith("c_src"))
+    return set(re.findall(r"\bshard_\w+(?=\()", text))
