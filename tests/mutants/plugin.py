@@ -73,7 +73,8 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return (yield)
     began = seconds()
     result = yield
-    before[item.location[0]] |= item.stash[SET_UP] if SET_UP in item.stash else set()
+    set_up: set[str] = item.stash.get(SET_UP, set())
+    before[item.location[0]] |= set_up
     if item.stash.get(FAILED, False):
         calls.look()
         return result
