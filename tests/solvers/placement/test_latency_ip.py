@@ -191,6 +191,16 @@ def test_no_bound_is_above_the_placement_known() -> None:
     assert program.proved(math.inf) < 2.0
 
 
+def test_a_program_has_a_placement_if_its_slots_on_accelerators_do_not_exceed_those_of_the_program() -> None:
+    """On a CPU, a slot means nothing."""
+    instance = built([1, 1], [(0, 1)], (1, 1), objective="latency", contiguity="free")
+    program = LatencyProgram(instance, 20.0, 0.0, 1)
+    on_cpu, on_accelerator = (program.places(np.array([device, 0]), np.array([1, 0])) for device in (1, 0))
+    assert on_accelerator == {}
+    assert on_cpu == program.places(np.array([1, 0]), np.array([0, 0]))
+    assert sorted(column for column, there in on_cpu.items() if there) == sorted([program.pool[0], program.on[0][1]])
+
+
 def test_the_schedule_is_that_of_the_verifier() -> None:
     draw, ended, endless = random.Random(3), 0, 0
     for _ in range(150):
