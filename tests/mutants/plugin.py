@@ -60,17 +60,12 @@ calls = Calls()
 before: dict[str, set[str]] = defaultdict(set)  # what set-ups of a file called so far
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Begin to watch."""
-    if RECORD:
-        calls.start()
-
-
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """Write the line of a test that has passed."""
     if not RECORD:
         return (yield)
+    calls.start()  # again, as an error in the trace function ends it, for example of too deep a recursion
     began = seconds()
     result = yield
     set_up: set[str] = item.stash.get(SET_UP, set())
