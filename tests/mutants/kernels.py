@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
-from c_src.build import FLAGS, INCLUDES, ffibuilder, reader
+from c_src.build import CORE, FLAGS, INCLUDES, ffibuilder, reader
 from tests.mutants.python_sites import Site
 
 #: Comments, strings, characters and directives.
@@ -41,6 +40,9 @@ _CHANGES: tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], ...] = (
 _COMPILED = [(name, re.compile(pattern), by) for name, pattern, by in _CHANGES]
 _FUNCTION = re.compile(r"^(?!typedef|struct|enum)[\w *]*?\b(\w+)\([^;{]*\)\s*\{", re.MULTILINE)
 
+#: The builder of each extension module, and its folders.
+_MODULES = {"solvers/_core": (ffibuilder, CORE), "instances/files/_reader": (reader, ("reader",))}
+
 
 def sites(source: str, path: str) -> list[Site]:
     """Return all mutants of a C file: none in comments, directives, texts and declarations."""
@@ -66,30 +68,31 @@ class Core:
 
     def build(self) -> None:
         """Compile everything."""
-        for ffi, module in ((ffibuilder, "solvers/_core"), (reader, "instances/files/_reader")):
-            wrapper = self.root / f"{module}.c"
-            ffi.emit_c_code(str(wrapper))
-            sources = [wrapper.relative_to(self.root), *map(Path, ffi._assigned_source[2]["sources"])]
-            for source in sources:
+        for module, (ffi, _) in _MODULES.items():
+            ffi.emit_c_code(str(self.root / f"{module}.c"))
+            for source in self._sources(module):
                 self._compile(source)
-            self._link(module, sources)
+            self._link(module)
 
     def rebuild(self, changed: str) -> bool:
         """Compile what a changed file is part of, and link; False if it does not compile."""
         stale = self._users(changed)
-        for ffi, module in ((ffibuilder, "solvers/_core"), (reader, "instances/files/_reader")):
-            sources = [Path(f"{module}.c"), *map(Path, ffi._assigned_source[2]["sources"])]
-            mine = [source for source in sources if str(source) in stale]
+        for module in _MODULES:
+            mine = [source for source in self._sources(module)[1:] if source in stale]  # the wrapper calls the rest
             if not all(self._compile(source) for source in mine):
                 return False
             if mine:
-                self._link(module, sources)
+                self._link(module)
         return True
+
+    def _sources(self, module: str) -> list[str]:
+        paths = [path for folder in _MODULES[module][1] for path in (self.root / "c_src" / folder).rglob("*.c")]
+        return [f"{module}.c", *(str(path.relative_to(self.root)) for path in paths)]
 
     def _users(self, changed: str) -> set[str]:
         """The file and those that include it, also through others; paths from the root."""
         files = {f"c_src/{path.relative_to(self.root / 'c_src')}": path for path in self.root.glob("c_src/**/*.[ch]")}
-        files |= {module: self.root / module for module in ("solvers/_core.c", "instances/files/_reader.c")}
+        files |= {f"{module}.c": self.root / f"{module}.c" for module in _MODULES}
         includes = {
             name: {f"c_src/{used}" for used in INCLUDES.findall(path.read_text())} for name, path in files.items()
         }
@@ -99,21 +102,21 @@ class Core:
             more = {name for name, used in includes.items() if used & more} - users
         return users
 
-    def _object(self, source: Path) -> Path:
-        return self.objects / f"{str(source).replace('/', '-')}.o"
+    def _object(self, source: str) -> Path:
+        return self.objects / f"{source.replace('/', '-')}.o"
 
-    def _compile(self, source: Path) -> bool:
+    def _compile(self, source: str) -> bool:
         self.objects.mkdir(parents=True, exist_ok=True)
         flags = [flag for flag in FLAGS if not flag.startswith("-W")]
         headers = ["-Ic_src", f"-I{sysconfig.get_path('include')}", "-DPy_LIMITED_API=0x03060000"]
-        command = ["cc", "-w", "-fPIC", *flags, *headers, "-c", str(source), "-o", str(self._object(source))]
+        command = ["cc", "-w", "-fPIC", *flags, *headers, "-c", source, "-o", str(self._object(source))]
         return subprocess.run(command, cwd=self.root, capture_output=True).returncode == 0
 
-    def _link(self, module: str, sources: list[Path]) -> None:
-        suffix = ".abi3.so" if sys.platform != "win32" else ".pyd"
-        target = self.root / f"{module}{suffix}"
+    def _link(self, module: str) -> None:
+        target = self.root / f"{module}.abi3.so"
         target.unlink(missing_ok=True)  # a process that still runs keeps the old one
-        subprocess.run(["cc", "-shared", *map(self._object, sources), "-o", target, "-lm"], check=True)
+        objects = [self._object(source) for source in self._sources(module)]
+        subprocess.run(["cc", "-shared", *objects, "-o", target, "-lm"], check=True)
 
 
 def wrappers(root: Path, path: str) -> set[str]:
