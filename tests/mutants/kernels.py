@@ -76,7 +76,7 @@ class Core:
 
     def rebuild(self, changed: str) -> bool:
         """Compile what a changed file is part of, and link; False if it does not compile."""
-        stale = self._users(changed)
+        stale = users(self.root, changed)
         for module in _MODULES:
             mine = [source for source in self._sources(module)[1:] if source in stale]  # the wrapper calls the rest
             if not all(self._compile(source) for source in mine):
@@ -88,19 +88,6 @@ class Core:
     def _sources(self, module: str) -> list[str]:
         paths = [path for folder in _MODULES[module][1] for path in (self.root / "c_src" / folder).rglob("*.c")]
         return [f"{module}.c", *(str(path.relative_to(self.root)) for path in paths)]
-
-    def _users(self, changed: str) -> set[str]:
-        """The file and those that include it, also through others; paths from the root."""
-        files = {f"c_src/{path.relative_to(self.root / 'c_src')}": path for path in self.root.glob("c_src/**/*.[ch]")}
-        files |= {f"{module}.c": self.root / f"{module}.c" for module in _MODULES}
-        includes = {
-            name: {f"c_src/{used}" for used in INCLUDES.findall(path.read_text())} for name, path in files.items()
-        }
-        users, more = set(), {changed}
-        while more:
-            users |= more
-            more = {name for name, used in includes.items() if used & more} - users
-        return users
 
     def _object(self, source: str) -> Path:
         return self.objects / f"{source.replace('/', '-')}.o"
@@ -119,11 +106,22 @@ class Core:
         subprocess.run(["cc", "-shared", *objects, "-o", target, "-lm"], check=True)
 
 
+def users(root: Path, changed: str, *, callers: bool = False) -> set[str]:
+    """Return a file and those that include it, also through others, paths from the root; or those whose calls reach it.
+
+    A source is called by what includes its header.
+    """
+    paths = {str(path.relative_to(root)): path.read_text() for path in (root / "c_src").rglob("*.[ch]")}
+    includes = {path: {f"c_src/{used}" for used in INCLUDES.findall(text)} for path, text in paths.items()}
+    found, more = set[str](), {changed}
+    while more:
+        found |= more
+        headers = {path.removesuffix(".c") + ".h" for path in more if callers and path.endswith(".c")}
+        more = ({path for path, used in includes.items() if used & more} | headers) - found
+    return found & paths.keys()
+
+
 def wrappers(root: Path, path: str) -> set[str]:
-    """Return the names by which Python calls kernels of a C file or of those that include it or its header."""
-    core = Core(root)
-    users = core._users(path)
-    if path.endswith(".c"):
-        users |= core._users(path.removesuffix(".c") + ".h")
-    text = "".join((root / user).read_text() for user in users if user.startswith("c_src"))
+    """Return the names by which Python calls kernels that reach a C file."""
+    text = "".join((root / user).read_text() for user in users(root, path, callers=True))
     return set(re.findall(r"\bshard_\w+(?=\()", text))

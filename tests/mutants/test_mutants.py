@@ -132,6 +132,20 @@ def test_a_mutant_dies_of_the_test_that_calls_it_or_survives(tree: tool.Tree, tm
     assert tool.shown(alive) in tool.summary([alive, dead])
 
 
+def test_a_mutant_of_c_concerns_the_python_functions_that_call_its_kernel(tmp_path: Path) -> None:
+    (tmp_path / "tests.jsonl").write_text("")
+    known = Record(tmp_path / "tests.jsonl", ROOT)
+    calls = {"cuts": "solvers/pipeline/_kernels.py:PipelineCore.slice", "sorts": "solvers/native.py:kahn"}
+    known.seconds = dict.fromkeys(names := [f"tests/solvers/test_a.py::test_{call}" for call in calls], 1.0)
+    known.callers |= {function: {name} for function, name in zip(calls.values(), names, strict=True)}
+    for path, chosen in (
+        ("pipeline/slice.c", {names[0]}),
+        ("common/kahn.c", {names[1]}),
+        ("common/status.h", {*names}),
+    ):
+        assert known.stages(Site(f"c_src/{path}", 1, "any", "", 0, 0, "")) == [set(), chosen]
+
+
 def test_the_cheapest_tests_fill_a_budget() -> None:
     assert cheapest({"a", "b", "c"}, {"a": 5.0, "b": 1.0, "c": 2.0}, budget=4) == {"b", "c"}
     assert cheapest({"a"}, {"a": 5.0}, budget=4) == {"a"}
