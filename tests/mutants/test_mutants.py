@@ -82,7 +82,7 @@ def test_each_mutant_of_c_changes_what_a_function_does() -> None:
 def test_mutants_of_python_compile_and_differ(path: str) -> None:
     source = (ROOT / path).read_text()
     original = ast.dump(ast.parse(source))
-    for site in python_sites.sites(source, path):
+    for site in python_sites.sites(source, path)[::10]:
         mutant = site.applied(source)
         compile(mutant, path, "exec")
         assert ast.dump(ast.parse(mutant)) != original, site

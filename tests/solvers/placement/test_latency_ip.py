@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -227,6 +227,16 @@ def test_tasks_do_not_wait_for_each_other_in_a_circle_even_if_they_take_no_time(
         solved(crossing(time), 0)
     free = crossing(time, contiguity="free")
     assert cost_of(free, solved(free, 2).solutions[-1]) == 2 * time
+
+
+def test_subgraphs_that_take_no_time_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row whose nodes alternate between two accelerators: three subgraphs on each. With two, all are on the CPU."""
+    for method in ("begin", "follow_chains"):
+        monkeypatch.setattr(LatencyIncumbent, method, lambda *_, **__: None)
+    columns = {"colour": [0, 1] * 3, "objective": "latency", "contiguity": "free"}
+    instance = built([0] * 6, pairwise(range(6)), (2, 1, 3), **columns)
+    assert cost_of(instance, solved(instance, 3).solutions[-1]) == 0
+    assert cost_of(instance, solved(instance, 2).solutions[-1]) == 54
 
 
 def test_one_subgraph_is_no_bound_on_any_number() -> None:
