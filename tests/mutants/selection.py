@@ -16,7 +16,7 @@ ROOMS = ("instances", "solvers", "harness", "leaderboard", "shardmark")
 #: Where the gate tests a room besides the folder of its name.
 ELSEWHERE = {"solvers": ("tests/fuzz",), "harness": ("tests/fuzz",), "c_src": ("tests/solvers", "tests/instances")}
 #: Their functions run in other processes than the test, which leaves no trace in the record.
-APART = ("harness/sandbox/", "harness/campaign/", "shardmark/cli/", "shardmark/plans/stage_runs")
+APART = ("harness/sandbox/", "harness/campaign/", "shardmark/plans/stage_runs")
 
 
 class Record:
@@ -26,19 +26,19 @@ class Record:
         self.root = root
         self.written = file.stat().st_mtime
         self.seconds: dict[str, float] = {}
-        self.callers: dict[str, set[str]] = defaultdict(set)  # tests by function, and by file
+        self.calls: dict[str, set[str]] = defaultdict(set)  # tests by function, and by file
         for line in file.read_text().splitlines():
             test = json.loads(line)
             self.seconds[test["test"]] = test["seconds"]
             for function in test["functions"]:
                 path, _, name = function.partition(":")
-                self.callers[function].add(test["test"])
+                self.calls[function].add(test["test"])
                 if name != "<module>":
-                    self.callers[path].add(test["test"])
+                    self.calls[path].add(test["test"])
 
     def stages(self, site: Site) -> list[set[str]]:
         """Return the tests of a mutant's own folder, then the others of its room; each may be empty."""
-        callers = self._callers(site)
+        callers = self.callers(site)
         room, folder = site.path.split("/")[0], f"tests/{Path(site.path).parent}/"
         mirrored = f"tests/{Path(site.path).parent}/test_{Path(site.path).stem.lstrip('_')}.py"
         in_folder = {test for test in self.seconds if test.startswith(folder)}
@@ -50,13 +50,14 @@ class Record:
             others |= in_folder or {test for test in self.seconds if test.startswith(f"{Path(folder).parent}/")}
         return [own, others - own]
 
-    def _callers(self, site: Site) -> set[str]:
+    def callers(self, site: Site) -> set[str]:
+        """Return the tests that call a mutant's function in their own process."""
         if site.path.startswith("c_src/"):
             called = wrappers(self.root, site.path)
             functions = {function for name in called for function in _users(self.root)[name]}
             programs = {test for test in self.seconds if test.startswith("tests/c_src/") and _links(test, site.path)}
-            return {test for function in functions for test in self.callers[function]} | programs
-        return self.callers[site.path if site.function == "<module>" else f"{site.path}:{site.function}"]
+            return {test for function in functions for test in self.calls[function]} | programs
+        return self.calls[site.path if site.function == "<module>" else f"{site.path}:{site.function}"]
 
     def changed(self, site: Site) -> set[str]:
         """Return the test files of a mutant's room that are newer than the record: nobody knows what they call."""

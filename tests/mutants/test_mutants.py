@@ -137,7 +137,7 @@ def test_a_mutant_of_c_concerns_the_python_functions_that_call_its_kernel(tmp_pa
     known = Record(tmp_path / "tests.jsonl", ROOT)
     calls = {"cuts": "solvers/pipeline/_kernels.py:PipelineCore.slice", "sorts": "solvers/native.py:kahn"}
     known.seconds = dict.fromkeys(names := [f"tests/solvers/test_a.py::test_{call}" for call in calls], 1.0)
-    known.callers |= {function: {name} for function, name in zip(calls.values(), names, strict=True)}
+    known.calls |= {function: {name} for function, name in zip(calls.values(), names, strict=True)}
     for path, chosen in (
         ("pipeline/slice.c", {names[0]}),
         ("common/kahn.c", {names[1]}),
