@@ -32,7 +32,7 @@ FOLDER = ROOT / "build" / "mutants"
 #: Tests that need a browser, a second machine, or minutes.
 LEFT_OUT = ("leaderboard/browser", "leaderboard/test_kill.py", "harness/campaign/test_kill.py", "fuzz/test_medium.py")
 #: CPU seconds of a stage, as a multiple of those in the record and in addition; more kills the mutant.
-TIMES, MORE_S = 4, 30
+TIMES, MORE_S = 3, 20
 MEMORY = 16 * 2**30  # bytes of address space of a test run: a mutant may allocate without end
 
 
@@ -156,7 +156,7 @@ class Tree:
             self.write(site.path, site.applied(source))
             if site.path.startswith("c_src/") and not self.core.rebuild(site.path):
                 status = "does not compile"
-            for stage, tests in zip(("own", "room"), known.stages(site), strict=True):
+            for stage, tests in zip(("own", "room", "elsewhere"), known.stages(site), strict=True):
                 kept = cheapest(tests, known.seconds, budget)
                 left_out += len(tests) - len(kept)
                 changed = known.changed(site) if stage == "room" else set()
@@ -191,7 +191,7 @@ class Tree:
         os.utime(self.root / path, (2**30 + self.writes, 2**30 + self.writes))
 
     def tested(self, tests: set[str], changed: set[str], known: Record, stage: str) -> tuple[str, str]:
-        """Return "killed by own/room", "timeout" or "survived", and the test that noticed."""
+        """Return "killed by" and the stage, "timeout" or "survived", and the test that noticed."""
         chosen = self.root / "build" / "chosen.json"
         chosen.parent.mkdir(exist_ok=True)
         chosen.write_text(json.dumps({"known": known.seconds, "chosen": sorted(tests)}))

@@ -37,7 +37,7 @@ class Record:
                     self.calls[path].add(test["test"])
 
     def stages(self, site: Site) -> list[set[str]]:
-        """Return the tests of a mutant's own folder, then the others of its room; each may be empty."""
+        """Return the tests of a mutant's own folder, the others of its room, and those elsewhere; each may be empty."""
         callers = self.callers(site)
         room, folder = site.path.split("/")[0], f"tests/{Path(site.path).parent}/"
         mirrored = f"tests/{Path(site.path).parent}/test_{Path(site.path).stem.lstrip('_')}.py"
@@ -48,7 +48,7 @@ class Record:
         others = {test for test in callers if test.startswith(homes)}
         if site.path.startswith(APART) or not own | others:
             others |= in_folder or {test for test in self.seconds if test.startswith(f"{Path(folder).parent}/")}
-        return [own, others - own]
+        return [own, others - own, callers - own - others]
 
     def callers(self, site: Site) -> set[str]:
         """Return the tests that call a mutant's function in their own process."""

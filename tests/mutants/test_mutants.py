@@ -143,7 +143,7 @@ def test_a_mutant_of_c_concerns_the_python_functions_that_call_its_kernel(tmp_pa
         ("common/kahn.c", {names[1]}),
         ("common/status.h", {*names}),
     ):
-        assert known.stages(Site(f"c_src/{path}", 1, "any", "", 0, 0, "")) == [set(), chosen]
+        assert known.stages(Site(f"c_src/{path}", 1, "any", "", 0, 0, "")) == [set(), chosen, set()]
 
 
 def test_the_cheapest_tests_fill_a_budget() -> None:

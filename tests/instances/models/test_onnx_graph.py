@@ -55,6 +55,15 @@ def read(tmp_path):
     return read
 
 
+def test_a_constant_may_come_from_a_node_of_which_another_output_is_omitted(read):
+    nodes = [
+        helper.make_node("TopK", ["numbers", "two"], ["", "places"]),
+        node("Gather", "x places", "y"),
+    ]
+    stored = [constant("numbers", [1, 7, 3, 5]), constant("two", [2])]
+    assert shapes(read(model_of(nodes, [info("x", 4, 6)], "y", stored)))["y"] == (2, 6)
+
+
 @pytest.mark.parametrize(
     ("kind", "inputs", "per_number"),
     [
