@@ -297,6 +297,15 @@ def test_an_export_that_fails_leaves_no_plan(tmp_path):
     assert not (tmp_path / "plan").exists()
 
 
+def test_stages_are_not_exported_among_other_files(tmp_path):
+    (tmp_path / "plan" / "stages").mkdir(parents=True)
+    (tmp_path / "plan" / "plan.json").touch()  # an earlier plan
+    options = ("--devices", 2, "--timeout", 1, "--output", tmp_path / "plan", "--export", "stages")
+    told = refused("plan", SQUEEZENET, *options)
+    assert "stages: expected no such folder, or one with an earlier manifest.json" in told
+    assert "running" not in told  # before the search
+
+
 @pytest.mark.parametrize("option", ["", "--device", "--machine"])
 def test_a_pipe_is_waited_for_nowhere(option, tmp_path):
     os.mkfifo(tmp_path / "pipe.toml")
