@@ -231,7 +231,7 @@ class Tree:
             )
             end = time.monotonic() + 60 + 3 * limit
             while process.poll() is None and time.monotonic() < end and resident(process.pid) < MEMORY:
-                time.sleep(0.1)
+                time.sleep(0.3)
             with_children_ended(process)
             log.seek(0)
             output = log.read()
