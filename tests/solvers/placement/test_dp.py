@@ -357,7 +357,6 @@ def test_a_tensor_within_an_item_keeps_the_item_from_no_other() -> None:
     assert contracted.graph.nodes == 1
 
 
-
 def test_many_items_are_merged_around_one_without_looking_at_all_of_it_each_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
