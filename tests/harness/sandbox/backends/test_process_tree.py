@@ -290,6 +290,22 @@ def test_ended_processes_leave_user_and_system_time_and_the_largest_memory(monke
 RUSAGE = [(1.5, 0.25, 1024), (2.0, 0.5, 3 * 1024)]  # seconds of user and system, KiB
 
 
+def test_a_kill_waits_until_no_descendant_is_left():
+    pid = os.fork()
+    if pid == 0:
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+        ProcessTree().kill_and_wait(child)
+        try:
+            os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
 def test_bytes_in_a_folder_are_added_up(tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "one").write_bytes(b"x" * MIB)
