@@ -16,7 +16,7 @@ _SILENT = re.compile(
     r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|^[ \t]*#[^\n]*", re.DOTALL | re.MULTILINE
 )
 _STATEMENT = (
-    r"(?<=[{;)\n])[ \t]*(?!return|goto|case|default|else|break)[\w.>\[\]-]+"
+    r"(?<=\n)[ \t]+(?!return|goto|case|default|else|break)[\w.>\[\]-]+"
     r"(?: [+*|&-]?= [^;{}]+|\([^;{}]*\));(?=\n)"
 )
 _NUMBER = r"(?<![\w.])\d+(?![\w.])"
