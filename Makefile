@@ -13,13 +13,16 @@ DRAWS ?= 10000
 INSTANCES ?= 1000
 LIMIT ?= 1
 CROSSCHECK ?= crosscheck-results
+MUTANTS ?= 200
+KERNELS ?= 50
+SEED ?= 0
 
 # pip without its update notice; versions are pinned in constraints.txt, and the pinned cffi compiles the C core
 C_CORE := $(shell find c_src -name '*.[ch]')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
-.PHONY: setup help benchmark run leaderboard docs test fuzz crosscheck measure large screenshots lint format asv instances clean
+.PHONY: setup help benchmark run leaderboard docs test fuzz crosscheck mutants measure large screenshots lint format asv instances clean
 
 setup: $(VENV)/base ## the virtual environment (every other target sets it up)
 
@@ -79,6 +82,11 @@ fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, abo
 # Instances of 20 to 60 nodes, every bound and exact method on each, against each other. Resumes where it stopped.
 crosscheck: $(VENV)/extra-test ## claims of methods against each other, 20 to 60 nodes (INSTANCES=1000 per track LIMIT=1 JOBS=N CROSSCHECK=folder)
 	@$(BIN)/python -m tests.fuzz.crosscheck --instances $(INSTANCES) --seconds $(LIMIT) --jobs $(JOBS) --results '$(CROSSCHECK)'
+
+# A survivor changes nothing that matters, or no test says what its line is for. Interrupted, it goes on from there; after a
+# new test, RUN=--again repeats the survivors.
+mutants: $(VENV)/extra-test ## random changes of one place that no test notices, about an hour (MUTANTS=200 KERNELS=50 SEED=0)
+	@$(BIN)/python -m tests.mutants --draws $(MUTANTS) --c $(KERNELS) --seed $(SEED) $(RUN)
 
 # Precision of limits, overhead of 10,000 runs, predictions of stages, and 100 kills each of a campaign and of a site's build:
 # minutes, on an otherwise idle machine.

@@ -184,5 +184,5 @@ def inception(
         artificial=np.zeros(len(ends), dtype=bool),
         accelerators=accelerators,
         cpus=cpus,
-        memory=float(size.sum()) * room / max(accelerators, 1),
+        memory=float(size.sum()) * room / accelerators,
     )

@@ -204,7 +204,7 @@ class _Reader:
         shapes = {value: self._types.shape(value) if self._types.known(value) else None for value in node.output}
         self._constants.add_node(node, shapes)
         for value in node.output:
-            if value and shapes[value] is None:
+            if shapes[value] is None:
                 self._types.settle(value, self._constants.numbers(value))
         return True
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from instances import InputError, intraop, load, parse, pipeline, save
 from instances.files import jsonfile
-from instances.files.jsonfile import read_bytes, write_bytes
+from instances.files.jsonfile import read_bytes, require_writable, write_bytes
 from instances.generate import families
 from instances.graph import Graph
 
@@ -169,6 +169,13 @@ def test_writing_where_nothing_can_be_written(tmp_path):
         write_bytes(tmp_path / "none" / "a.json", b"")
     with pytest.raises(InputError, match="expected a file to write, found a folder"):
         write_bytes(tmp_path, b"")
+
+
+def test_links_that_lead_to_each_other_are_no_place_to_write(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(InputError, match=r"expected a place that can be written \(Too many levels of symbolic links\)"):
+        require_writable(tmp_path / "a")
 
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):

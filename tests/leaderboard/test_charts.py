@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import leaderboard
 from leaderboard import charts
 from leaderboard.charts import Bar, Curve, Rule
+from leaderboard.charts.stacks import swatches
 
 STYLE = (Path(leaderboard.__file__).parent / "static" / "style.css").read_text()
 SCALES = [
@@ -96,6 +97,18 @@ def test_labels_are_spread(places: list[float]) -> None:
 
 def test_ranking_axis_comes_closer_when_nothing_is_far() -> None:
     assert [charts.lowest(values) for values in ([0.2, 0.9], [0.6], [0.97, 1.0], [], [0.996])] == [0, 0.5, 0.9, 0, 0.99]
+
+
+def test_a_legend_shows_each_fill_beside_its_words() -> None:
+    legend = ET.fromstring(swatches([("s1", "work"), ("s2", "<memory>")]))
+    assert ["".join(item.itertext()) for item in legend.iter("li")] == ["work", "<memory>"]
+    for sample, style in zip(legend.iter("svg"), ("s1", "s2"), strict=True):
+        left, top, width, height = map(float, sample.get("viewBox", "").split())
+        [fill] = sample.iter("rect")
+        x, y, across, down = (float(fill.get(name, "nan")) for name in ("x", "y", "width", "height"))
+        assert fill.get("class") == style
+        assert left <= x < x + across <= left + width
+        assert top <= y < y + down <= top + height
 
 
 def test_ranking_marks_lie_where_the_values_are() -> None:

@@ -31,7 +31,7 @@ from leaderboard.report import (
     Strips,
     Table,
 )
-from leaderboard.reproduction_page import grid, write
+from leaderboard.reproduction_page import figures, grid, write
 from tests.leaderboard.sites import broken_links, of_class, tree, words
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
@@ -134,6 +134,13 @@ def test_the_page_holds_together(page: ET.Element) -> None:
             keys = [cell.get("data-sort") for cell in row if cell.get("class") == "n"]
             assert all(key == "" or float(key or "nan") >= 0 for key in keys)
     assert not any(script.text for script in page.iter("script"))
+
+
+def test_several_pictures_of_a_section_are_half_as_wide() -> None:
+    for section, wide in zip(REPORT.sections, (charts.WIDE, charts.HALF), strict=True):
+        for _, drawn in figures(section.pictures):
+            [box, *_] = (svg.get("viewBox", "") for svg in ET.fromstring(f"<p>{drawn}</p>").iter("svg"))
+            assert box.split()[2] == str(wide)
 
 
 def test_pictures_show_what_the_report_has(page: ET.Element) -> None:

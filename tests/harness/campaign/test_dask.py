@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import sqlite3
 import subprocess
 import time
 import uuid
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -336,6 +338,28 @@ def test_a_worker_refuses_other_code_and_other_programs(plugin, chain, tmp_path)
     program.write_text("one")
     with pytest.raises(Refused, match=f"expected a file {program} with the content"):
         plugin._prepared(dataclasses.replace(sent, programs={str(program): "0" * 64}))
+
+
+def test_a_job_goes_to_workers_that_have_not_refused_its_solver():
+    sent = []
+
+    def submit(*_, workers, **options):
+        sent.append(workers)
+        return Future()
+
+    executor = SimpleNamespace(
+        client=SimpleNamespace(submit=submit),
+        refused={("old", "tcp://a"): "it has another version"},
+        workers={"tcp://a": {}, "tcp://b": {}},
+        topic="campaign",
+        numbers=itertools.count(),
+        tasks=set(),
+        _remote_order=lambda job: None,
+    )
+    for version in ("old", "new"):
+        job = SimpleNamespace(solver=SimpleNamespace(hash=version), limits=Limits(1.0, 1.0))
+        DaskExecutor._send(executor, job, None)
+    assert sent == [["tcp://b"], None]  # None: any worker
 
 
 def test_files_are_sent_in_pieces_and_noticed_when_they_change(tmp_path, monkeypatch):

@@ -147,6 +147,7 @@ def test_facts_of_this_machine_are_plain_and_true() -> None:
     found = facts()
     assert json.loads(json.dumps(found)) == found
     assert found["cores"] == len(os.sched_getaffinity(0))
+    assert found["memory_mib"] == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
     assert found["cgroup"] in (None, 1, 2)
     assert os.uname().release in found["kernel"]
     assert found["packages"]["numpy"]

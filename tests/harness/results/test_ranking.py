@@ -820,6 +820,15 @@ def test_published_results_stand_beside_ours_and_count_nowhere(book: Book) -> No
     assert export_table(scored, "published")["value"].to_list()[:2] == ["217039", "217039"]
 
 
+def test_a_published_result_that_is_as_good_as_ours_is_not_better(book: Book) -> None:
+    book.instance("contest-G", **G)
+    book.run("ours", "contest-G", 217039, bound=217039)
+    published = book.tables().published
+    assert published.filter(value="217039")["kind"].unique().sort().to_list() == ["bound", "cost"]
+    assert not published["better"].any()
+    assert not published["contradicted"].any()
+
+
 def test_nothing_feasible_is_no_result(book: Book) -> None:
     book.instance("contest-D", best_cost="309396217429")
     book.run("ours", "contest-D", 4 * 10**11)

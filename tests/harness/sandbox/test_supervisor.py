@@ -7,6 +7,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from referee import ISOLATION
 
 from harness.sandbox import supervisor as module
 from harness.sandbox.contract import Cancelled, Limits
+from harness.sandbox.link import receive, send
 from harness.sandbox.supervisor import Supervisor
 
 pytestmark = pytest.mark.gate(cases=1)
@@ -291,14 +293,30 @@ def test_a_supervisor_that_does_not_start_can_be_cancelled(supervisor, tmp_path,
     assert isinstance(found[0], Cancelled)
 
 
+class Failing:
+    """A backend that starts no run."""
+
+    name = "failing"
+    isolated = False
+
+    def start(self, *_):
+        raise KeyError("PATH")
+
+
+def test_an_outcome_names_the_backend_that_could_not_start_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(module.gc, "freeze", lambda: None)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        send(theirs, asdict(order_of(tmp_path)) | {"watched": False})
+        theirs.shutdown(socket.SHUT_WR)
+        with pytest.raises(EOFError):
+            module.serve(ours, Failing(), tmp_path)
+        assert receive(theirs)[0] == {"error": ""}
+        found = receive(theirs)[0]
+    assert (found["stop"], found["backend"], found["retire"]) == ("error", "failing", True)
+
+
 def test_a_run_that_a_backend_fails_to_start_is_an_error_that_says_so(tmp_path):
-    class Failing:
-        name = "failing"
-        isolated = False
-
-        def start(self, *_):
-            raise KeyError("PATH")
-
     control, other = os.pipe()
     with pytest.raises(module.BackendError, match=r"^failing: the run cannot be started \(KeyError\('PATH'\)\)$"):
         module.carry_out(order_of(tmp_path), Failing(), tmp_path, control)

@@ -63,6 +63,20 @@ def set_attribute(node, name, integers):
     node.attribute.extend([*kept, onnx.helper.make_attribute(name, integers)])
 
 
+def test_nodes_that_differ_in_a_constant_only_have_their_own_loops(read):
+    graph = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 13]>
+        sums (float[4, 4, 4] x) => (float[4, 4] over_first, float[4, 4] over_second)
+        <int64[1] first = {0}, int64[1] second = {1}>
+        {
+            over_first = ReduceSum <keepdims = 0> (x, first)
+            over_second = ReduceSum <keepdims = 0> (x, second)
+        }
+    """)
+    kept = [[o.reads[0].dims.index(loop) for loop in o.writes[0].dims] for o in read(graph).operators]
+    assert kept == [[1, 2], [0, 2]]
+
+
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
 def test_networks_have_the_published_arithmetic_and_parameters(name):
     model = read_onnx(LIGHT / f"light_{name}.onnx", tell=pytest.fail)

@@ -55,6 +55,45 @@ def read(tmp_path):
     return read
 
 
+def test_a_constant_may_come_from_a_node_of_which_another_output_is_omitted(read):
+    nodes = [
+        helper.make_node("TopK", ["numbers", "two"], ["", "places"]),
+        node("Gather", "x places", "y"),
+    ]
+    stored = [constant("numbers", [1, 7, 3, 5]), constant("two", [2])]
+    assert shapes(read(model_of(nodes, [info("x", 4, 6)], "y", stored)))["y"] == (2, 6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "per_number"),
+    [
+        *((kind, "x", 1) for kind in ("Exp", "Erf", "Relu")),
+        *((kind, "x", 5) for kind in ("Softmax", "LogSoftmax")),
+        *((kind, "x factor term", 7) for kind in ("LayerNormalization", "InstanceNormalization")),
+        *((kind, "x", 0) for kind in ("Transpose", "Identity")),
+    ],
+)
+def test_arithmetic_per_number_is_that_of_the_documentation(read, kind, inputs, per_number):
+    stored = [weights(name, 4) for name in inputs.split()[1:]]
+    (operator,) = read(model_of([node(kind, inputs, "y")], [info("x", 2, 4, 4)], "y", stored)).operators
+    assert operator.flops == per_number * 2 * 4 * 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes", "multiply_adds"),
+    [
+        ("MatMul", {}, 6 * 6 * 6),
+        ("Gemm", {}, 6 * 6 * 6),
+        ("Einsum", {"equation": "ij,kj->ik"}, 6 * 6 * 6),
+        ("Einsum", {"equation": "ij,ij->ij"}, 6 * 6),
+    ],
+)
+def test_a_multiply_add_is_two_operations(read, kind, attributes, multiply_adds):
+    nodes = [node(kind, "x w", "y", **attributes)]
+    (operator,) = read(model_of(nodes, [info("x", 6, 6)], "y", [weights("w", 6, 6)])).operators
+    assert (operator.multiply_adds, operator.flops) == (multiply_adds, 2 * multiply_adds)
+
+
 def shapes(model):
     return {tensor.name: tensor.shape for tensor in model.tensors}
 

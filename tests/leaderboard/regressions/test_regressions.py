@@ -17,7 +17,7 @@ import pytest
 from instances import InputError
 from leaderboard.build import build
 from leaderboard.regressions.history import Commit, Point, Series, commits, series
-from leaderboard.regressions.page import render, sentence, table, write
+from leaderboard.regressions.page import render, sentence, shown, table, write
 from leaderboard.regressions.steps import regression, steps
 from tests.leaderboard.sites import broken_links, sections, tree, words
 
@@ -60,6 +60,14 @@ def test_a_small_change_that_lasts_an_hour_is_no_change():
 
 def test_times_below_the_clock_are_no_error():
     assert [step.worse for step in steps(of([1.0] * 3 + [0.0] * 3 + [1.0] * 3))] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(2.0, "2 s"), (0.0015, "1.5 ms"), (1.5e-6, "1.5 µs"), (3e-9, "3 ns"), (2.5e-10, "0.25 ns")],
+)
+def test_times_are_in_units_of_which_there_is_at_least_one(seconds, words):
+    assert shown(of([seconds]), seconds) == words
 
 
 def test_one_commit_that_is_off_is_no_change():

@@ -179,6 +179,7 @@ def test_reductions_are_of_pairs_with_the_same_seed():
     [plot] = section(made, 9).pictures
     assert [line.name for line in plot.lines] == ["S"]  # type: ignore[union-attr]
     assert plot.lines[0].points[0][0] == 2.0  # type: ignore[union-attr]
+    assert plot.rules == [(0.0, "without")]  # type: ignore[union-attr]
     assert [row["instance"] for row in section(made, 10).tables[0].rows] == ["X"]
 
 

@@ -192,6 +192,19 @@ def test_what_a_bound_leaves_open_is_not_called_optimal(tmp_path: Path) -> None:
     assert [row["optimal"] for row in table(found, 2, 1).rows] == [0, 0]
 
 
+def test_proven_optima_are_counted_by_the_number_of_stages(tmp_path: Path) -> None:
+    chosen = replace(SMALL, parts=("proofs",))
+
+    def proven_for_two(cell: Cell) -> dict[str, Any]:
+        if cell.kind == "solver":
+            return {"cost": 102.0}
+        return {"bound": 102.0 if cell.problem.instance.stages == 2 and cell.method == "exact" else 51.0}
+
+    found = frontier.report(chosen, carried_out(frontier.plan(chosen, tmp_path), proven_for_two))
+    assert goals(found)["pipeline: optima proven, k = 2, up to 100 nodes, %"][1] == 100.0
+    assert [(row["k"], row["optimal"], row["graphs"]) for row in table(found, 1, 1).rows] == [(2, 2, 2), (8, 0, 2)]
+
+
 def test_a_bound_of_a_search_counts_as_well(tmp_path: Path) -> None:
     chosen = replace(SMALL, parts=("placement", "scheduling", "proofs", "scale"))
 

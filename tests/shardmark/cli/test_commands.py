@@ -766,6 +766,12 @@ def test_an_output_that_takes_nothing_is_a_sentence(where, command):
     assert result.stderr.count("\n") == 1
 
 
+def test_errors_that_nobody_reads_do_not_go_to_the_output():
+    shell = ["bash", "-c", f"{sys.executable} -m harness info nowhere 2>&-"]
+    result = subprocess.run(shell, stdout=subprocess.PIPE)
+    assert (result.returncode, result.stdout) == (2, b"")
+
+
 @pytest.mark.parametrize(
     ("words", "key"), [(["solve", "-s", "random-1"], "cost"), (["bound", "-m", "simple"], "lower_bound")], ids=str
 )

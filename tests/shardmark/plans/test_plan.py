@@ -7,6 +7,7 @@ import json
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -17,7 +18,7 @@ import shardmark as sm
 from harness.verify import verify
 from instances import load
 from shardmark.cli.arguments import main
-from shardmark.plans.page import strategies
+from shardmark.plans.page import _axes, strategies
 from shardmark.plans.saving import load as load_plan
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -295,6 +296,23 @@ def test_an_export_that_fails_leaves_no_plan(tmp_path):
     assert "missing.bin: tensor w: expected its external data (there is no such file)" in told
     assert "running" not in told  # before the search
     assert not (tmp_path / "plan").exists()
+
+
+def test_stages_are_not_exported_among_other_files(tmp_path):
+    (tmp_path / "plan" / "stages").mkdir(parents=True)
+    (tmp_path / "plan" / "plan.json").touch()  # an earlier plan
+    options = ("--devices", 2, "--timeout", 1, "--output", tmp_path / "plan", "--export", "stages")
+    told = refused("plan", SQUEEZENET, *options)
+    assert "stages: expected no such folder, or one with an earlier manifest.json" in told
+    assert "running" not in told  # before the search
+
+
+def test_a_page_names_the_axes_that_split_an_operator_and_no_others():
+    loops = {"both": {"x": "m", "y": "k"}, "one": {"x": None, "y": "m"}, "none": {"x": None, "y": None}}
+    specs = {"operators": {name: {"loops": of} for name, of in loops.items()}}
+    plan = SimpleNamespace(layout=SimpleNamespace(specs=specs))
+    words = [_axes(plan, name) for name in loops]
+    assert words == ["split over x and y", "split over y", "on every device"]
 
 
 @pytest.mark.parametrize("option", ["", "--device", "--machine"])

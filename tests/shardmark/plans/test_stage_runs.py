@@ -17,7 +17,8 @@ from referee import answer
 
 from instances import InputError
 from shardmark.plans import running, stage_runs
-from shardmark.plans.stage_runs import verify
+from shardmark.plans.page import slowest_stages
+from shardmark.plans.stage_runs import StageRun, StageRuns, verify
 
 MODEL = next(path for path in LIGHT if "squeezenet" in path.name)
 
@@ -180,3 +181,10 @@ def test_several_plans_make_a_page_of_the_site(folder: Path, tmp_path: Path) -> 
     page = (tmp_path / "site" / "reproduce" / "stage-runs.html").read_text()
     assert "The slowest stage" in page
     assert page.count("<tr") == 3
+
+
+def test_the_slowest_stage_by_plan_is_held_against_its_measurement() -> None:
+    stages = [StageRun(0, 500.0, 900.0, 0.0), StageRun(1, 2000.0, 1600.0, 0.0)]
+    [row] = slowest_stages({"model": StageRuns(stages)})
+    assert (row["slowest stage"], row["planned ms"], row["measured ms"]) == (1, 2.0, 1.6)
+    assert row["difference %"] == pytest.approx(25.0)

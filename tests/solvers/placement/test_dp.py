@@ -350,6 +350,13 @@ def test_items_of_no_time_are_merged_where_that_costs_nothing() -> None:
         assert contracted.graph.nodes == items
 
 
+def test_a_tensor_within_an_item_keeps_the_item_from_no_other() -> None:
+    """The first tensor takes longer than the second, but is sent by nobody once its maker and reader are together."""
+    row = built([0, 0, 5], [(0, 1, 5), (1, 2, 1)], cpu=[0, 0, 5], size=0)
+    (contracted,) = contractions(row)
+    assert contracted.graph.nodes == 1
+
+
 def test_many_items_are_merged_around_one_without_looking_at_all_of_it_each_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -191,6 +191,16 @@ def test_no_bound_is_above_the_placement_known() -> None:
     assert program.proved(math.inf) < 2.0
 
 
+def test_a_program_has_a_placement_if_its_slots_on_accelerators_do_not_exceed_those_of_the_program() -> None:
+    """On a CPU, a slot means nothing."""
+    instance = built([1, 1], [(0, 1)], (1, 1), objective="latency", contiguity="free")
+    program = LatencyProgram(instance, 20.0, 0.0, 1)
+    on_cpu, on_accelerator = (program.places(np.array([device, 0]), np.array([1, 0])) for device in (1, 0))
+    assert on_accelerator == {}
+    assert on_cpu == program.places(np.array([1, 0]), np.array([0, 0]))
+    assert sorted(column for column, there in on_cpu.items() if there) == sorted([program.pool[0], program.on[0][1]])
+
+
 def test_the_schedule_is_that_of_the_verifier() -> None:
     draw, ended, endless = random.Random(3), 0, 0
     for _ in range(150):
@@ -217,6 +227,16 @@ def test_tasks_do_not_wait_for_each_other_in_a_circle_even_if_they_take_no_time(
         solved(crossing(time), 0)
     free = crossing(time, contiguity="free")
     assert cost_of(free, solved(free, 2).solutions[-1]) == 2 * time
+
+
+def test_subgraphs_that_take_no_time_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row whose nodes alternate between two accelerators: three subgraphs on each. With two, all are on the CPU."""
+    for method in ("begin", "follow_chains"):
+        monkeypatch.setattr(LatencyIncumbent, method, lambda *_, **__: None)
+    columns = {"colour": [0, 1] * 3, "objective": "latency", "contiguity": "free"}
+    instance = built([0] * 6, pairwise(range(6)), (2, 1, 3), **columns)
+    assert cost_of(instance, solved(instance, 3).solutions[-1]) == 0
+    assert cost_of(instance, solved(instance, 2).solutions[-1]) == 54
 
 
 def test_one_subgraph_is_no_bound_on_any_number() -> None:

@@ -129,6 +129,16 @@ def fork(**options: Any) -> Instance:
     return built([3, 3, 4, 4], [(0, 2), (1, 3)], (2, 0), **options)
 
 
+def test_three_devices_in_a_circle_follow_no_order() -> None:
+    """Three trios, too dear to be torn apart, of which each reads the one before: apart they would take 2."""
+    trios = [(3 * u, 3 * u + part, 100) for u in range(3) for part in (1, 2)]
+    circle = [(3 * u + 1, 3 * v + 2, 0) for u, v in [(0, 1), (1, 2), (2, 0)]]
+    instance = built([0, 1, 1] * 3, [*trios, *circle], (3, 0), contiguity="acyclic", cluster=2, slowdown=2.0)
+    run = solved(instance, "scip")
+    assert cost_of(instance, run.solutions[-1]) == 6
+    assert 6 * (1 - 1e-5) <= max(run.bounds) <= 6
+
+
 def test_contiguous_sets_alone_are_no_bound_on_any_sets() -> None:
     run = LocalRun()
     ip_contiguous(fork(contiguity="free"), run)

@@ -19,8 +19,9 @@ from solvers.registry import Declined, LocalRun
 from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.cp_sat import cp_sat
 from solvers.scheduling.exact import rules
-from solvers.scheduling.exact.model import Clock, clock
+from solvers.scheduling.exact.model import Clock, Model, clock
 from solvers.scheduling.exact.rules import demands_of
+from solvers.scheduling.schedules.heads_tails import heads_and_tails
 from solvers.scheduling.schedules.memory import fits
 
 pytestmark = pytest.mark.gate(cases=2)
@@ -251,6 +252,14 @@ def test_presolving_the_neighbourhood_of_a_solution_does_not_crash():
     )
     with pytest.raises(Declined, match="schedule"):  # one reason or the other, as time permits
         cp_sat(instance, LocalRun(timeout=1, seed=5421))
+
+
+def test_vertices_that_take_no_time_are_run_after_what_they_read():
+    instance = made([0] * 5, [[4, 2, 1], [2, 3, 1], [3, 0, 1], [0, 1, 1]], [1])
+    model = Model(instance, heads_and_tails(instance, 1.0), clock(instance, 1.0))
+    device, sequence = model.found([1] * len(model.writer.proto.variables))
+    assert device.tolist() == [0] * 5
+    assert sequence.tolist() == [4, 2, 3, 0, 1]
 
 
 def test_large_graphs_are_declined():

@@ -6,7 +6,7 @@ import math
 import random
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, permutations, product
 
 import numpy as np
 import oracle_scheduling
@@ -21,7 +21,7 @@ from instances.scheduling import Instance
 from solvers.registry import Declined
 from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.heuristics.local import orders
-from solvers.scheduling.memory_first import memory_first, orders_to_try
+from solvers.scheduling.memory_first import depth_first, memory_first, orders_to_try
 from solvers.scheduling.schedules.memory import fits
 from solvers.scheduling.schedules.memory_cuts import MemoryCuts, none_fits
 
@@ -53,6 +53,39 @@ def test_lists_fit_some_tight_instances_and_always_end() -> None:
             assert math.isfinite(execution.makespan)
             fitting += fits(instance, device, execution)
     assert fitting > 40
+
+
+def most_held(size: list[float], read: list[float], order: list[int]) -> float:
+    """The most held in an order, if a vertex holds what it makes until another reads it; it reads sizes ``read``."""
+    held = most = 0.0
+    for v in order:
+        most = max(most, held + size[v])
+        held += size[v] - read[v]
+    return most
+
+
+def depth_first_orders(parent: list[int], root: int) -> list[list[int]]:
+    """All orders of a tree that finish one input before they begin the next."""
+    inputs = [u for u, v in enumerate(parent) if v == root]
+    ways = {u: depth_first_orders(parent, u) for u in inputs}
+    return [
+        [*(v for part in parts for v in part), root]
+        for some in permutations(inputs)
+        for parts in product(*(ways[u] for u in some))
+    ]
+
+
+def test_a_tree_is_ordered_so_that_it_holds_least_at_any_time() -> None:
+    draw = random.Random(7)
+    for _ in range(300):
+        count = draw.randint(1, 8)
+        parent = [draw.randrange(v + 1, min(v + 4, count)) for v in range(count - 1)] + [-1]
+        size = [*(draw.choice([0.0, 0.5, 1.0]) for _ in parent[1:]), 0.0]
+        edges = [[u, v, held] for u, (v, held) in enumerate(zip(parent[:-1], size, strict=False))]
+        found = depth_first(made([1] * count, edges, [1])).tolist()
+        read = np.bincount(parent[:-1], size[:-1], count).tolist()
+        best = min(most_held(size, read, order) for order in depth_first_orders(parent, count - 1))
+        assert most_held(size, read, found) == best
 
 
 def test_moves_end_with_what_fits_in_every_form_of_links_and_holding() -> None:

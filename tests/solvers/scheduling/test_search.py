@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from schedules import Claims, draw_instance, made, optimum
+from schedules import Claims, draw_instance, flow, made, moves_of, optimum
 
 from harness.verify.scheduling import verify
 from instances import catalog, load
@@ -147,6 +147,21 @@ def test_moves_of_any_temperature_leave_a_schedule_behind() -> None:
         assert sorted(moves.order.tolist()) == list(range(30))
         assert np.isfinite(simulator.in_order(moves.device, moves.order).makespan)
         assert simulator.in_order(moves.best_device, moves.best_order).makespan == pytest.approx(moves.best)
+
+
+def test_moves_do_not_depend_on_the_unit_of_time() -> None:
+    """Times in units of 2^30: every sum and difference has the same digits."""
+    plain, found = flow(0), []
+    for unit in (1.0, 2.0**30):
+        instance = replace(plain, complexity=plain.complexity / unit, size=plain.size / unit)
+        moves = moves_of(Simulator(instance), seed=0)
+        before = moves.run()[1].makespan
+        moves.search(500, 0.0)
+        for _ in range(20):
+            moves.search_window(100, 0.1 * before, 0.001 * before, nodes=20)
+        assert moves.best < before
+        found.append((moves.best * unit, moves.best_device.tolist(), moves.best_order.tolist()))
+    assert found[0] == found[1]
 
 
 def test_a_graph_without_vertices_takes_no_time() -> None:

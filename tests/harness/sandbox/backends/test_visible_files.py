@@ -112,6 +112,14 @@ def test_a_folder_is_searched_up_to_a_limit(tmp_path, monkeypatch):
     assert list(visible_files._answers(tmp_path)) == [tmp_path / "d"]
 
 
+def test_pages_of_packages_are_no_answers(tmp_path, monkeypatch):
+    for folder in ("python/package", "site"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "index.html").touch()
+    monkeypatch.setattr(visible_files, "_python_folders", lambda: {str(tmp_path / "python")})
+    assert list(visible_files._answers(tmp_path)) == [tmp_path / "site"]
+
+
 @pytest.mark.gate
 def test_results_of_its_campaign_are_empty_under_any_name(isolated, tmp_path):
     (tmp_path / "mine").mkdir()

@@ -53,6 +53,13 @@ def test_of_strategies_that_look_alike_from_outside_the_fastest_is_kept():
         assert sorted(menu) == sorted([better, 0, 1])
 
 
+def test_no_two_strategies_of_a_grid_look_alike_from_outside():
+    grid, model = mesh(2, 2), product({"m": 4, "k": 4, "z": 4}, ("m", "k"), "m")
+    menu = groups_of(model, grid, lambda _, splits: np.zeros(len(splits)))[-1].splits[0]
+    looks = np.hstack([use.layouts(menu) for use in nest(model, model.operators[0]).uses])
+    assert len(np.unique(looks, axis=0)) == len(menu) > 4
+
+
 def test_tensors_are_split_as_their_readers_can_be():
     model = product({"m": 4, "k": 6, "n": 4}, ("mk", "kn"), "mn")
     first, second, _ = groups_of(model, mesh(2, 2), lambda _, splits: np.zeros(len(splits)))

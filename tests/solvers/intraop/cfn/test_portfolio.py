@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from threading import Thread
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -117,3 +118,14 @@ def test_what_the_background_search_raised_does_not_replace_an_interrupt(tiny, m
     monkeypatch.setattr(portfolio, "_alternate", alternate)
     with pytest.raises(interrupt or MemoryError):
         portfolio.solve()
+
+
+@pytest.mark.parametrize(("largest", "solved"), [(10**9, True), (1, False)])
+def test_what_pruning_leaves_is_solved_as_a_program_unless_it_is_too_large(tiny, monkeypatch, largest, solved):
+    portfolio, _ = portfolio_of(tiny.layered(30))
+    portfolio.largest_program = largest
+    left, tops = SimpleNamespace(prune=lambda *_: portfolio.problem), []
+    monkeypatch.setattr(portfolio, "_bound", lambda *_: left)
+    monkeypatch.setattr(portfolio, "_finish", lambda _, top: tops.append(top))
+    assert portfolio._below(left, top=portfolio.state.top) == solved
+    assert tops == [portfolio.state.top] * solved

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -171,7 +172,7 @@ def test_bounds_of_cp_sat_are_proved_where_doubles_are_not_exact(tiny, seed):
     ilp_cpsat(instance, trial)
     assert best - 2**12 < trial.bounds[-1] <= best
     search, until = MemoryRowSearch(problem, []), time.monotonic() + 30
-    found = search.solve(problem.model.forbidden, until, cores=1, seed=0, found=len)
+    found = search.solve(problem.model.forbidden, until, seed=0, found=len)
     assert not excess
     assert best - 2**12 < found.bound << problem.model.shift <= best
 
@@ -272,3 +273,17 @@ def test_a_run_ends_soon_after_its_time(tiny, solver):
     assert time.monotonic() - began < 20
     assert trial.bounds
     assert trial.solutions or solver in (lp, toulbar2)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_linear_bound_is_the_same_whichever_steps_have_a_row_first(tiny, seed, monkeypatch):
+    instance, bounds = crowded(tiny, seed), []
+    lightest = instance.peak(instance.usage.reshape(-1, 3).min(axis=1))
+    instance = replace(instance, usage_limit=(lightest + instance.usage_limit) // 2)
+    for near, most in ((lp_module.NEAR, lp_module.MORE_ROWS), (0.0, 1), (1.0, 1000)):
+        monkeypatch.setattr(lp_module, "NEAR", near)
+        monkeypatch.setattr(lp_module, "MORE_ROWS", most)
+        trial = LocalRun(timeout=20)
+        lp(instance, trial)
+        bounds.append(max(trial.bounds))
+    assert instance.cheapest_parts() < bounds[0] == bounds[1] == bounds[2]

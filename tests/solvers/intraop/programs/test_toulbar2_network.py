@@ -60,6 +60,15 @@ def test_small_costs_are_told_apart_from_smaller_penalties(tiny):
     assert minimise(network, penalty).value.tolist() == [1, 1]
 
 
+def test_no_penalty_of_what_is_allowed_makes_a_forbidden_entry_the_cheapest(tiny):
+    instance = tiny.make([(0, 1, [0, 0], [0, 0])] * 2, [((0, 1), [IMPOSSIBLE, 0, 0, 0])])
+    model = build(instance, np.zeros(4, dtype=bool))
+    network = Network(model)
+    found = minimise(network, np.array([0, 1, 0, 1]) * 2 * model.forbidden * network.scale)
+    assert found.status == Status.OPTIMAL
+    assert sum(found.value) == 1
+
+
 def grid(tiny, size, seed=0):
     """Random costs on the pairs of a square grid: easy to start on, hard to finish."""
     rng = np.random.default_rng(seed)
