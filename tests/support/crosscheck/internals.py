@@ -6,16 +6,19 @@ import math
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
+from harness.verify import verify
 from instances import intraop, pipeline, placement, scheduling
 from instances.files.columns import Ints
 from solvers.intraop.cfn.branching import lower_bound
 from solvers.intraop.cfn.lagrangian import Dual
 from solvers.intraop.cfn.tree import Tree
+from solvers.intraop.greedy import greedy
 from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.reduced_problem import Problem
 from solvers.pipeline.bounds.reweighted import reweighted
@@ -63,13 +66,19 @@ def leaves(instance: intraop.Instance, run: Run) -> None:
 
 
 def branches(instance: intraop.Instance, run: Run) -> None:
-    """Bound by branch and bound on memory, whose parts CP-SAT solves or not, and whose top falls or does not."""
+    """Bound by branch and bound on memory below a greedy cost, which may fall; CP-SAT solves parts of some sizes."""
     timeline, rng = Timeline.of(instance), random.Random(run.seed)
     problem = Problem.of(instance, timeline)
     if problem is None or not problem.model.variables or not timeline.exact:
         return
-    model, lowers = problem.model, rng.random() < 0.5
+    model, lowers, first = problem.model, rng.random() < 0.5, LocalRun(timeout=run.remaining() / 4)
     top = model.forbidden
+    with suppress(Declined):
+        greedy(instance, first)
+    for solution in first.solutions[-1:]:
+        verdict = verify(instance, solution)
+        if verdict.feasible:
+            top = min(top, (int(verdict.cost) >> model.shift) + 1)
 
     def found(part: Problem, value: Ints) -> None:
         nonlocal top

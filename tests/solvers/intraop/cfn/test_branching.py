@@ -58,6 +58,26 @@ def test_the_best_below_the_top_is_found_and_proved(tiny, largest, wide, lowers)
         assert bounded(problem, problem.model.forbidden, lowers=lowers) == (best, best)
 
 
+def knapsack(tiny, seed):
+    """Fourteen nodes in one time step, whose memory costs nearly the same everywhere; its best cost."""
+    rng = np.random.default_rng(seed)
+    usage = rng.integers(0, 50, (14, 2))
+    costs = 10 * (usage.max(axis=1, keepdims=True) - usage) + rng.integers(0, 9, usage.shape)
+    nodes = [(0, 1, cost.tolist(), use.tolist()) for cost, use in zip(costs, usage, strict=True)]
+    edges = [((k, k + 1), rng.integers(0, 6, 4).tolist()) for k in range(13)]
+    instance = tiny.make(nodes, edges, limit=int(usage.mean(axis=1).sum()))
+    return Problem.of(instance, Timeline.of(instance)), tiny.fast_best(instance)[1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_knapsack_is_split_until_its_optimum_is_proved(tiny, largest, monkeypatch, seed):
+    problem, best = knapsack(tiny, seed)
+    halves, splits = branching._halves, []
+    monkeypatch.setattr(branching, "_halves", lambda dual: splits.append(dual) or halves(dual))
+    assert bounded(problem, best + 40) == (best, best)
+    assert splits or branching.LARGEST
+
+
 @pytest.mark.gate
 @pytest.mark.parametrize("below", [0, 1, 3])
 def test_that_nothing_is_below_the_top_is_all_that_is_proved(tiny, largest, below):

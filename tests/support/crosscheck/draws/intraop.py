@@ -31,7 +31,7 @@ def draw(index: int) -> Drawn:
         index,
         graph=("sharded", "sharded", "menus", "oracle", "oracle", *SHAPES),
         costs=("ordinary", "equal", "zeros", "mixed", "integers", "extreme", "nodes alone", "edges alone"),
-        limit=("none", "loose", "tight", "tight", "least"),
+        limit=("none", "loose", "tight", "knapsack", "least"),
         domains=(2, 3, 5, 8, 16),
         closed=(0.0, 0.0, 0.1, 0.3),
         arity=(2, 2, 2, 4),
@@ -44,7 +44,7 @@ def draw(index: int) -> Drawn:
 
 def _drawn(rng: random.Random, chosen: dict[str, Any]) -> Instance:
     graph, nodes = chosen["graph"], chosen["size"]
-    tightness = {"none": 0.0, "loose": 0.1, "tight": 0.6, "least": 1.0}[chosen["limit"]]
+    tightness = {"none": 0.0, "loose": 0.1, "tight": 0.6, "knapsack": 0.8, "least": 1.0}[chosen["limit"]]
     if graph == "oracle":
         return oracle_intraop.draw_of(rng, min(nodes, 40), min(chosen["domains"], 8))
     if graph == "sharded":
@@ -63,7 +63,7 @@ def _network(rng: random.Random, chosen: dict[str, Any], graph: str, nodes: int)
     scopes = _scopes(rng, edges(graph, nodes, rng), menus, chosen["arity"])
     node, table = _sources(chosen["costs"], rng)
     begins = [rng.randint(0, nodes) for _ in range(nodes)]
-    if chosen["limit"] == "least":
+    if chosen["limit"] in ("least", "knapsack"):
         begins = [0] * nodes  # one time step for all
     open_cell = [[rng.randrange(menu) for menu in menus] for _ in range(2)]  # assignments that no entry forbids
     problem: dict[str, Any] = {
@@ -77,6 +77,8 @@ def _network(rng: random.Random, chosen: dict[str, Any], graph: str, nodes: int)
             "costs": [_table(scope, menus, table, chosen["closed"], open_cell, rng) for scope in scopes],
         },
     }
+    if chosen["limit"] == "knapsack":
+        _trade(problem["nodes"], rng)
     problem["usage_limit"] = _limit(chosen["limit"], problem, open_cell[0], rng)
     return parse({"problem": problem}, "drawn")
 
@@ -137,9 +139,18 @@ def _table(
     return table
 
 
+def _trade(nodes: dict[str, Any], rng: random.Random) -> None:
+    """Add to costs what makes memory worth nearly the same everywhere, so that no price of memory decides."""
+    price = rng.choice([1, 100, 10**6])
+    for costs, usages in zip(nodes["costs"], nodes["usages"], strict=True):
+        most = max(usages)
+        costs[:] = [min(cost, 10**18) + price * (most - usage) for cost, usage in zip(costs, usages, strict=True)]
+
+
 def _limit(kind: str, problem: dict[str, Any], kept: list[int], rng: random.Random) -> int | None:
     """Return a limit that an assignment without forbidden entries mostly keeps, or the least that keeps it."""
     intervals, usages = problem["nodes"]["intervals"], problem["nodes"]["usages"]
     live = [(begin, end, usage[s]) for (begin, end), usage, s in zip(intervals, usages, kept, strict=True)]
     need = max(sum(u for a, b, u in live if a <= t < b) for t, _, _ in live)
-    return {"none": None, "loose": 2 * need, "tight": need, "least": max(0, need - rng.choice([0, 0, 1]))}[kind]
+    least = max(0, need - rng.choice([0, 0, 1]))
+    return {"none": None, "loose": 2 * need, "tight": need, "knapsack": need, "least": least}[kind]
