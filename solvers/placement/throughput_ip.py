@@ -76,6 +76,8 @@ def _solve(incumbent: Incumbent, contiguity: str, solve: Engine) -> None:
         until = time.monotonic() + incumbent.remaining() / (len(builds) - part)
         possible |= _solve_part(incumbent, build, solve, part, until)
     if not possible:
+        if contiguity != incumbent.instance.contiguity:
+            raise Declined("no contiguous placement fits the memory of the accelerators")
         raise Declined("no placement fits the memory of the accelerators")
 
 

@@ -252,6 +252,7 @@ def test_every_reason_that_may_claim_that_nothing_fits_is_classified():
         ("no placement fits the memory of the accelerators", "any"),
         ("no placement fits the memory of the accelerators, or there was no time to find one", ""),
         ("no acyclic placement fits the memory of the accelerators", "acyclic"),
+        ("no contiguous placement fits the memory of the accelerators", "contiguous"),
         ("no acyclic placement is known to fit the memory of the accelerators", ""),
         ("no placement with 2 subgraphs or fewer an accelerator fits the memory of the accelerators", "few"),
         ("time step 3: expected a memory limit of at least 7", "any"),

@@ -91,6 +91,15 @@ def test_programs_have_exactly_the_feasible_placements_at_their_costs(contiguity
     assert min(had, missing) > 50
 
 
+def test_if_only_contiguous_placements_do_not_fit_the_reason_says_so() -> None:
+    instance = built([1, 1, 1], [(0, 1), (1, 2)], (2, 0, 2), size=[1, 2, 1], contiguity="free")
+    with pytest.raises(Declined, match=r"^no contiguous placement fits the memory of the accelerators$"):
+        ip_contiguous(instance, LocalRun(timeout=20))
+    assert verify(instance, [0, 1, 0]).feasible
+    with pytest.raises(Declined, match=r"^no placement fits the memory of the accelerators$"):
+        ip_contiguous(replace(instance, contiguity="contiguous"), LocalRun(timeout=20))
+
+
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
 def test_programs_that_memory_or_time_do_not_allow_are_not_built(contiguity: str) -> None:
     for build in programs(fork(), contiguity):

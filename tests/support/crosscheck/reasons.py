@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import oracle_intraop
@@ -18,6 +19,7 @@ CLAIMS: tuple[tuple[str, str], ...] = (
     (r"no schedule fits the memory", "any"),
     (r"no placement fits the memory of the accelerators$", "any"),
     (r"no acyclic placement fits the memory of the accelerators$", "acyclic"),
+    (r"no contiguous placement fits the memory of the accelerators$", "contiguous"),
     (
         r"no placement with (one subgraph|\d* ?subgraphs or fewer) an accelerator fits the memory of the accelerators$",
         "few",
@@ -39,7 +41,7 @@ NO_CLAIMS: tuple[str, ...] = (
 
 
 def claimed(reason: str) -> str:
-    """Return what a reason says does not exist, "" if it claims nothing: "any", "possible", "acyclic" or "few"."""
+    """Return what a reason says does not exist, "" if it claims nothing: "any", "possible", "acyclic", "few", ...."""
     if any(re.match(pattern, reason) for pattern in NO_CLAIMS):
         return ""
     return next((claim for pattern, claim in CLAIMS if re.match(pattern, reason)), "")
@@ -53,11 +55,12 @@ def classified(reason: str) -> bool:
 def refuted(instance: Any, solution: Any) -> list[str]:
     """Return the claims that a feasible solution makes false.
 
-    any       no solution is feasible
-    possible  none is without an entry of 10^17 or more (intraop)
-    acyclic   none has devices that follow one another (placement, throughput)
-    few       none has but one subgraph per accelerator (placement, latency); with more subgraphs this asks too much
-              of a solution, so that no true claim counts as false
+    any         no solution is feasible
+    possible    none is without an entry of 10^17 or more (intraop)
+    acyclic     none has devices that follow one another (placement, throughput)
+    contiguous  none has a contiguous set on each accelerator (placement, throughput)
+    few         none has but one subgraph per accelerator (placement, latency); with more subgraphs this asks too much
+                of a solution, so that no true claim counts as false
     """
     found = ["any"]
     if instance.track == "intraop":
@@ -66,6 +69,8 @@ def refuted(instance: Any, solution: Any) -> list[str]:
     if instance.track == "placement" and instance.objective == "throughput":
         where = solution["stage"] if isinstance(solution, dict) else solution
         sets = [frozenset(v for v, d in enumerate(where) if d == device) for device in set(where)]
+        narrower = oracle_placement.judge(replace(instance, contiguity="contiguous"), solution)
+        found += ["contiguous"] if narrower[0] else []
         found += ["acyclic"] if oracle_placement.Oracle(instance).acyclic(sets) else []
     if instance.track == "placement" and instance.objective == "latency":
         found += ["few"] if _subgraphs(instance, solution) <= 1 else []
