@@ -76,7 +76,8 @@ def _solve(incumbent: Incumbent, contiguity: str, solve: Engine) -> None:
         until = time.monotonic() + incumbent.remaining() / (len(builds) - part)
         possible |= _solve_part(incumbent, build, solve, part, until)
     if not possible:
-        raise Declined("no placement fits the memory of the accelerators")
+        every = contiguity == incumbent.instance.contiguity
+        raise Declined(f"no {'' if every else 'contiguous '}placement fits the memory of the accelerators")
 
 
 def _solve_part(incumbent: Incumbent, build: Build, solve: Engine, part: int, until: float) -> bool:

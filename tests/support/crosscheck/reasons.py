@@ -17,7 +17,7 @@ CLAIMS: tuple[tuple[str, str], ...] = (
     (r"edges\.costs\[\d*\]: expected a combination of strategies that fits, with entries below 10\^17", "possible"),
     (r"no schedule fits the memory", "any"),
     (r"no placement fits the memory of the accelerators$", "any"),
-    (r"no acyclic placement fits the memory of the accelerators$", "acyclic"),
+    (r"no (acyclic|contiguous) placement fits the memory of the accelerators$", "acyclic"),
     (
         r"no placement with (one subgraph|\d* ?subgraphs or fewer) an accelerator fits the memory of the accelerators$",
         "few",
@@ -55,7 +55,7 @@ def refuted(instance: Any, solution: Any) -> list[str]:
 
     any       no solution is feasible
     possible  none is without an entry of 10^17 or more (intraop)
-    acyclic   none has devices that follow one another (placement, throughput)
+    acyclic   none has devices that follow one another (placement, throughput); what does is contiguous as well
     few       none has but one subgraph per accelerator (placement, latency); with more subgraphs this asks too much
               of a solution, so that no true claim counts as false
     """
