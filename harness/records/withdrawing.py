@@ -35,7 +35,7 @@ def withdraw(
         if not lines:
             raise InputError(folder / history.FILE_NAME, "", _expected(method, versions, standing))
         today = datetime.now(UTC).date().isoformat()
-        end = storable(reason.strip()), today, storable(by)
+        end = storable(" ".join(reason.split())), today, storable(by)
         new = [Withdrawal(line.instance, "withdrawn", line.value, method, line.version, *end) for line in lines]
         new = list(dict.fromkeys(new))  # one for equal lines
         history.append(folder, new)
@@ -52,4 +52,4 @@ def _expected(method: str, versions: Collection[str], standing: Sequence[Improve
     if ours:
         return f"expected a version of {method} with bounds, one of {', '.join(ours)}, found {', '.join(versions)}"
     others = ", ".join(sorted({line.method for line in standing})) or "none"
-    return f"expected a method with bounds that are not withdrawn: {others}; found {method!r}"
+    return f"expected a method with bounds on the chosen instances that are not withdrawn: {others}; found {method!r}"

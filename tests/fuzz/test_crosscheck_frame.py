@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -69,6 +70,12 @@ def dying(instance, run):
 def hanging(instance, run):
     while True:
         pass
+
+
+def orphaning(instance, run):
+    if not os.fork():
+        time.sleep(1000)
+    os._exit(7)
 
 
 @pytest.fixture
@@ -150,6 +157,49 @@ def test_a_method_without_end_is_killed(only, monkeypatch):
     (result,) = campaign.run([Task("pipeline", 0)], Settings(0.1), 1)
     assert result.said["hanging"].failed == "killed: out of time"
     assert result.said["honest"].cost is not None
+
+
+def test_what_a_dead_method_leaves_running_is_killed(only, monkeypatch):
+    monkeypatch.setattr(campaign, "GRACE", 1.0)
+    only(orphaning, honest)
+    (result,) = campaign.run([Task("pipeline", 0)], Settings(0.1), 1)
+    assert "status 7" in result.said["orphaning"].failed
+    assert result.said["honest"].cost is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--instances", "0"], "--instances: expected a whole number from 1"),
+        (["--jobs", "0"], "--jobs: expected a whole number from 1"),
+        (["--seconds", "nan"], "--seconds: expected a positive number"),
+        (["--method", "h*", "--method", "x*"], "--method: expected the name of a method of pipeline, found 'x*'"),
+        (["--results", "/dev/null"], "--results: expected a folder to write into, found /dev/null (File exists)"),
+    ],
+)
+def test_options_that_would_check_nothing_are_refused(only, tmp_path, capsys, options, expected):
+    only(honest)
+    with pytest.raises(SystemExit, match="2"):
+        main(["--track", "pipeline", "--results", str(tmp_path), *options])
+    assert expected in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"\xff", b"{}", b"[1]", b"null", b'{"track": "pipeline", "seed": 0, "said": {"a": {"bound": "1/0"}}}'],
+)
+def test_damaged_results_are_left_out(tmp_path, capsys, line):
+    campaign.append(tmp_path, Result("pipeline", 0))
+    with (tmp_path / "pipeline.jsonl").open("ab") as file:
+        file.write(line + b"\n")
+    assert [result.seed for result in campaign.read(tmp_path, "pipeline")] == [0]
+    assert "pipeline.jsonl: line 2 is no result" in capsys.readouterr().err
+
+
+def test_a_folder_without_results_is_reported_so(tmp_path, capsys):
+    assert main(["--report", "--results", str(tmp_path)]) == 0
+    assert "no results in" in capsys.readouterr().out
 
 
 def test_the_command_resumes_reports_and_fails_with_a_contradiction(only, tmp_path, capsys):

@@ -69,7 +69,7 @@ def add_filters(sub: argparse.ArgumentParser, verb: str, default: Any = None) ->
 def add_author(sub: argparse.ArgumentParser, of: str) -> None:
     """Add the name that new lines carry."""
     words = f"author of the {of} (default: Shardmark)"
-    sub.add_argument("--by", default="Shardmark", metavar="NAME", help=words)
+    sub.add_argument("--by", type=values.filled, default="Shardmark", metavar="NAME", help=words)
 
 
 def add_what_to_withdraw(sub: argparse.ArgumentParser) -> None:

@@ -67,7 +67,8 @@ def lower_bound(
     """Lower bound on the cost of any assignment of a problem that fits, found until a time; ``top`` if none costs less.
 
     ``top`` returns the cost that a solution must beat, which only falls. ``found`` receives assignments of parts of the
-    problem, which need not fit. Targets below the top come first: messages rule out more below them.
+    problem, which need not fit. Targets below the top come first: messages rule out more below them. If memory is
+    rounded (`Timeline.exact`), what is bounded are the assignments that fit it as rounded.
     """
     root = Dual(problem, top(), multipliers)
     root.climb(until, hard=HARD)
@@ -122,7 +123,8 @@ class _Search:
         if left.allowed <= largest:
             answer = self._solve(left, dual)
             bound, largest = max(bound, dual.top if answer.bound is None else answer.bound), left.allowed // 2
-            if answer.done or bound >= dual.top:
+            best = dual.top if answer.value is None else min(dual.top, left.model.cost(answer.value))
+            if bound >= best:  # rounded costs may leave something open between them
                 self._settled = min(self._settled, bound)
                 return
         else:

@@ -7,6 +7,7 @@ OR-Tools cannot be imported into one process.
 from __future__ import annotations
 
 import sys
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -26,10 +27,11 @@ def dual_values(floats: FloatProgram, seconds: float) -> Floats | None:
     from ortools.math_opt.core.python import solver
     from pybind11_abseil.status import StatusNotOk
 
+    until = time.monotonic() + seconds
     model, rows = _model(floats)
     limits = parameters_pb2.SolveParametersProto()
     limits.highs.string_options["parallel"] = "off"
-    limits.time_limit.FromTimedelta(timedelta(seconds=(1 - LATE) * seconds))
+    limits.time_limit.FromTimedelta(timedelta(seconds=max(0.0, (1 - LATE) * (until - time.monotonic()))))
     engine, initial = parameters_pb2.SOLVER_TYPE_HIGHS, parameters_pb2.SolverInitializerProto()
     begin, callbacks = model_parameters_pb2.ModelSolveParametersProto(), callback_pb2.CallbackRegistrationProto()
     try:

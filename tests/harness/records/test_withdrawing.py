@@ -30,7 +30,7 @@ def diamond(folder: Path) -> BestKnown:
 def test_what_was_withdrawn_is_open_until_a_later_run_proves_it_again(results, folder):
     update(results(PROVEN), folder)
     before = (folder / history.FILE_NAME).read_bytes()
-    (line,) = withdraw(folder, "liar", f" {REASON}\n", "Ada")
+    (line,) = withdraw(folder, "liar", REASON.replace(" ", "\n "), "Ada")
     assert (line.instance, line.value, line.version, line.reason) == ("diamond", "137", "0123456789ab", REASON)
     assert (folder / history.FILE_NAME).read_bytes().startswith(before)
     found = diamond(folder)
@@ -65,7 +65,11 @@ def test_versions_and_records_are_chosen(results, folder):
 @pytest.mark.parametrize(
     ("method", "reason", "sentence"),
     [
-        ("lair", REASON, "expected a method with bounds that are not withdrawn: liar; found 'lair'"),
+        (
+            "lair",
+            REASON,
+            "expected a method with bounds on the chosen instances that are not withdrawn: liar; found 'lair'",
+        ),
         ("liar", " ", "--reason: expected a sentence"),
     ],
 )

@@ -6,6 +6,8 @@ import math
 import random
 from collections.abc import Iterator
 from fractions import Fraction
+from time import sleep
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from placements import DRAWS, built, small
 
 from instances.placement import Instance
 from solvers.placement.bounds.lp import lp
-from solvers.placement.ip import dual_bound
+from solvers.placement.ip import dual_bound, relaxation
 from solvers.placement.ip.dual_bound import proved
 from solvers.placement.ip.floating_point import FloatProgram
 from solvers.placement.ip.incumbent import Incumbent
@@ -108,6 +110,27 @@ def test_what_ends_early_or_is_too_large_leaves_the_even_load(monkeypatch: pytes
         assert run.bounds == [load]
     monkeypatch.setattr(dual_bound, "dual_values", lambda floats, seconds: None)
     assert proves(three()) == [load]
+
+
+def test_writing_the_relaxation_counts_as_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ortools.math_opt.core.python import solver
+
+    given, write = list[Any](), relaxation._model
+
+    def slow(floats: FloatProgram) -> Any:
+        sleep(0.2)
+        return write(floats)
+
+    def solve(*arguments: Any) -> Any:
+        given.append(arguments[3].time_limit)
+        return SimpleNamespace(solutions=[])
+
+    monkeypatch.setattr(relaxation, "_model", slow)
+    monkeypatch.setattr(solver, "solve", solve)
+    floats = next(relaxations(random.Random(1), 1))[1]
+    for seconds, most in ((100.0, 0.9 * 99.8), (0.1, 0.0)):
+        assert dual_values(floats, seconds) is None
+        assert given[-1].ToTimedelta().total_seconds() <= most
 
 
 def test_what_highs_gives_up_on_leaves_the_bound_so_far(

@@ -175,11 +175,11 @@ class _Attempt:
 
     def kill(self) -> None:
         """Kill the child and all that it started."""
-        if self.process.pid is not None and self.process.is_alive():
-            try:
-                os.killpg(self.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                self.process.kill()
+        assert self.process.pid is not None
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)  # a child that died may have left others, which keep its pipe
+        except ProcessLookupError:
+            self.process.kill()  # it has no session yet, or is gone
 
     def _ended(self) -> bool:
         """Note how the child died; go on without the method that killed it."""
@@ -229,13 +229,13 @@ def run(tasks: Iterable[Task], settings: Settings, jobs: int) -> Iterator[Result
 
 
 def read(folder: Path, track: str) -> list[Result]:
-    """Return the results of a track in a folder, by seed; a line cut short by a kill is left out."""
+    """Return the results of a track in a folder, by seed; a damaged line, or one cut short by a kill, is left out."""
     file, found = folder / f"{track}.jsonl", dict[int, Result]()
-    for line in file.read_text().splitlines() if file.exists() else []:
+    for count, line in enumerate(file.read_bytes().splitlines() if file.exists() else [], start=1):
         try:
             result = Result.of(json.loads(line))
-        except json.JSONDecodeError:
-            print(f"{file}: a line that is no JSON is left out", file=sys.stderr)
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
+            print(f"{file}: line {count} is no result and is left out", file=sys.stderr)
         else:
             found[result.seed] = result
     return [found[seed] for seed in sorted(found)]

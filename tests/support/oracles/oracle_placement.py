@@ -358,4 +358,6 @@ def false_reason(instance: Instance, best: Fraction | None, reason: str) -> bool
             best = optimum(replace(instance, contiguity="acyclic", objective="throughput", memory=less))
         except InputError:
             return False
-    return best is not None and reason.startswith(("no placement fits the memory", "no acyclic placement"))
+    if reason.startswith("no contiguous placement"):
+        best = optimum(replace(instance, contiguity="contiguous"))
+    return best is not None and reason.startswith(("no placement fits the memory", "no acyclic ", "no contiguous "))
