@@ -91,15 +91,6 @@ def test_programs_have_exactly_the_feasible_placements_at_their_costs(contiguity
     assert min(had, missing) > 50
 
 
-def test_if_only_contiguous_placements_do_not_fit_the_reason_says_so() -> None:
-    instance = built([1, 1, 1], [(0, 1), (1, 2)], (2, 0, 2), size=[1, 2, 1], contiguity="free")
-    with pytest.raises(Declined, match=r"^no contiguous placement fits the memory of the accelerators$"):
-        ip_contiguous(instance, LocalRun(timeout=20))
-    assert verify(instance, [0, 1, 0]).feasible
-    with pytest.raises(Declined, match=r"^no placement fits the memory of the accelerators$"):
-        ip_contiguous(replace(instance, contiguity="contiguous"), LocalRun(timeout=20))
-
-
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
 def test_programs_that_memory_or_time_do_not_allow_are_not_built(contiguity: str) -> None:
     for build in programs(fork(), contiguity):
@@ -153,6 +144,16 @@ def test_contiguous_sets_alone_are_no_bound_on_any_sets() -> None:
     ip_contiguous(fork(contiguity="free"), run)
     assert cost_of(replace(fork(), cpus=1), run.solutions[-1]) > 0
     assert run.bounds == [max(load_bound(fork()), node_bound(fork()))]
+
+
+@pytest.mark.parametrize(("contiguity", "which"), [("free", "contiguous "), ("contiguous", ""), ("acyclic", "")])
+def test_that_no_contiguous_sets_fit_says_nothing_of_others(contiguity: str, which: str) -> None:
+    """Of a row of sizes 2, 2, 1, 1 in two memories of 3, only the first and third node fit beside the others."""
+    edges = [(0, 1), (1, 2), (2, 3)]
+    instance = built([1] * 4, edges, (2, 0, 3), size=[2, 2, 1, 1], contiguity=contiguity)
+    with pytest.raises(Declined, match=f"^no {which}placement fits the memory of the accelerators$"):
+        ip_contiguous(instance, LocalRun())
+    assert (optimum(instance) is None) == (contiguity != "free")
 
 
 def test_time_that_ends_early_leaves_the_first_placement_and_a_bound() -> None:
