@@ -9,7 +9,6 @@ solved by CP-SAT (`exact`).
 from __future__ import annotations
 
 import heapq
-import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -33,8 +32,8 @@ HARD = 1e-5
 #: First and last softness of a part's bound, as multiples of its parent's gap: memory that binds only slightly loses
 #: its price if the first is larger.
 SOFTEST, HARDEST = 10.0, 0.02
-#: Targets, as shares of the gap between bound and top.
-TARGETS = (0.125, 0.25, 0.5, 1.0)
+#: Targets lie above the bound by the gap to the top divided by these.
+DIVISORS = (8, 4, 2, 1)
 #: Least weight of all values of a variable together, to divide by.
 LEAST_WEIGHT = 1e-300
 
@@ -73,8 +72,8 @@ def lower_bound(
     root = Dual(problem, top(), multipliers)
     root.climb(until, hard=HARD)
     bound = root.bound
-    for share in TARGETS:
-        target = bound + math.ceil(share * (top() - bound))
+    for divisor in DIVISORS:
+        target = bound - (bound - top()) // divisor  # rounded up
         search = _Search(until, seed, partial(_least, target, top), found)
         bound = max(bound, search.bound(problem, root.multipliers))
         if bound >= top() or bound < target:
