@@ -20,6 +20,7 @@ DATA = "records"  # folder of the exports in the site
 def pages(site: Site) -> Iterator[Page]:
     """Yield the page of records and its exports."""
     held = [record for record in site.records if record.history]
+    withdrawn = _withdrawn(held)
     shown = {row["checksum"] for track in site.tracks for row in track.instances}
     yield site.page(
         PAGE,
@@ -28,7 +29,8 @@ def pages(site: Site) -> Iterator[Page]:
         totals=[_total(track, [r for r in site.records if r.entry.track == track]) for track in tracks()],
         missing=[record.entry for record in site.records if not record.history],
         later=_later(held),
-        withdrawn=_withdrawn(held),
+        withdrawn=withdrawn,
+        reasons=list({(why.date, why.method, why.reason, why.by): why for _, _, why in withdrawn}.values()),
         exports={ending: f"{DATA}/records.{ending}" for ending in export.FORMATS},
     )
     for ending, write in export.FORMATS.items():
