@@ -20,7 +20,7 @@ _STATEMENT = (
     r"(?: [+*|&-]?= [^;{}]+|\([^;{}]*\));(?=\n)"
 )
 _NUMBER = r"(?<![\w.])\d+(?![\w.])"
-#: What a change is called, where it applies, and the text that it puts there. clang-format sets the blanks.
+#: Name of a change, pattern to which it applies, and replacement. Blanks are as clang-format sets them.
 _CHANGES: tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], ...] = (
     *((f"{old} to {new}", rf"(?<= ){re.escape(old)}(?= )", new) for old, new in (
         *(("<", "<="), ("<", ">="), ("<=", "<"), ("<=", ">"), (">", ">="), (">", "<="), (">=", ">"), (">=", "<")),

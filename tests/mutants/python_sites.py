@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 Node = TypeVar("Node", bound=ast.AST)
-#: What a change is called, the node that it replaces, and what by.
+#: Name of a change, the node that it replaces, and the replacement.
 Changes = Iterator[tuple[str, Any, ast.AST]]
 
 

@@ -148,7 +148,7 @@ def test_contiguous_sets_alone_are_no_bound_on_any_sets() -> None:
 
 @pytest.mark.parametrize(("contiguity", "which"), [("free", "contiguous "), ("contiguous", ""), ("acyclic", "")])
 def test_that_no_contiguous_sets_fit_says_nothing_of_others(contiguity: str, which: str) -> None:
-    """Of a row of sizes 2, 2, 1, 1 in two memories of 3, only the first and third node fit beside the others."""
+    """In a chain of sizes 2, 2, 1, 1, each large node fits into a memory of 3 only beside a small one."""
     edges = [(0, 1), (1, 2), (2, 3)]
     instance = built([1] * 4, edges, (2, 0, 3), size=[2, 2, 1, 1], contiguity=contiguity)
     with pytest.raises(Declined, match=f"^no {which}placement fits the memory of the accelerators$"):
