@@ -143,10 +143,6 @@ class Dual:
         """Convert a top, in costs of the model, to the scale of the messages."""
         return ((top - 1 >> self.drop) + 1) << self.bits
 
-    def scaled(self, bound: int) -> int:
-        """Convert a bound, in costs of the model, to the scale of the messages."""
-        return bound >> self.drop << self.bits
-
     def part(self, messages: Trws, priced: list[tuple[StepMultiplier, int]]) -> Dual:
         """The bound for the assignments of values that messages allow, found under the same costs and these prices."""
         result = copy.copy(self)

@@ -49,7 +49,7 @@ class Task:
 
 @dataclass
 class Result:
-    """What all methods claimed on an instance."""
+    """The claims of all methods on an instance."""
 
     track: str
     seed: int
@@ -77,7 +77,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to run.
+    """Settings of a run.
 
     ``seconds``     time limit of a method
     ``only``        patterns of the names of methods; all run if there are none

@@ -1,4 +1,4 @@
-"""What a method claims on an instance: bounds, verified costs, that nothing fits; and how it failed."""
+"""The claims of a method on an instance (bounds, verified costs, that nothing fits), and how it failed."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ SHAPED = {
 }
 #: The same of single loops: groups and directions are attributes, and a half of a causal mask needs its place.
 FIXED = {("ConvTranspose", "g"), ("GRU", "d"), ("LSTM", "d"), ("RNN", "d"), ("Gather", "v")}
-#: What is refused: dynamic shapes, what is no tensor of numbers, control flow, and models that compute nothing.
+#: Reasons to refuse a model: dynamic shapes, values that are no tensor of numbers, control flow, nothing to compute.
 REFUSED = (
     "expected a known number of dimensions",
     "expected a known size of dimension",

@@ -14,7 +14,7 @@ import fuzz
 
 from instances import InputError
 
-#: Of which the square roots are incommensurable: multiples of each, modulo 1, fill the unit cube evenly.
+#: Primes, as their square roots are incommensurable: multiples of these, modulo 1, fill the unit cube evenly.
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 
 #: Nodes of an instance, fewest and most.
