@@ -1,14 +1,12 @@
-/* Once a vertex is removed, the longest path through it at any other place follows from its neighbours there
- * (Mastrolilli and Gambardella, Journal of Scheduling 2000); only a move that is made propagates changes. */
+/* A move is chosen by the longest path through its vertices (path_devices.h); only a move that is made propagates
+ * changes. */
 #include "scheduling/path_moves.h"
 
 #include "common/anneal.h"
-#include "scheduling/longest_paths.h"
+#include "scheduling/path_devices.h"
 
-enum {
-    MOST_MOVERS = 64, /* a move of this many vertices takes no further unit along */
-    MOST_DEVICES = 64 /* most devices that a move compares */
-};
+/* A move of this many vertices takes no further unit along. */
+enum { MOST_MOVERS = 64 };
 
 /* The share of moves that begin on a longest path; others begin up to SLACK mean vertex times below it. */
 static const double CRITICAL_SHARE = 0.5;
@@ -30,111 +28,13 @@ static const double WHOLE_SHARE = 0.1;
 /* Moves tried in a window at most, per move after which ranks are outdated. */
 enum { TRIED_EACH = 8 };
 
-/* Elements of the table from which Gumbel variates are drawn: a logarithm per device takes a sixth of all time. */
-enum { QUANTILES = 1024 };
-
 /* The most that the makespan may grow, as a factor: the least time stays above rounding errors. */
 static const double MOST_GROWTH = 100;
-
-/* A vertex that a move takes along. */
-struct mover {
-    int32_t vertex;
-    int32_t device; /* where it was, and its place in the sequence and its neighbours there */
-    int32_t index, before, after;
-    double least;  /* the longest path up to its start without the last transfer, and without other movers */
-    double head;   /* on the device considered: the longest path up to its start */
-    double tail;   /* and from its end on */
-    double ahead;  /* of a path from its end on: complexity of other movers */
-    double beyond; /* and the time after these */
-};
-
-struct search {
-    struct arena arena;
-    const struct shard_system *system;
-    const struct shard_units *units;
-    struct random random;
-    struct paths paths;
-    double longest;        /* longest makespan allowed */
-    double mean_time;      /* of a vertex in the first schedule */
-    int64_t *member_start; /* nodes + 2 elements, and members: see list_members */
-    int32_t *member;
-    struct mover *movers;
-    int32_t mover_count;
-    int32_t *mover_of; /* nodes elements: the mover, or -1 */
-    int32_t *devices;  /* those that a move compares */
-    int32_t device_count;
-    int64_t *listed_in; /* devices elements: the last round in which a move compared each */
-    double *gumbel;     /* QUANTILES elements: quantiles of the standard Gumbel distribution */
-    int32_t *best_device, *best_order;
-    double best; /* makespan */
-};
-
-/* ---------------------------------------------------------------- places in a sequence */
-
-/* The number of leading vertices of a sequence before the window or whose paths, which are monotone, exceed
- * `time` if `longer`, else do not exceed it. */
-static inline int32_t count_leading(const struct sequence *sequence, const double *path, double time,
-                                    bool longer) {
-    int32_t low = sequence->before, high = sequence->count - sequence->behind;
-    while (low < high) {
-        const int32_t middle = low + (high - low) / 2;
-        if ((path[sequence->vertex[middle]] > time) == longer)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* The first place of a vertex whose past is longer than `time`. */
-static int32_t first_after(const struct paths *paths, const struct sequence *sequence, double time) {
-    return count_leading(sequence, paths->past.path, time, false);
-}
-
-/* The length of the longest path through a mover at its best place on a device, and that place; `limit` or
- * more if no place is below `limit`. A vertex that ends after the mover's head does not precede it in the
- * graph, and one whose future is longer than the mover's tail does not succeed it: from the first of the
- * former to the last of the latter, every place is possible and one is best. If the two do not overlap, all
- * places between them that the graph allows are equally good: the one at time `end` is taken. */
-static double best_place(const struct search *s, int32_t d, const struct mover *mover, double limit,
-                         double end, int32_t *index) {
-    const struct paths *paths = &s->paths;
-    const struct sequence *sequence = paths->sequences + d;
-    /* A place in the window is behind all vertices before it, and before all behind it. */
-    const int32_t behind = sequence->count - sequence->behind;
-    double head = mover->head, tail = mover->tail;
-    if (sequence->before)
-        head = greater(head, paths->past.path[sequence->vertex[sequence->before - 1]]);
-    if (sequence->behind)
-        tail = greater(tail, paths->future.path[sequence->vertex[behind]]);
-    const double time = time_on(paths, mover->vertex, d), least = head + time + tail;
-    if (least >= limit)
-        return least;
-    const int32_t first = first_after(paths, sequence, head);
-    const int32_t last = count_leading(sequence, paths->future.path, tail, true);
-    if (last <= first) {
-        const int32_t at = first_after(paths, sequence, end);
-        *index = at < last ? last : at > first ? first : at;
-        return least;
-    }
-    double best = INFINITY;
-    for (int32_t i = first; i <= last; i++) {
-        const double start = i > first ? paths->past.path[sequence->vertex[i - 1]] : head;
-        if (start + time + tail >= best)
-            break;
-        const double rest = i < last ? paths->future.path[sequence->vertex[i]] : tail;
-        if (start + time + rest >= best)
-            continue;
-        best = start + time + rest;
-        *index = i;
-    }
-    return best;
-}
 
 /* ---------------------------------------------------------------- the vertices that move */
 
 /* Add the unit of a vertex; false if not all of it is in the window. */
-static bool add_unit(struct search *s, int32_t v) {
+static bool add_unit(struct path_search *s, int32_t v) {
     const int32_t unit = s->units->unit[v];
     for (int64_t i = s->member_start[unit]; i < s->member_start[unit + 1]; i++)
         if (!in_window(&s->paths, s->member[i]))
@@ -147,7 +47,7 @@ static bool add_unit(struct search *s, int32_t v) {
 }
 
 /* The next vertex on the longest path from v, or -1. */
-static int32_t next_on_path(const struct search *s, int32_t v) {
+static int32_t next_on_path(const struct path_search *s, int32_t v) {
     const struct direction *future = &s->paths.future;
     double longest = -INFINITY;
     int32_t next = -1;
@@ -162,7 +62,7 @@ static int32_t next_on_path(const struct search *s, int32_t v) {
 }
 
 /* Draw a vertex on a path that is nearly longest; any vertex of the window if 200 draws find none. */
-static int32_t draw_critical(struct search *s) {
+static int32_t draw_critical(struct path_search *s) {
     const struct paths *paths = &s->paths;
     const double slack =
         random_share(&s->random) < CRITICAL_SHARE ? 0 : SLACK * s->mean_time * random_share(&s->random);
@@ -178,7 +78,7 @@ static int32_t draw_critical(struct search *s) {
 
 /* Choose units along a path, as long as they may use the same devices; sort their vertices by their ends. There
  * are none if the first one is not all in the window. */
-static void choose_movers(struct search *s) {
+static void choose_movers(struct path_search *s) {
     const double *past = s->paths.past.path;
     int32_t v = draw_critical(s);
     const int32_t choice = s->units->choice[s->units->unit[v]];
@@ -203,125 +103,15 @@ static void choose_movers(struct search *s) {
         s->mover_of[s->movers[i].vertex] = i;
 }
 
-/* ---------------------------------------------------------------- the device that movers join */
-
-static void add_device(struct search *s, int32_t d) {
-    if (s->listed_in[d] == s->paths.round || s->device_count == MOST_DEVICES)
-        return;
-    s->listed_in[d] = s->paths.round;
-    s->devices[s->device_count++] = d;
-}
-
-static void add_neighbour_devices(struct search *s, const struct direction *direction, int32_t v) {
-    for (int64_t e = direction->start[v]; e < direction->start[v + 1]; e++)
-        add_device(s, s->paths.device[direction->end[e]]);
-}
-
-/* List the devices to compare: all that the units may use, or MOST_DEVICES of them. The most likely ones come
- * first, as a later one is evaluated only until it proves worse. */
-static void list_devices(struct search *s) {
-    const int32_t v = s->movers[0].vertex;
-    const struct device_set set = devices_of(s->system, s->units, s->units->unit[v]);
-    s->device_count = 0;
-    add_device(s, s->paths.device[v]);
-    for (int32_t i = 0; !set.list && i < s->mover_count && s->device_count < MOST_DEVICES / 2; i++) {
-        add_neighbour_devices(s, &s->paths.past, s->movers[i].vertex);
-        add_neighbour_devices(s, &s->paths.future, s->movers[i].vertex);
-    }
-    for (int32_t i = 0; i < set.count && s->device_count < MOST_DEVICES; i++)
-        add_device(s, device_at(set, set.count <= MOST_DEVICES ? i : random_below(&s->random, set.count)));
-}
-
-/* Find paths to and from each mover that exist on every device; the latter is the longest if movers stay on d. */
-static void look_around(struct search *s, int32_t d) {
-    const struct direction *past = &s->paths.past, *future = &s->paths.future;
-    const double inverse = s->paths.inverse_speed[d];
-    for (int32_t i = s->mover_count - 1; i >= 0; i--) {
-        struct mover *mover = s->movers + i;
-        mover->least = mover->ahead = mover->beyond = 0;
-        for (int64_t e = past->start[mover->vertex]; e < past->start[mover->vertex + 1]; e++)
-            if (s->mover_of[past->end[e]] < 0)
-                mover->least = greater(mover->least, past->path[past->end[e]]);
-        for (int64_t e = future->start[mover->vertex]; e < future->start[mover->vertex + 1]; e++) {
-            const int32_t w = future->end[e];
-            const struct mover *next = s->mover_of[w] < 0 ? NULL : s->movers + s->mover_of[w];
-            const double ahead = next ? next->ahead + s->system->complexity[w] : 0;
-            const double beyond = next ? next->beyond : future->path[w];
-            if (ahead * inverse + beyond <= mover->ahead * inverse + mover->beyond)
-                continue;
-            mover->ahead = ahead;
-            mover->beyond = beyond;
-        }
-    }
-}
-
-/* The longest path to a mover on d, in one direction; movers on the path have been evaluated. */
-static double path_to(const struct search *s, const struct direction *direction, int32_t v, int32_t d) {
-    const double *rate = direction->rate + (size_t)d * (size_t)s->system->devices;
-    double longest = 0;
-    for (int64_t e = direction->start[v]; e < direction->start[v + 1]; e++) {
-        const int32_t w = direction->end[e];
-        double path = direction->path[w];
-        if (s->mover_of[w] >= 0) {
-            const struct mover *mover = s->movers + s->mover_of[w];
-            path = (direction == &s->paths.past ? mover->head : mover->tail) + time_on(&s->paths, w, d);
-        } else if (direction->size[e] > 0) {
-            path += direction->size[e] * rate[s->paths.device[w]];
-        }
-        if (path > longest)
-            longest = path;
-    }
-    return longest;
-}
-
-/* The longest path through the movers on a device, exact for one; `limit` or more if not below `limit`. */
-static double path_on(struct search *s, int32_t d, double limit) {
-    double longest = 0;
-    int32_t index = 0;
-    for (int32_t i = 0; i < s->mover_count; i++) {
-        struct mover *mover = s->movers + i;
-        const double tail = mover->ahead * s->paths.inverse_speed[d] + mover->beyond;
-        const double rest = time_on(&s->paths, mover->vertex, d) + tail;
-        if (mover->least + rest >= limit)
-            return mover->least + rest;
-        mover->head = path_to(s, &s->paths.past, mover->vertex, d);
-        longest = greater(longest, mover->head + rest);
-        if (longest >= limit)
-            return longest;
-    }
-    for (int32_t i = s->mover_count - 1; i >= 0 && longest < limit; i--) {
-        s->movers[i].tail = path_to(s, &s->paths.future, s->movers[i].vertex, d);
-        longest = greater(longest, best_place(s, d, s->movers + i, limit, 0, &index));
-    }
-    return longest;
-}
-
-/* Draw the device to join, with probabilities proportional to exp(-path / temperature); -1 for none. */
-static int32_t draw_device(struct search *s, double temperature, double *path) {
-    double best = INFINITY;
-    int32_t drawn = -1;
-    for (int32_t i = 0; i < s->device_count; i++) {
-        const double luck =
-            temperature > 0 ? s->gumbel[random_below(&s->random, QUANTILES)] * temperature : 0;
-        const double length = path_on(s, s->devices[i], best + luck);
-        if (length - luck >= best)
-            continue;
-        best = length - luck;
-        *path = length;
-        drawn = s->devices[i];
-    }
-    return drawn;
-}
-
 /* ---------------------------------------------------------------- moves */
 
-static void follow_nearby(struct search *s, const double limit[2]) {
+static void follow_nearby(struct path_search *s, const double limit[2]) {
     paths_follow(&s->paths, &s->paths.past, limit[0], INFINITY, INFINITY);
     paths_follow(&s->paths, &s->paths.future, limit[1], INFINITY, INFINITY);
 }
 
 /* Remove the movers and propagate the changes nearby: up to `limit`, out, in the past and the future. */
-static void take_out(struct search *s, double limit[2]) {
+static void take_out(struct path_search *s, double limit[2]) {
     struct paths *paths = &s->paths;
     limit[0] = limit[1] = 0;
     for (int32_t i = 0; i < s->mover_count; i++) {
@@ -330,7 +120,8 @@ static void take_out(struct search *s, double limit[2]) {
         limit[0] = greater(limit[0], paths->past.path[v]);
         limit[1] = greater(limit[1], paths->future.path[v]);
         mover->device = paths->device[v];
-        mover->index = first_after(paths, paths->sequences + mover->device, paths->past.path[v]) - 1;
+        mover->index =
+            path_devices_first_after(paths, paths->sequences + mover->device, paths->past.path[v]) - 1;
         mover->before = paths->past.next[v];
         mover->after = paths->future.next[v];
         paths_mark_around(paths, v);
@@ -339,7 +130,7 @@ static void take_out(struct search *s, double limit[2]) {
     limit[0] += WINDOW * s->mean_time;
     limit[1] += WINDOW * s->mean_time;
     follow_nearby(s, limit);
-    look_around(s, s->movers[0].device);
+    path_devices_prepare(s, s->movers[0].device);
 }
 
 /* The longest path up to a vertex on device d, without the vertex, in one direction. */
@@ -351,7 +142,7 @@ static double longest_to(const struct paths *paths, const struct direction *dire
 }
 
 /* Insert the movers on a device, one after another, each at its best place; false if nothing has changed. */
-static bool put_in(struct search *s, int32_t d, const double limit[2]) {
+static bool put_in(struct path_search *s, int32_t d, const double limit[2]) {
     struct paths *paths = &s->paths;
     bool moved = false;
     for (int32_t i = 0; i < s->mover_count; i++) {
@@ -360,7 +151,7 @@ static bool put_in(struct search *s, int32_t d, const double limit[2]) {
         int32_t index = 0;
         mover->head = longest_to(paths, &paths->past, v, d);
         mover->tail = longest_to(paths, &paths->future, v, d);
-        best_place(s, d, mover, INFINITY, paths->past.path[v], &index);
+        path_devices_best_place(s, d, mover, INFINITY, paths->past.path[v], &index);
         paths_insert(paths, v, d, index);
         if (i + 1 == s->mover_count)
             break;
@@ -376,7 +167,7 @@ static bool put_in(struct search *s, int32_t d, const double limit[2]) {
 }
 
 /* Propagate all changes of the move from the paths before it; false if the makespan is above `most`. */
-static bool settle(struct search *s, double most) {
+static bool settle(struct path_search *s, double most) {
     struct paths *paths = &s->paths;
     double settled = 0;
     paths_restore(paths);
@@ -396,7 +187,7 @@ static bool settle(struct search *s, double most) {
 }
 
 /* Put the movers back where they were; those that have joined a device leave it first. */
-static void put_back(struct search *s) {
+static void put_back(struct path_search *s) {
     struct paths *paths = &s->paths;
     for (int32_t i = 0; i < s->mover_count; i++) {
         const int32_t v = s->movers[i].vertex, d = paths->device[v];
@@ -412,15 +203,15 @@ static void put_back(struct search *s) {
 }
 
 /* Try a move; true if it has changed the schedule. */
-static bool try_move(struct search *s, double temperature) {
+static bool try_move(struct path_search *s, double temperature) {
     double limit[2];
     double path = INFINITY;
     choose_movers(s);
     if (!s->mover_count)
         return false;
-    list_devices(s);
+    path_devices_list(s);
     take_out(s, limit);
-    const int32_t d = draw_device(s, temperature, &path);
+    const int32_t d = path_devices_draw(s, temperature, &path);
     double most = s->paths.makespan * (1 + 1e-12); /* paths may be summed in another order */
     if (temperature > 0)
         most = fmin(most + anneal_allowance(&s->random, temperature), s->longest);
@@ -440,7 +231,7 @@ static bool try_move(struct search *s, double temperature) {
 
 /* ---------------------------------------------------------------- the search */
 
-static void write_order(const struct search *s, int32_t *order) {
+static void write_order(const struct path_search *s, int32_t *order) {
     for (int32_t d = 0; d < s->system->devices; d++) {
         const struct sequence *sequence = s->paths.sequences + d;
         memcpy(order, sequence->vertex, (size_t)sequence->count * sizeof *order);
@@ -448,7 +239,7 @@ static void write_order(const struct search *s, int32_t *order) {
     }
 }
 
-static void keep_best(struct search *s) {
+static void keep_best(struct path_search *s) {
     if (!(s->paths.makespan < s->best))
         return;
     s->best = s->paths.makespan;
@@ -457,7 +248,7 @@ static void keep_best(struct search *s) {
 }
 
 /* Open a window of `count` vertices of the part at a random place, or one of all if there are no more. */
-static void open_window(struct search *s, int32_t count) {
+static void open_window(struct path_search *s, int32_t count) {
     const int32_t n = s->paths.own_count;
     if (count > n)
         count = n;
@@ -467,11 +258,11 @@ static void open_window(struct search *s, int32_t count) {
 }
 
 /* Open the next of many windows: at times one of the whole part, where units of far members move. */
-static void open_next(struct search *s) {
+static void open_next(struct path_search *s) {
     open_window(s, random_share(&s->random) < WHOLE_SHARE ? s->paths.own_count : WINDOW_NODES);
 }
 
-static void run(struct search *s, int64_t moves, double temperature, double last, int32_t window) {
+static void run(struct path_search *s, int64_t moves, double temperature, double last, int32_t window) {
     const int32_t often =
         200 + s->system->nodes / 16; /* moves made in a window, after which ranks are outdated */
     const double fall = temperature > 0 ? pow(last / temperature, 1 / (double)moves) : 1;
@@ -493,7 +284,7 @@ static void run(struct search *s, int64_t moves, double temperature, double last
     }
 }
 
-static int allocate(struct search *s, const int32_t *device, const int32_t *part, int32_t own) {
+static int allocate(struct path_search *s, const int32_t *device, const int32_t *part, int32_t own) {
     struct arena *arena = &s->arena;
     const int64_t n = s->system->nodes;
     ARENA_ZEROS(arena, n + 2, s->member_start);
@@ -506,7 +297,7 @@ static int allocate(struct search *s, const int32_t *device, const int32_t *part
 }
 
 /* Begin with a schedule; false if it has a cycle. */
-static bool begin(struct search *s, const int32_t *device, const int32_t *order) {
+static bool begin(struct path_search *s, const int32_t *device, const int32_t *order) {
     const int32_t n = s->system->nodes;
     double work = 0;
     for (int32_t v = 0; v < n; v++) {
@@ -528,7 +319,7 @@ int shard_path_moves(const struct shard_system *system, const struct shard_units
                      uint64_t *random, int32_t *device, int32_t *order, int32_t *best_device,
                      int32_t *best_order, double *best_makespan) {
     const size_t n = (size_t)system->nodes;
-    struct search s = {.system = system, .units = units, .random = {*random}, .best = *best_makespan};
+    struct path_search s = {.system = system, .units = units, .random = {*random}, .best = *best_makespan};
     int status = allocate(&s, device, part, own);
     if (status == SHARD_OK && n > 0 && !begin(&s, device, order))
         status = SHARD_CYCLE;

@@ -219,35 +219,36 @@ static void check_optimum(void) {
 }
 
 /* No eliminated table is too large, and together they are as large as planned. */
-static void check_plan(const struct search *s, double planned) {
+static void check_plan(const struct block *block, int64_t size, double planned) {
     double total = 0;
-    for (int64_t p = 0; p < s->eliminated; p++) {
-        double cells = (double)size_of(s, s->member[s->order[p]]);
-        for (int64_t a = 0; a < s->clique_size[p]; a++)
-            cells *= (double)size_of(s, s->member[s->clique[p * MAX_CLIQUE + a]]);
-        CHECK(cells <= s->width);
+    for (int64_t p = 0; p < block->eliminated; p++) {
+        double cells = (double)size_of(block, block->member[block->order[p]]);
+        for (int64_t a = 0; a < block->clique_size[p]; a++)
+            cells *= (double)size_of(block, block->member[block->clique[p * MAX_CLIQUE + a]]);
+        CHECK(cells <= block->width);
         total += cells;
     }
-    CHECK(s->count <= s->size && total <= s->cells && total >= planned && total <= planned);
+    CHECK(block->count <= size && total <= block->cells && total >= planned && total <= planned);
 }
 
 /* Grow and solve a block, without applying its choice. */
 static void choose_in_block(struct search *s) {
-    for (int64_t v = 0; v < s->network->variables; v++)
-        s->place[v] = -1;
+    struct block *block = &s->block;
+    for (int64_t v = 0; v < block->network->variables; v++)
+        block->place[v] = -1;
     grow_block(s);
-    link_members(s);
-    check_plan(s, plan_elimination(s));
-    solve_block(s);
+    block_link(block);
+    check_plan(block, s->size, block_plan(block));
+    block_solve(block);
 }
 
 /* The members of a block occur once each and are connected. */
-static void check_members(const struct search *s, const struct sample *sample) {
+static void check_members(const struct block *block, const struct sample *sample) {
     bool reached[MOST_VARIABLES] = {false};
-    for (int64_t i = 0; i < s->count; i++)
-        CHECK(s->place[s->member[i]] == i && values_of(sample, s->member[i]) > 1);
-    if (s->count)
-        reached[s->member[0]] = true;
+    for (int64_t i = 0; i < block->count; i++)
+        CHECK(block->place[block->member[i]] == i && values_of(sample, block->member[i]) > 1);
+    if (block->count)
+        reached[block->member[0]] = true;
     for (int64_t round = 0; round < MOST_VARIABLES; round++)
         for (int64_t k = 0; k < sample->network.tables; k++) {
             bool any = false;
@@ -256,27 +257,27 @@ static void check_members(const struct search *s, const struct sample *sample) {
             for (int64_t i = sample->scope_start[k]; i < sample->scope_start[k + 1]; i++)
                 reached[sample->scope[i]] = any || reached[sample->scope[i]];
         }
-    for (int64_t i = 0; i < s->count; i++)
-        CHECK(reached[s->member[i]]);
+    for (int64_t i = 0; i < block->count; i++)
+        CHECK(reached[block->member[i]]);
 }
 
 /* Eliminated variables get optimal values given the fixed ones, and nothing changes without need. */
-static void check_choice(const struct search *s, const struct sample *sample) {
+static void check_choice(const struct block *block, const struct sample *sample) {
     bool is_free[MOST_VARIABLES] = {false};
     int64_t chosen[MOST_VARIABLES];
-    memcpy(chosen, s->value, (size_t)sample->network.variables * sizeof *chosen);
-    for (int64_t p = 0; p < s->eliminated; p++)
-        is_free[s->member[s->order[p]]] = true;
-    for (int64_t i = 0; i < s->count; i++) {
-        const int64_t v = s->member[i];
-        CHECK((s->role[i] == FREE) == is_free[v]);
-        CHECK(is_free[v] || s->choice[i] == s->value[v]);
-        chosen[v] = s->choice[i];
+    memcpy(chosen, block->value, (size_t)sample->network.variables * sizeof *chosen);
+    for (int64_t p = 0; p < block->eliminated; p++)
+        is_free[block->member[block->order[p]]] = true;
+    for (int64_t i = 0; i < block->count; i++) {
+        const int64_t v = block->member[i];
+        CHECK((block->role[i] == FREE) == is_free[v]);
+        CHECK(is_free[v] || block->choice[i] == block->value[v]);
+        chosen[v] = block->choice[i];
     }
-    const double least = least_of(sample, s->value, is_free);
+    const double least = least_of(sample, block->value, is_free);
     CHECK(cost_of(sample, chosen) == least);
-    if (cost_of(sample, s->value) == least)
-        CHECK(memcmp(chosen, s->value, (size_t)sample->network.variables * sizeof *chosen) == 0);
+    if (cost_of(sample, block->value) == least)
+        CHECK(memcmp(chosen, block->value, (size_t)sample->network.variables * sizeof *chosen) == 0);
 }
 
 /* Several blocks for one assignment. */
@@ -284,20 +285,21 @@ static void check_blocks(void) {
     struct sample sample;
     make_sample(&sample, 1 + draw(MOST_VARIABLES));
     struct point point = draw_point(&sample);
-    struct search s = {.network = &sample.network,
-                       .price = sample.price,
-                       .random = {point.random},
-                       .value = point.value,
+    const int64_t size = 1 + draw((int32_t)sample.network.variables);
+    struct search s = {.block = {.network = &sample.network,
+                                 .price = sample.price,
+                                 .random = {point.random},
+                                 .value = point.value,
+                                 .width = 1 + draw(40),
+                                 .cells = 1 + draw(draw(2) ? 40 : 400)},
                        .load = point.load,
-                       .size = 1 + draw((int32_t)sample.network.variables),
-                       .width = 1 + draw(40),
-                       .cells = 1 + draw(draw(2) ? 40 : 400)};
+                       .size = size};
     struct arena arena = {0};
     CHECK(allocate(&arena, &s) == SHARD_OK);
-    for (int block = 0; block < 10; block++) {
+    for (int round = 0; round < 10; round++) {
         choose_in_block(&s);
-        check_members(&s, &sample);
-        check_choice(&s, &sample);
+        check_members(&s.block, &sample);
+        check_choice(&s.block, &sample);
     }
     arena_free(&arena);
 }

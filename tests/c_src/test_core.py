@@ -21,7 +21,7 @@ PROGRAMS = {
     "pipeline": ("common/*", "pipeline/*", "pipeline/sets/*"),
     "windows": ("pipeline/windows/*", "common/flow", "common/stop"),
     "networks": ("intraop/*",),
-    "large_neighbourhood": (),  # it includes what it tests
+    "large_neighbourhood": ("intraop/block_elimination",),  # it includes the rest
     "splits": ("placement/ideals/*",),
     "schedule_dp": ("placement/ideals/*",),
     "load_searches": ("placement/load/*",),

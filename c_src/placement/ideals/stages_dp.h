@@ -1,5 +1,5 @@
 /* Splits along chains of ideals with the loads of Tarnawski et al., NeurIPS 2020, Appendix H: transfers that
- * overlap with computation (H.1), replicated stages (H.2), clusters of accelerators (H.3). */
+ * overlap with computation (H.1) and replicated stages (H.2). */
 #pragma once
 
 #include "placement/ideals/split_dp.h"
@@ -19,13 +19,6 @@ struct shard_stage_model {
     double bandwidth;     /* size per time at which replicas synchronise; 0: one device per stage */
 };
 
-/* Equal clusters, each with the accelerators of `shard_devices`, and a smaller one. */
-struct shard_clusters {
-    int32_t equal;
-    int32_t rest;    /* accelerators of the smaller one; 0: there is none */
-    double slowdown; /* factor for the cost of nets between clusters, at least 1 */
-};
-
 /* Like shard_split_dp, but `device`, out, has the first device of each node's stage and `replicas`, out,
  * nodes elements, the number of its devices. `share` is scratch as long as `best`, unused without
  * bandwidth. */
@@ -34,13 +27,3 @@ int shard_stages_dp(const struct shard_devices *devices, const struct shard_stag
                     const int32_t *link_ideal, double limit, const double *offload, const int32_t *stop,
                     double *best, int32_t *share, double *cost, int32_t *device, int32_t *replicas,
                     int64_t *pairs);
-
-/* Likewise, but give every cluster a part of a chain of ideals, without replicas: nets that leave the part are
- * paid at the slow rate, whether to CPUs or to another cluster. Parts between the clusters may be on CPUs only.
- * `outer` is scratch, ideals * (cpus + 1) * (equal + 1) * 2 elements; `device` is numbered through the equal
- * clusters, the rest, and the CPUs. */
-int shard_clusters_dp(const struct shard_devices *devices, const struct shard_stage_model *model,
-                      const struct shard_clusters *clusters, int64_t ideals, const int64_t *link_start,
-                      const int32_t *link_node, const int32_t *link_ideal, double limit,
-                      const double *offload, const int32_t *stop, double *best, double *outer, double *cost,
-                      int32_t *device, int64_t *pairs);

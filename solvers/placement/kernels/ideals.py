@@ -98,7 +98,7 @@ class IdealSplit:
 
 
 class IdealSplitter:
-    """The best splits of a graph along chains of its ideals; see ``split_dp.h`` and ``stages_dp.h``.
+    """The best splits of a graph along chains of its ideals; see ``split_dp.h``, ``stages_dp.h`` and ``clusters_dp.h``.
 
     ``stop``    shape (1,), int32: ends a search soon after another thread makes it 1
     """

@@ -1,0 +1,65 @@
+/* The device that the vertices of a move join: it is drawn by the longest path through them at their best places. */
+#pragma once
+
+#include "common/random.h"
+#include "scheduling/longest_paths.h"
+
+/* Most devices that a move compares. */
+enum { MOST_DEVICES = 64 };
+
+/* Elements of the table from which Gumbel variates are drawn: a logarithm per device takes a sixth of all time. */
+enum { QUANTILES = 1024 };
+
+/* A vertex that a move takes along. */
+struct mover {
+    int32_t vertex;
+    int32_t device; /* where it was, and its place in the sequence and its neighbours there */
+    int32_t index, before, after;
+    double least;  /* the longest path up to its start without the last transfer, and without other movers */
+    double head;   /* on the device considered: the longest path up to its start */
+    double tail;   /* and from its end on */
+    double ahead;  /* of a path from its end on: complexity of other movers */
+    double beyond; /* and the time after these */
+};
+
+struct path_search {
+    struct arena arena;
+    const struct shard_system *system;
+    const struct shard_units *units;
+    struct random random;
+    struct paths paths;
+    double longest;        /* longest makespan allowed */
+    double mean_time;      /* of a vertex in the first schedule */
+    int64_t *member_start; /* nodes + 2 elements, and members: see list_members */
+    int32_t *member;
+    struct mover *movers;
+    int32_t mover_count;
+    int32_t *mover_of; /* nodes elements: the mover, or -1 */
+    int32_t *devices;  /* those that a move compares */
+    int32_t device_count;
+    int64_t *listed_in; /* devices elements: the last round in which a move compared each */
+    double *gumbel;     /* QUANTILES elements: quantiles of the standard Gumbel distribution */
+    int32_t *best_device, *best_order;
+    double best; /* makespan */
+};
+
+/* The first place of a vertex whose past is longer than `time`. */
+int32_t path_devices_first_after(const struct paths *paths, const struct sequence *sequence, double time);
+
+/* The length of the longest path through a mover at its best place on a device, and that place; `limit` or
+ * more if no place is below `limit`. A vertex that ends after the mover's head does not precede it in the
+ * graph, and one whose future is longer than the mover's tail does not succeed it: from the first of the
+ * former to the last of the latter, every place is possible and one is best. If the two do not overlap, all
+ * places between them that the graph allows are equally good: the one at time `end` is taken. */
+double path_devices_best_place(const struct path_search *s, int32_t d, const struct mover *mover,
+                               double limit, double end, int32_t *index);
+
+/* List the devices to compare: all that the units may use, or MOST_DEVICES of them. The most likely ones come
+ * first, as a later one is evaluated only until it proves worse. */
+void path_devices_list(struct path_search *s);
+
+/* Find paths to and from each mover that exist on every device; the latter is the longest if movers stay on d. */
+void path_devices_prepare(struct path_search *s, int32_t d);
+
+/* Draw the device to join, with probabilities proportional to exp(-path / temperature); -1 for none. */
+int32_t path_devices_draw(struct path_search *s, double temperature, double *path);
