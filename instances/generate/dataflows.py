@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -148,22 +147,22 @@ def _memory(read: Any, devices: int, spare: float | None) -> Any:
     return np.full(devices, np.ceil(max(spare * read.sum() / devices, read.max(initial=0.0))) + 1)
 
 
-def tight_memory(count: int = 200) -> Iterator[Instance]:
-    """A sample of instances whose devices hold little more than the largest need of a vertex; the same on every call.
+def tight_memory(number: int) -> Instance:
+    """Return one of a sample of instances whose devices hold little more than the largest need of a vertex.
 
-    It crosses graphs (random dataflow, Barabasi-Albert, Watts-Strogatz, the convolutional network), 60 to 2,000
-    vertices, links, what is held, and memory of 1, 1.1 and 1.5 times the largest need, plus 1. The need of a vertex is
-    all that it reads. Some instances have no schedule that fits.
+    The sample, numbered from 0, is the same on every call. It crosses graphs (random dataflow, Barabasi-Albert,
+    Watts-Strogatz, the convolutional network), 60 to 2,000 vertices, links, what is held, and memory of 1, 1.1 and 1.5
+    times the largest need, plus 1. The need of a vertex is all that it reads. Some instances have no schedule that
+    fits.
     """
     options = scheduling.OPTIONS
     rules = list(product(options["links"].choices, options["holding"].choices, NEEDS))
-    for number in range(count):
-        links, holding, factor = rules[number % len(rules)]
-        draws = Draws(number)
-        instance = replace(_flow(draws, number // len(rules) % 5), links=links, holding=holding)
-        read = np.bincount(instance.graph.head, instance.size, instance.nodes)
-        memory = np.full(instance.devices, factor * read.max(initial=0.0) + 1)
-        yield replace(instance, name=f"tight-{number}", memory=memory)
+    links, holding, factor = rules[number % len(rules)]
+    draws = Draws(number)
+    instance = _flow(draws, number // len(rules) % 5)
+    read = np.bincount(instance.graph.head, instance.size, instance.nodes)
+    memory = np.full(instance.devices, factor * read.max(initial=0.0) + 1)
+    return replace(instance, links=links, holding=holding, name=f"tight-{number}", memory=memory)
 
 
 def _flow(draws: Draws, kind: int) -> Instance:

@@ -80,11 +80,10 @@ def plan_tight(settings: Settings, folder: Path) -> list[Cell]:
     """The solver for tight memory on instances drawn from the sample; InputError for more than it has."""
     if settings.tight > SAMPLE:
         raise InputError("reproduce frontier", "--tight", f"expected at most {SAMPLE}, found {settings.tight}")
-    drawn = set(Draws(settings.seed).permutation(SAMPLE)[: settings.tight].tolist())
+    drawn = sorted(Draws(settings.seed).permutation(SAMPLE)[: settings.tight].tolist())
     return [
         Cell(problem, "solver", MEMORY_SOLVER, settings.timeout, settings.seed, (instance.links, instance.holding))
-        for number, instance in enumerate(tight_memory(SAMPLE))
-        if number in drawn
+        for instance in map(tight_memory, drawn)
         for problem in [Problem(instance.name, written(instance, folder), "scheduling")]
     ]
 

@@ -129,10 +129,10 @@ def test_costs_published_of_solved_instances_are_those_of_all_schedules(name: st
 
 
 def test_the_sample_of_tight_memory_leaves_room_for_the_largest_need_of_a_vertex() -> None:
-    sample = list(tight_memory(90))
+    sample = [tight_memory(number) for number in range(90)]
     assert len({(instance.links, instance.holding) for instance in sample}) == 6
     assert all(60 <= instance.nodes <= 2000 for instance in sample)
-    for instance, again in zip(sample[:3], tight_memory(3), strict=True):
+    for instance, again in zip(sample[:3], map(tight_memory, range(3)), strict=True):
         assert to_document(instance) == to_document(again)
     for instance in sample:
         read = np.bincount(instance.graph.head, instance.size, instance.nodes).max()

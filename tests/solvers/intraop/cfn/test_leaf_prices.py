@@ -20,7 +20,8 @@ from solvers.intraop.network.memory import Timeline
 from solvers.intraop.network.reduced_problem import Problem
 from solvers.intraop.network.reduction import prepare
 
-COUNT = 15
+#: Seeds of problems on which memory keeps a price. They are rare: these are all of the first 803.
+SEEDS = (124, 203, 232, 357, 398, 492, 550, 595, 623, 634, 683, 709, 715, 794, 802)
 
 
 def priced_state(tiny, seed):
@@ -30,12 +31,14 @@ def priced_state(tiny, seed):
     instance = replace(drawn, table=np.minimum(drawn.table, 99))
     if instance.usage_limit is None:
         return None
-    excess, cost = tiny.fast_best(instance)
     model = prepare(instance, Timeline.of(instance))
-    if excess or model is None or model.variables < 2:
+    if model is None or model.variables < 2:
         return None
     problem = Problem(instance, Timeline.of(instance), model)
     if not problem.timeline.steps:
+        return None
+    excess, cost = tiny.fast_best(instance)
+    if excess:
         return None
     prices = {int(step): float(rng.uniform(0, 20)) for step in rng.integers(problem.timeline.steps, size=2)}
     dual = Dual(problem, cost + 20, prices)
@@ -45,16 +48,12 @@ def priced_state(tiny, seed):
     return dual, State(*dual.messages.state, tuple(dual.priced)), cost, rng
 
 
-@pytest.fixture(scope="module")
-def seeds(tiny):
-    """The first seeds of such problems, which are rare."""
-    return list(itertools.islice((seed for seed in itertools.count() if priced_state(tiny, seed)), COUNT))
-
-
 @pytest.fixture
-def states(tiny, seeds):
+def states(tiny):
     """Problems with states, which the test may change."""
-    return [priced_state(tiny, seed) for seed in seeds]
+    found = [priced_state(tiny, seed) for seed in SEEDS]
+    assert None not in found
+    return found
 
 
 def fitting(problem):
