@@ -128,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 say("")  # flush help still in the buffer
             results = getattr(options, "results", results)
             status, answer = options.command(options)
-            emit(answer, options.json, beside=getattr(options, "output", None) == STDOUT)
+            emit(answer, options.json, to_stderr=getattr(options, "output", None) == STDOUT)
     except UsageError as error:
         return failed(2, str(error), error.show, as_json)
     except InputError as error:
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NotWrittenError as error:
         if not as_json:
             with suppress(InputError, BrokenPipeError):
-                emit(error.answer, as_json, beside=options.output == STDOUT)
+                emit(error.answer, as_json, to_stderr=options.output == STDOUT)
         return failed(2, shortened(str(error)), "", as_json, error.answer)
     except database_error() as error:
         from harness.results.database import FILE_NAME

@@ -146,7 +146,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
         "bound_from": found.bound_from,
         "gap": found.gap,
         "optimal": found.optimal,
-        **beside_best(found),
+        **best_known(found),
         **measured(found),
     }
     if options.output and found.solution is not None:
@@ -198,7 +198,7 @@ def run_check(options: argparse.Namespace) -> Answer:
         "bound_from": found.bound_from,
         "gap": found.gap,
         "optimal": found.optimal,
-        **beside_best(found),
+        **best_known(found),
         "violations": list(found.violations),
         **found.facts,
         **({} if found.run is None else of_method(found.run)),
@@ -349,7 +349,7 @@ def limits_of(options: argparse.Namespace, watch: Watching) -> RunOptions:
     }
 
 
-def beside_best(found: RunResult | CheckResult) -> dict[str, Any]:
+def best_known(found: RunResult | CheckResult) -> dict[str, Any]:
     """Return the part of an answer that compares a cost with the best known before; empty if nothing was known."""
     if found.best_known is None:
         return {}

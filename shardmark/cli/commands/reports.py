@@ -1,4 +1,4 @@
-"""Commands that report on runs: tables, the site, and published figures beside ours."""
+"""Commands that report on runs: tables, the site, and reproductions of papers."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def reproduce_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_reproduce(options: argparse.Namespace) -> Answer:
-    """Reproduce a paper's tables or figures, ours beside the published ones."""
+    """Reproduce a paper's tables or figures, and print ours next to the published ones."""
     from harness.campaign import host
     from harness.campaign.cpus import usable_cpus
     from harness.results.judgement import FAULTS

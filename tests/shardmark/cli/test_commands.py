@@ -185,8 +185,8 @@ def test_solve_reports_and_writes_the_solution(graph, tmp_path):
     assert not found["optimal"]
     assert set(found) >= {"feasible", "wall_s", "cpu_s", "peak_mib"}
     assert answer("check", graph, output)["cost"] == 6.0
-    said = shardmark("solve", graph, "--solver", "random-1", "--output", output).stderr
-    assert said == f"wrote the solution to {output}\n"
+    message = shardmark("solve", graph, "--solver", "random-1", "--output", output).stderr
+    assert message == f"wrote the solution to {output}\n"
     silent = ["--solver", "silent", "--solver-path", ZOO / "zoo.py"]
     assert shardmark("solve", graph, *silent, "--output", output).stderr == ""
 
@@ -559,8 +559,8 @@ def test_a_value_of_an_option_is_taken_or_refused_in_words_of_ours(value):
             try:
                 number = read(value)
             except argparse.ArgumentTypeError as error:  # argparse has words of its own for any other
-                number, said = 0, str(error)
-                assert said.startswith("expected "), one.prog
+                number, message = 0, str(error)
+                assert message.startswith("expected "), one.prog
             assert not isinstance(number, int) or -(2**63) < number < 2**63
 
 
@@ -649,7 +649,7 @@ def test_an_output_does_not_replace_the_solver(graph, tmp_path):
         assert (result.returncode, result.stderr, program.read_text()) == (2, expected, CRASHES)
 
 
-def test_a_name_too_long_for_a_file_is_a_sentence_beside_an_output_that_exists(graph):
+def test_a_name_too_long_for_a_file_is_a_sentence_even_if_the_output_exists(graph):
     result = shardmark("solve", "a" * 256, "--solver", "random-1", "--output", graph)
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
 
@@ -674,7 +674,7 @@ def crashes(instance, run, *, how: str = "exit", before: bool = True):
 
 
 @pytest.mark.parametrize(
-    ("how", "before", "status", "exit_status", "said"),
+    ("how", "before", "status", "exit_status", "message"),
     [
         ("exit", True, "crash", 3, "crashed: ended with exit status 3; what it reported before counts"),
         ("exit", False, "crash", 1, "crashed: ended with exit status 3"),
@@ -690,7 +690,7 @@ def crashes(instance, run, *, how: str = "exit", before: bool = True):
     ],
 )
 def test_a_solver_that_crashes_ends_with_3_if_it_found_something_before(
-    how, before, status, exit_status, said, graph, tmp_path
+    how, before, status, exit_status, message, graph, tmp_path
 ):
     file, output = tmp_path / "crashes.py", tmp_path / "best.json"
     file.write_text(CRASHES)
@@ -700,7 +700,7 @@ def test_a_solver_that_crashes_ends_with_3_if_it_found_something_before(
     assert (result.returncode, found["status"], found["cost"]) == (exit_status, status, 6.0 if before else None)
     assert output.exists() == before
     told = [line for line in result.stderr.splitlines() if line.startswith("shardmark: ") and "wrote" not in line]
-    assert told == ([f"shardmark: {found['solver']} {said}"] if said else [])
+    assert told == ([f"shardmark: {found['solver']} {message}"] if message else [])
 
 
 @pytest.mark.gate
@@ -878,9 +878,9 @@ def test_a_gap_beyond_float64_is_shown_as_such(instance, options, example, tmp_p
     results, site, csv, parquet = (tmp_path / name for name in ("results", "site", "runs.csv", "runs.parquet"))
     answer("run", "--instance", example if instance == "example" else instance, *options, "--results", results)
     written = shardmark("results", "--results", results, "--csv", csv, "--parquet", parquet)
-    said = "".join(f"wrote 2 rows to {path}\n" for path in (parquet, csv))
+    message = "".join(f"wrote 2 rows to {path}\n" for path in (parquet, csv))
     assert (written.returncode, written.stdout) == (0, "")
-    assert written.stderr == (said if instance != "example" else said.replace("2 rows", "1 row"))
+    assert written.stderr == (message if instance != "example" else message.replace("2 rows", "1 row"))
     shown = shardmark("results", "--results", results)
     [header, *rows] = [line.split() for line in shown.stdout.splitlines()]
     assert {row[header.index("gap")] for row in rows} <= {">1e308", "-"}

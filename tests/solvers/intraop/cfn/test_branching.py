@@ -16,7 +16,7 @@ IMPOSSIBLE = 10**18
 
 
 def problems(tiny, count, *, wide=False):
-    """Problems of several variables that have a solution, beside what it costs."""
+    """Problems of several variables that have a solution, with its cost."""
     found, seed = [], 0
     while len(found) < count:
         instance = tiny.draw(np.random.default_rng(seed), nodes=7, arity=3 if wide else 2)
