@@ -113,8 +113,8 @@ def _found(document: Any) -> str:
 
     if not isinstance(document, dict):
         return describe(document)
-    said = f"the format {describe(document['format'])}" if "format" in document else "no key 'format'"
-    return f"an object with {said}"
+    content = f"the format {describe(document['format'])}" if "format" in document else "no key 'format'"
+    return f"an object with {content}"
 
 
 def load(path: str | os.PathLike[str], track: str | None = None, **options: Any) -> Any:

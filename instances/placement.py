@@ -20,34 +20,38 @@ __all__ = ["OPTIONS", "Instance", "greatest", "parse", "recognises", "to_documen
 
 OPTIONS: Mapping[str, Option] = {
     "objective": Option(
-        str, "largest load of a device, or time of one sample", "throughput", ("throughput", "latency"), "{}"
+        str,
+        "minimise the largest load of a device, or the time of one sample",
+        "throughput",
+        ("throughput", "latency"),
+        "{}",
     ),
     "contiguity": Option(
         str,
-        "sets that a device may hold: contiguous ones, also with an acyclic quotient graph, or any",
+        "allowed node sets of devices: contiguous; contiguous with an acyclic quotient graph; or any",
         "contiguous",
         ("contiguous", "acyclic", "free"),
         "{}",
     ),
     "schedule": Option(
         str,
-        "training schedule: forward and backward alternate, or all forward before all backward",
+        "training schedule: alternate forward and backward passes, or run all forward passes first",
         "pipedream",
         ("pipedream", "gpipe"),
         "schedule {}",
     ),
     "overlap": Option(
         str,
-        "overlap of communication and computation: none, one channel, or one per direction",
+        "overlap of transfers with computation: none, on one channel, or on one channel per direction",
         "none",
         ("none", "half", "full"),
         "overlap {}",
     ),
     "cluster": Option(int, "accelerators per cluster, numbered consecutively (default: all)", mode="clusters"),
-    "slowdown": Option(float, "factor on the time of transfers between clusters", 1.0),
+    "slowdown": Option(float, "factor by which transfers between clusters take longer", 1.0),
     "allreduce": Option(
         float,
-        "size per time at which replicas of a stage synchronise, in the units of the file (default: no replication)",
+        "allow replicas of a stage, which synchronise at this bandwidth, in the file's units (default: no replicas)",
         mode="replication",
     ),
 }

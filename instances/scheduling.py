@@ -46,13 +46,13 @@ LEAST_POSITIVE = 1e-290
 OPTIONS: Mapping[str, Option] = {
     "links": Option(
         str,
-        "concurrent tensors on one link: pass each other, queue, or share its bandwidth",
+        "concurrent tensors on one link do not interact, queue, or share its bandwidth",
         "independent",
         ("independent", "queue", "share"),
     ),
     "holding": Option(
         str,
-        "time in which a tensor takes memory of its reader's device: while it waits there, or from departure to read",
+        "a tensor occupies its reader's device while it waits there, or from its departure until its reader finishes",
         "waiting",
         ("waiting", "reserved"),
     ),

@@ -58,7 +58,7 @@ def pip(*arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def place(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder elsewhere with an environment, ``.venv``, of the wheel and the packages that this one has besides."""
+    """A folder elsewhere with an environment, ``.venv``, of the wheel and the other packages of this one."""
     folder = tmp_path_factory.mktemp("elsewhere")
     venv.create(folder / ".venv", symlinks=True)
     python = folder / ".venv" / "bin" / "python"

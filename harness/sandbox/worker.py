@@ -28,7 +28,7 @@ from solvers import registry
 
 #: Files whose frames are not where a user's code raised an error.
 OURS = (__file__, registry.__file__, f"{registry.FOLDER.parent / 'shardmark'}{os.sep}")
-#: A folder on the path of packages that are installed, as in a virtual environment beside the user's code.
+#: A folder on the path of packages that are installed, as in a virtual environment next to the user's code.
 INSTALLED = f"{os.sep}site-packages{os.sep}"
 
 Evaluator.verdict = staticmethod(verify_reported)
@@ -160,7 +160,7 @@ def describe(solver: registry.Solver) -> dict[str, Any]:
 def one_line(error: BaseException, file: str) -> str:
     """Return an exception as one line: type, text and where the user's code raised it, or has its syntax error.
 
-    The user's code is that beside ``file`` and below, but for packages that are installed there; the line in other
+    The user's code is all of ``file``'s folder, except packages that are installed there; the line in other
     code counts if none of it was running. The sentence of an InputError needs no type before it.
     """
     text = " ".join(str(error).split())

@@ -95,7 +95,7 @@ def scan(pieces: Iterable[Any]) -> Scanned:
         if state.starts + state.values > MAX_INTEGERS:
             raise TooLarge("", "", f"expected at most {MAX_INTEGERS} integers and rows in lists of lists")
         if state.letters > jsonfile.LARGEST_TEXT:
-            raise Unsupported("too long a text beside the lists of lists")
+            raise Unsupported("too long a text outside the lists of lists")
     _require(lib.shard_scan_end(state))
     leaves = tuple((leaf.rows, leaf.values, bool(leaf.negative)) for leaf in state.leaf[0 : state.leaves])
     text = bytes(ffi.buffer(state.text, state.letters)) if state.letters else b""

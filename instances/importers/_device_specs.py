@@ -19,19 +19,19 @@ EXAMPLE = "/job:worker/task:0/device:GPU:0"
 
 def spec(text: str) -> Mapping[str, str] | None:
     """Parse a device name into job, replica, task, type and index; None if it is malformed or repeats a part."""
-    said: dict[str, str] = {}
+    parts: dict[str, str] = {}
     at = 0
     while at < len(text):
         part = _PART.match(text, at)
         found = {key: value for key, value in part.groupdict().items() if value} if part else {}
-        if part is None or found.keys() & said.keys() or text[part.end() : part.end() + 1] not in ("", "/"):
+        if part is None or found.keys() & parts.keys() or text[part.end() : part.end() + 1] not in ("", "/"):
             return None
-        said.update(found)
+        parts.update(found)
         at = part.end()
     numbers = ("replica", "task", "index")
-    said |= {key: str(int(said[key])) for key in numbers if said.get(key, "*") != "*"}
-    said |= {"type": said["type"].upper()} if "type" in said else {}
-    return {key: value for key, value in said.items() if value != "*"}
+    parts |= {key: str(int(parts[key])) for key in numbers if parts.get(key, "*") != "*"}
+    parts |= {"type": parts["type"].upper()} if "type" in parts else {}
+    return {key: value for key, value in parts.items() if value != "*"}
 
 
 class Devices:
@@ -53,7 +53,7 @@ class Devices:
         wanted = spec(text)
         if named or wanted is None:
             return named or None
-        return [d for d, said in enumerate(self._specs) if said and wanted.items() <= said.items()]
+        return [d for d, parts in enumerate(self._specs) if parts and wanted.items() <= parts.items()]
 
 
 def drawn_name(device: int) -> str:

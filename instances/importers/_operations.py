@@ -327,12 +327,12 @@ class Operations:
             types = self._attribute(node, key).get("list", {}).get("type", [])
             if types:
                 return str(types[port]) if port < len(types) else None
-        said = {key: str(value["type"]) for key in _TYPES if "type" in (value := self._attribute(node, key))}
-        chosen = said.keys() & set(_CHOSEN)
+        declared = {key: str(value["type"]) for key in _TYPES if "type" in (value := self._attribute(node, key))}
+        chosen = declared.keys() & set(_CHOSEN)
         for kind, pattern in chain(_ALWAYS.items(), () if chosen else _OTHERWISE.items()):
             if pattern.fullmatch(op):
                 return kind
-        return next(iter(said.values()), None)
+        return next(iter(declared.values()), None)
 
     def _attribute(self, node: int, key: str) -> Message:
         value: Message = self._nodes[node]["attr"].get(key, {})

@@ -280,7 +280,7 @@ class _Graph:
 
     def doubts(self, *, shapes: bool, drawn: bool) -> Iterator[str]:
         """Warnings about the graph, with ``shapes`` about its weights too."""
-        classes = Counter(name for n, node in enumerate(self._nodes) for name in self._beside(n, node))
+        classes = Counter(name for n, node in enumerate(self._nodes) for name in self._same_device(n, node))
         for name, count in classes.items():
             if name not in self._named:
                 yield f"{_many(count)} of the class {_quoted(f'loc:@{name}')}, which names no node of the graph"
@@ -317,7 +317,7 @@ class _Graph:
 
         first = dict(self._number)  # a class has the name of a node, which may not exist
         for number, node in enumerate(self._nodes):
-            for name in self._beside(number, node):
+            for name in self._same_device(number, node):
                 together[root(number)] = root(first.setdefault(name, number))
             for place, given in enumerate(self._inputs[number]):
                 if self._operations.stays(number, place, given):
@@ -327,7 +327,7 @@ class _Graph:
         order: dict[int, int] = {}
         return [order.setdefault(r, len(order)) if members[r] > 1 else None for r in roots]
 
-    def _beside(self, number: int, node: Message) -> list[str]:
+    def _same_device(self, number: int, node: Message) -> list[str]:
         """Names of the nodes that a node is colocated with."""
         classes = node["attr"].get("_class", {}).get("list", {}).get("s", ())
         names = [text[5:].decode(errors="replace") for text in classes if text.startswith(b"loc:@")]

@@ -1,12 +1,12 @@
 """The command line: ``shardmark COMMAND``, also ``python -m harness``.
 
-Exit status 0 for success, 1 for "no" (infeasible, nothing found, a check failed), 2 for bad input or usage, 3 for an
-answer from a run that crashed, failed or made a refuted claim, 128 + N if signal N ended it: 130 for Ctrl-C, 143 for
-SIGTERM.
+Exit status 0 for success, 1 for "no" (infeasible, nothing found, a check failed), 2 for bad input or usage, 3 if an
+answer was found but its run crashed, failed or made a refuted claim, 128 + N if signal N ended it: 130 for Ctrl-C, 143
+for SIGTERM.
 
-Under ``--json`` the standard output holds one JSON value, unless a file was written there: the answer, or an object
-``error`` with the exit ``status`` and the sentence that standard error has as well. If only the output
-could not be written, ``error`` is part of the answer.
+With ``--json``, standard output has one JSON value, unless a file was written there: the answer, or an object ``error``
+with the exit ``status`` and the sentence on standard error. If only the output could not be written, the answer has
+``error`` as an additional key.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ EPILOG = """exit status:
   0        success
   1        no: infeasible, nothing found, or a check failed
   2        bad input, explained in one sentence
-  3        an answer from a run that crashed, failed or made a claim that was refuted
+  3        an answer was found, but its run crashed, failed or made a claim that was refuted
   128 + N  ended by signal N
 
 Colour is for terminals only; the environment variable NO_COLOR turns it off.
-`shardmark completion --help` says how a shell completes commands, options and names."""
+`shardmark completion --help` explains shell completion of commands, options and names."""
 
 
 class UsageError(Exception):
@@ -68,9 +68,9 @@ OTHER_KIND = {"--solver": "--method", "-s": "--method", "--method": "--solver", 
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one sentence what is wrong with a value, unknown or missing.
+    """Parser whose errors are one sentence: a wrong value, an unknown argument or a missing one.
 
-    A command without any argument shows its help if it needs some. Options must be written out: in a command without
+    A command that needs arguments and gets none shows its help. Options cannot be abbreviated: in a command without
     ``--output``, argparse would take it for ``--output-limit``.
     """
 
@@ -128,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 say("")  # flush help still in the buffer
             results = getattr(options, "results", results)
             status, answer = options.command(options)
-            emit(answer, options.json, beside=getattr(options, "output", None) == STDOUT)
+            emit(answer, options.json, to_stderr=getattr(options, "output", None) == STDOUT)
     except UsageError as error:
         return failed(2, str(error), error.show, as_json)
     except InputError as error:
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NotWrittenError as error:
         if not as_json:
             with suppress(InputError, BrokenPipeError):
-                emit(error.answer, as_json, beside=options.output == STDOUT)
+                emit(error.answer, as_json, to_stderr=options.output == STDOUT)
         return failed(2, shortened(str(error)), "", as_json, error.answer)
     except database_error() as error:
         from harness.results.database import FILE_NAME
@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _told_warnings() -> Iterator[None]:
-    """Show warnings as lines on standard error, the project's own always."""
+    """Show warnings as lines on standard error; repeat those of the project."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
@@ -185,7 +185,7 @@ def database_error() -> type[Exception]:
 
 
 def shortened(sentence: str) -> str:
-    """A sentence with unprintable characters escaped and the middle of long words left out."""
+    """Return a sentence with unprintable characters escaped and long words shortened in the middle."""
     return re.sub(r"\S{300,}", lambda word: f"{word[0][:100]}...{word[0][-100:]}", printable(sentence))
 
 
@@ -208,7 +208,7 @@ def _clean_end() -> Iterator[None]:
 
 
 class Version(argparse.Action):
-    """Prints the version, found only now as that takes a moment."""
+    """Option that prints the version, which is looked up only then, as that takes a moment."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         """Print the version and exit."""
@@ -219,14 +219,14 @@ class Version(argparse.Action):
 
 
 def parser(given: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """Return the parser of the command line; if words are given, only their command has its options."""
+    """Return the parser of the command line; if words are given, only the commands among them get their options."""
     top = Parser(
         prog="shardmark",
-        description="Split deep-learning graphs over devices, and know how well.",
+        description="Split deep-learning graphs over devices, and prove how good the split is.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    top.add_argument("-V", "--version", action=Version, nargs=0, help="show program's version number and exit")
+    top.add_argument("-V", "--version", action=Version, nargs=0, help="show the program's version and exit")
     members = top.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:
         about = unmarked(command.run.__doc__).strip()

@@ -48,7 +48,9 @@ def add_track_options(sub: argparse.ArgumentParser, *, one: bool = False) -> Non
     readers: Mapping[type, Callable[[str], Any]] = {int: values.positive_int, float: values.positive, str: str}
     group = sub.add_argument_group("the instance, by track")
     if one:
-        group.add_argument("--track", choices=tracks(), help="default: recognised from the content")
+        group.add_argument(
+            "--track", choices=tracks(), help="track of the instance (default: recognised from the content)"
+        )
     for track in tracks():
         for name, option in track_module(track).OPTIONS.items():
             usual = f", default: {option.default}" if option.default is not None else ""
@@ -63,7 +65,7 @@ def add_settings(group: argparse._ActionsContainer) -> None:
         type=values.setting,
         default=[],
         metavar="NAME=VALUE",
-        help="a parameter of the named solvers, which makes them variants; @FILE: text of a file; may be repeated",
+        help="set a parameter of the named solvers, as a variant; @FILE reads the value from a file; may be repeated",
     )
     add_solver_path(group)
 
@@ -71,25 +73,25 @@ def add_settings(group: argparse._ActionsContainer) -> None:
 def add_limits(sub: argparse.ArgumentParser, usual_s: float, *, seed: bool = True) -> None:
     """Add the limits of a run, and the backend that enforces them; ``usual_s`` limits instances without a limit."""
     group = sub.add_argument_group("limits of a run")
-    add_timeout(group, f"seconds of wall time (default: the catalog's limit for the instance; {usual_s:g} for a file)")
-    add_memory(group, "MiB for all processes of the run")
+    add_timeout(group, f"wall time in seconds (default: the catalog's limit for the instance; {usual_s:g} for a file)")
+    add_memory(group, "memory of all processes of the run in MiB")
     add_cores(group)
     group.add_argument(
-        "--cpu", type=values.seconds, metavar="S", help="seconds of CPU time (default: as much as the cores can give)"
+        "--cpu", type=values.seconds, metavar="S", help="CPU time in seconds (default: as much as the cores can supply)"
     )
     group.add_argument(
         "--processes",
         type=values.positive_int,
         default=Limits.processes,
         metavar="N",
-        help="processes alive at once (default: %(default)s)",
+        help="number of processes alive at the same time (default: %(default)s)",
     )
     group.add_argument(
         "--output-limit",
         type=values.seconds,
         default=Limits.output_mib,
         metavar="MIB",
-        help="MiB that a run may print, report and write (default: %(default)g)",
+        help="printed, reported and written output in MiB (default: %(default)g)",
     )
     add_backend(group)
     if seed:
@@ -138,7 +140,9 @@ def add_site(group: argparse._ActionsContainer) -> None:
 
 def add_jobs(group: argparse._ActionsContainer, usual: str) -> None:
     """Add the number of runs at once."""
-    group.add_argument("-j", "--jobs", type=values.positive_int, metavar="N", help=f"runs at once (default: {usual})")
+    group.add_argument(
+        "-j", "--jobs", type=values.positive_int, metavar="N", help=f"number of concurrent runs (default: {usual})"
+    )
 
 
 def add_retry(group: argparse._ActionsContainer) -> None:
@@ -148,7 +152,7 @@ def add_retry(group: argparse._ActionsContainer) -> None:
 
 def add_json(group: argparse._ActionsContainer, **given: Any) -> None:
     """Add the option for machines."""
-    group.add_argument("--json", action="store_true", help="print JSON for machines, errors too", **given)
+    group.add_argument("--json", action="store_true", help="print JSON, also for errors", **given)
 
 
 def flag(name: str) -> str:
@@ -170,7 +174,9 @@ def add_option(group: argparse._ActionsContainer, name: str, option: Option, mea
 def add_backend(group: argparse._ActionsContainer) -> None:
     """Add the choice of a backend."""
     group.add_argument("--limits", choices=LIMITS, default="auto", help="backend that enforces limits (default: auto)")
-    group.add_argument("--isolation", choices=ISOLATION, default="auto", help="none: runs can access whatever you can")
+    group.add_argument(
+        "--isolation", choices=ISOLATION, default="auto", help="none: runs can access all that you can (default: auto)"
+    )
 
 
 def add_results(group: argparse._ActionsContainer, usual: str = "results", meaning: str = "results folder") -> None:
@@ -187,7 +193,7 @@ def add_solver_path(group: argparse._ActionsContainer) -> None:
         type=values.path,
         default=[],
         metavar="PATH",
-        help="a file or folder with more solvers; may be repeated",
+        help="file or folder with more solvers; may be repeated",
     )
 
 
@@ -206,7 +212,7 @@ def require_outputs(*files: Path | None, sources: Collection[str | Path | None] 
         if file not in (None, values.STDOUT):
             target = require_writable(file)
             if any(_same(target, source) for source in sources if source is not None):
-                raise InputError(file, "", "expected a file other than those that are read")
+                raise InputError(file, "", "expected a file other than the input files")
 
 
 def _same(target: Path, source: str | Path) -> bool:

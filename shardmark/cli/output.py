@@ -95,13 +95,13 @@ def tell(words: str) -> None:
     print(printable(words), file=sys.stderr)
 
 
-def emit(answer: Any, as_json: bool, *, beside: bool = False) -> None:
+def emit(answer: Any, as_json: bool, *, to_stderr: bool = False) -> None:
     """Print an answer, unless it is None: one JSON value for machines, aligned columns for people.
 
     JSON has no floats beyond float64: they become null there, and `BEYOND` in columns; its integers are exact, however
-    long. With ``beside`` the answer goes to standard error, as the standard output has a file's content.
+    long. With ``to_stderr`` the answer goes to standard error, as the standard output has a file's content.
     """
-    bright = in_colour(sys.stderr if beside else sys.stdout)
+    bright = in_colour(sys.stderr if to_stderr else sys.stdout)
     if answer is None:
         return
     if as_json:
@@ -110,7 +110,7 @@ def emit(answer: Any, as_json: bool, *, beside: bool = False) -> None:
         text = table(answer, bright=bright)
     else:
         text = pairs(answer, bright)
-    if beside:
+    if to_stderr:
         print(text, file=sys.stderr)
     else:
         say(f"{text}\n")

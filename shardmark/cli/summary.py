@@ -15,16 +15,16 @@ from shardmark.cli.terminal import MAX_LINES, printable
 #: Kinds of ends that are expected, with their meaning.
 EXPECTED = {
     "ok": "ended by themselves with a verified answer",
-    "stopped": "reached their time limit with an answer, as methods that search until then do",
+    "stopped": "reached their time limit with an answer, as anytime methods do",
     "late": "reached their time limit without an answer; more time may help",
     "unsolved": "ended without a feasible solution; more time may help",
-    "declined": "were declined: the method does not take the instance",
-    "trapped": "found nothing feasible on an instance that is made for that",
+    "declined": "were declined by the method",
+    "trapped": "found nothing feasible on an instance that is designed as a trap",
 }
 UNANSWERED = ("late", "unsolved", "trapped")  # the leaderboard lists these under Failures as well
 FAILED = "failed"
-MANY_LATE = 0.1  # share of runs without an answer from which on the machine is suspected
-FULL = 0.9  # share of its time after which a run that ends by itself has used it up
+MANY_LATE = 0.1  # if a larger share of runs has no answer, the machine is suspected
+FULL = 0.9  # a run that ends by itself after this share of its time limit has used it up
 
 
 def kind(run: Ending) -> str:
@@ -47,7 +47,7 @@ def _traps() -> Collection[str]:
 
 
 def counts(runs: Collection[Ending]) -> dict[str, Any]:
-    """Return the number of runs of every kind, and a sentence for every run that failed."""
+    """Return the number of runs per kind of end, and one sentence per failed run."""
     kinds = Counter(map(kind, runs))
     failed = [
         f"{run.solver} on {run.instance}{f' seed {run.seed}' if run.seed else ''} ({run.track}): "
@@ -69,7 +69,7 @@ def words(found: dict[str, Any]) -> str:
             lines += [f"{found[name]:>6} {meaning}"]
             lines += _listed(found["without_feasible"]) if name == "unsolved" else []
     if found["late"] > MANY_LATE * found["runs"]:
-        lines += ["       That is many: this machine is slow or busy; try --jobs 1, or a longer --timeout."]
+        lines += ["       These are many: the machine may be slow or busy; try --jobs 1 or a longer --timeout."]
     if not found[FAILED]:
         return "\n".join([*lines, _conclusion(sum(found[name] for name in UNANSWERED))])
     lines += [f"{found[FAILED]:>6} FAILED, which is not expected:"]
@@ -78,7 +78,7 @@ def words(found: dict[str, Any]) -> str:
 
 
 def _conclusion(unanswered: int) -> str:
-    """Return the last line of a campaign without unexpected ends, which agrees with the leaderboard's failures."""
+    """Return the last line of a campaign without failed runs; it agrees with the leaderboard's page of failures."""
     if not unanswered:
         return "All runs ended as expected."
     number = "1 run" if unanswered == 1 else f"{unanswered:,} runs"

@@ -216,7 +216,7 @@ def stage_runs_report(runs: Mapping[str, StageRuns], costs: Iterable[str]) -> Re
     return Report(
         name="stage-runs",
         title="Do stages take the time that their plans say?",
-        about="The slowest stage of each plan, run on this machine, and its outputs beside the whole model's.",
+        about="The slowest stage of each plan, run on this machine, and its outputs compared with the whole model's.",
         facts={"Costs of the plans": ", ".join(sorted(set(costs)))},
         sections=[Section("Plans", tables=[Table("The slowest stage", slowest_stages(runs), digits=2, note=words)])],
     )

@@ -34,7 +34,7 @@ class Session:
     def __init__(self, model: Any, path: Path, profile: Path | None = None) -> None:
         """Load an `onnx.ModelProto`, which is changed.
 
-        ``path`` is the file that it comes from: external data lie beside it, and errors name it. ``profile`` begins
+        ``path`` is the model's file: external data are relative to its folder, and errors name it. ``profile`` begins
         the names of the profiler's files; None leaves the profiler off.
 
         Raises InputError if ONNX Runtime is not installed or does not take the model.

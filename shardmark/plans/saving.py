@@ -4,15 +4,15 @@
 
 ``format``       "shardmark/plan/1"
 ``model``        ``file``, ``sha256`` of its content, ``operators``, ``multiply_adds``, ``parameter_bytes``
-``devices``      in words; ``costs`` says where the operators' times come from
-``track``, ``instance``, ``solution``  what was solved: the file ``instance.json`` beside it, and the answer, which
-                 ``solution.json`` holds as well
+``devices``      in words; ``costs`` names the source of the operators' times
+``track``, ``instance``, ``solution``  what was solved, as in ``instance.json``, and the answer,
+                 as in ``solution.json``
 ``cost_us``, ``lower_bound_us``, ``bound_from``, ``gap``  verified cost, proven bound, its method, cost / bound - 1
-``parts``        stages or devices: ``name``, ``operators`` (how many), ``compute_us``, ``load_us``,
+``parts``        stages or devices: ``name``, ``operators`` (their number), ``compute_us``, ``load_us``,
                  ``parameter_bytes``, ``received_bytes``, ``sent_bytes``
-``assignment``   for every operator of the file, by name, its place in ``parts``
+``assignment``   operator name to its index in ``parts``
 ``specs``        on a mesh: its partition specs (`shardmark.plans.partition_specs`), else null
-``options``      with which the plan was made
+``options``      those that the plan was made with
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FORMAT = "shardmark/plan/1"
 PLAN, PAGE, INSTANCE, SOLUTION = "plan.json", "plan.html", "instance.json", "solution.json"
-EXPORTS = ("stages", "annotated", "specs")  # what can be written beside a plan
+EXPORTS = ("stages", "annotated", "specs")  # what can be written in addition to a plan
 STAGES, SPECS, ANNOTATED = "stages", "specs.json", "annotated.onnx"
 EARLIER = (PAGE, INSTANCE, SOLUTION, STAGES, SPECS, ANNOTATED, "annotated.data")  # files removed with a plan
 KEYS = (

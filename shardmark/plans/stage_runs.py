@@ -22,7 +22,7 @@ from shardmark.plans.plan import require_regular
 from shardmark.plans.running import Array, Session, random_inputs, standing_median
 from shardmark.plans.stages import FORMAT, KEYS, MANIFEST, STAGE_KEYS, file_sha256
 
-STAGES = "stages"  # folder beside plan.json
+STAGES = "stages"  # subfolder of the plan's folder
 TOLERANCE = 1e-5  # of the largest number of a tensor
 SECONDS = 10.0  # most for the repeats of one stage
 

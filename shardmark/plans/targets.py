@@ -74,7 +74,7 @@ class Target(ABC):
 
     @property
     def basis(self) -> str:
-        """The data, besides the operators' times, that the cost of a split rests on."""
+        """The data, apart from operators' times, that determine the cost of a split."""
         return f"links and memory of {self.device.name}"
 
     @property
@@ -313,7 +313,9 @@ def target_of(
         expected = "expected one kind of accelerators and one of CPUs; a machine file takes any devices"
         raise InputError("plan", "devices", f"{expected}, found {text!r}")
     if os.fspath(kind) != DEVICE:
-        raise InputError("plan", "device", f"expected no device beside kinds of devices, found {os.fspath(kind)!r}")
+        raise InputError(
+            "plan", "device", f"expected no device if the kinds of devices are given, found {os.fspath(kind)!r}"
+        )
     (accelerator, accelerators), (cpu, cpus) = kinds[0], kinds[1] if len(kinds) > 1 else (CPU, 0)
     if accelerator == CPU or (cpu != CPU and cpu in devices_of_catalog()):
         expected = "expected accelerators and then CPUs, such as h100:6,cpu:2; a machine file takes any devices"

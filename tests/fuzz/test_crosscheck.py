@@ -27,7 +27,7 @@ def wrong(result: Result) -> list[str]:
 def test_no_claim_contradicts_another(track: str, seed: int) -> None:
     result = campaign.check(Task(track, seed), Settings(drawn.SECONDS))
     assert wrong(result) == []
-    assert any(claims.bound is not None for claims in result.said.values())
+    assert any(claims.bound is not None for claims in result.claims.values())
 
 
 @pytest.mark.gate
@@ -36,5 +36,5 @@ def test_no_claim_is_false_where_one_was(track: str, name: str) -> None:
     result = campaign.check(Task(track, 0, str(drawn.FOLDER / name)), Settings(drawn.SECONDS_KNOWN))
     assert wrong(result) == []
     least = Fraction(json.loads((drawn.FOLDER / drawn.LEAST).read_text())[name])
-    bounds = {method: claims.bound for method, claims in result.said.items() if claims.bound is not None}
+    bounds = {method: claims.bound for method, claims in result.claims.items() if claims.bound is not None}
     assert {method: bound for method, bound in bounds.items() if bound > least} == {}

@@ -111,8 +111,8 @@ def test_true_claims_and_unknown_ones_are_none(only):
     only(honest, unsure)
     result = campaign.check(Task("pipeline", 0), Settings())
     assert result.contradictions() == []
-    assert result.said["honest"].cost is not None
-    assert result.said["unsure"].declined
+    assert result.claims["honest"].cost is not None
+    assert result.claims["unsure"].declined
 
 
 def test_a_verdict_unlike_the_oracle_s_is_a_contradiction(only, monkeypatch):
@@ -124,18 +124,21 @@ def test_a_verdict_unlike_the_oracle_s_is_a_contradiction(only, monkeypatch):
 
 def test_two_proofs_that_differ_are_a_contradiction():
     """Bounds within the tolerance of both costs: each method believes its own."""
-    said = {"first": Claims(bound=100, cost=Fraction(100)), "second": Claims(bound=Fraction(99), cost=Fraction(101))}
-    assert check.contradictions("pipeline", said) == []
-    said["second"] = Claims(bound=Fraction(101), cost=Fraction(101))
-    assert [found.method for found in check.contradictions("pipeline", said)] == ["second"]
+    by_method = {
+        "first": Claims(bound=100, cost=Fraction(100)),
+        "second": Claims(bound=Fraction(99), cost=Fraction(101)),
+    }
+    assert check.contradictions("pipeline", by_method) == []
+    by_method["second"] = Claims(bound=Fraction(101), cost=Fraction(101))
+    assert [found.method for found in check.contradictions("pipeline", by_method)] == ["second"]
 
 
 def test_bounds_are_compared_exactly_if_the_oracle_counted_the_cost():
     nearly = 1 + Fraction(1, 10**12)
-    said = {"search": Claims(cost=Fraction(1)), "bound": Claims(bound=nearly)}
-    assert len(check.contradictions("pipeline", said)) == 1
-    said["search"].exact = False
-    assert check.contradictions("pipeline", said) == []
+    by_method = {"search": Claims(cost=Fraction(1)), "bound": Claims(bound=nearly)}
+    assert len(check.contradictions("pipeline", by_method)) == 1
+    by_method["search"].exact = False
+    assert check.contradictions("pipeline", by_method) == []
 
 
 def test_claims_come_back_from_their_document():
@@ -146,25 +149,25 @@ def test_claims_come_back_from_their_document():
 def test_a_method_that_dies_or_fails_is_a_failure_and_the_others_run(only):
     only(failing, dying, honest)
     (result,) = campaign.run([Task("pipeline", 0)], Settings(), 1)
-    assert "ZeroDivisionError" in result.said["failing"].failed
-    assert "status 7" in result.said["dying"].failed
-    assert result.said["honest"].cost is not None
+    assert "ZeroDivisionError" in result.claims["failing"].failed
+    assert "status 7" in result.claims["dying"].failed
+    assert result.claims["honest"].cost is not None
 
 
 def test_a_method_without_end_is_killed(only, monkeypatch):
     monkeypatch.setattr(campaign, "GRACE", 1.0)
     only(honest, hanging)
     (result,) = campaign.run([Task("pipeline", 0)], Settings(0.1), 1)
-    assert result.said["hanging"].failed == "killed: out of time"
-    assert result.said["honest"].cost is not None
+    assert result.claims["hanging"].failed == "killed: out of time"
+    assert result.claims["honest"].cost is not None
 
 
 def test_what_a_dead_method_leaves_running_is_killed(only, monkeypatch):
     monkeypatch.setattr(campaign, "GRACE", 1.0)
     only(orphaning, honest)
     (result,) = campaign.run([Task("pipeline", 0)], Settings(0.1), 1)
-    assert "status 7" in result.said["orphaning"].failed
-    assert result.said["honest"].cost is not None
+    assert "status 7" in result.claims["orphaning"].failed
+    assert result.claims["honest"].cost is not None
 
 
 @pytest.mark.parametrize(
@@ -187,7 +190,7 @@ def test_options_that_would_check_nothing_are_refused(only, tmp_path, capsys, op
 
 @pytest.mark.parametrize(
     "line",
-    [b"\xff", b"{}", b"[1]", b"null", b'{"track": "pipeline", "seed": 0, "said": {"a": {"bound": "1/0"}}}'],
+    [b"\xff", b"{}", b"[1]", b"null", b'{"track": "pipeline", "seed": 0, "claims": {"a": {"bound": "1/0"}}}'],
 )
 def test_damaged_results_are_left_out(tmp_path, capsys, line):
     campaign.append(tmp_path, Result("pipeline", 0))
@@ -219,8 +222,10 @@ def test_the_command_resumes_reports_and_fails_with_a_contradiction(only, tmp_pa
 
 
 def test_a_report_counts_claims_by_mode_size_and_method():
-    said = {"a": Claims(bound=Fraction(1), cost=Fraction(1)), "b": Claims(declined="not for this")}
-    text = report([Result("pipeline", 0, "some mode", "some kind", 34, said), Result("pipeline", 1, "other", "", 41)])
+    by_method = {"a": Claims(bound=Fraction(1), cost=Fraction(1)), "b": Claims(declined="not for this")}
+    text = report(
+        [Result("pipeline", 0, "some mode", "some kind", 34, by_method), Result("pipeline", 1, "other", "", 41)]
+    )
     for row in (
         r"some mode +1 +1 +2 +1 +1 ",
         r"40-49 +1 +0 +0 ",
@@ -326,12 +331,12 @@ def test_a_solution_with_cycles_does_not_refute_that_no_acyclic_one_fits():
 
 
 def test_planted_claims_are_revealed_where_bounds_are_tight():
-    said = {
+    by_method = {
         "search": Claims(cost=Fraction(10), refutes=["any"]),
         "tight": Claims(bound=Fraction(10)),
         "weak": Claims(bound=Fraction(9)),
     }
-    faults = plant.claimed_faults([Result("pipeline", 5, said=said)])
+    faults = plant.claimed_faults([Result("pipeline", 5, claims=by_method)])
     assert faults["tight", "raised"].revealed == (5,)
     assert faults["weak", "raised"].revealed == ()
     assert faults["weak", "infeasible"].revealed == (5,)

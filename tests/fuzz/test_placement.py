@@ -94,10 +94,10 @@ def shared(rng: random.Random) -> Instance:
 
 
 @blocks
-def test_a_proof_beside_a_search_proves_no_more(seeds: range) -> None:
+def test_a_proof_in_parallel_with_a_search_proves_no_more(seeds: range) -> None:
     """On a thread of its own, while the search lowers the cost that it knows."""
     for seed in seeds[::10]:
-        rng = random.Random(f"beside {seed}")
+        rng = random.Random(f"parallel {seed}")
         while (instance := draw(rng)).objective == "latency" or instance.allreduce is not None:
             pass
         best, run = optimum(instance), LocalRun(seed=seed, timeout=0.3, cores=2)

@@ -83,15 +83,15 @@ def test_the_second_reading_maps_what_the_first_one_kept(path, scans):
     assert arrays(path).stat().st_mode & 0o777 == 0o600
 
 
-def test_nothing_is_written_beside_a_file_and_nothing_there_is_read(path, scans, tmp_path):
-    """At d88b055 the arrays of a file lay beside it: 290 MB beside 25 MB of contest files."""
-    beside = path.with_name("a.json.arrays")
-    beside.write_bytes(b"shardmark arrays of an earlier version")
+def test_no_cache_file_is_written_or_read_in_a_files_folder(path, scans, tmp_path):
+    """At d88b055 the arrays of a file lay in its folder: 290 MB for 25 MB of contest files."""
+    earlier = path.with_name("a.json.arrays")
+    earlier.write_bytes(b"shardmark arrays of an earlier version")
     load(path)
     load(path)
     assert scans == [1]
     assert {p.name for p in path.parent.iterdir()} == {"a.json", "a.json.arrays"}
-    assert beside.read_bytes() == b"shardmark arrays of an earlier version"
+    assert earlier.read_bytes() == b"shardmark arrays of an earlier version"
     assert list((tmp_path / "cache").rglob("*.*")) == []
     assert list((tmp_path / "cache" / "arrays").iterdir()) == [arrays(path)]
 

@@ -82,24 +82,24 @@ def files(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", ["whole", "chunkless"])
 def test_a_fetched_file_is_cached_and_located(name, server, cache):
-    said: list[str] = []
-    (outcome,) = fetch([entry(name)], server, said.append)
+    messages: list[str] = []
+    (outcome,) = fetch([entry(name)], server, messages.append)
     assert (outcome.id, outcome.error) == (name, "")
     assert outcome.path == catalog.locate(entry(name)) == cache / "owner/repo/files" / name
     assert outcome.path.read_bytes() == CONTENT
-    assert said == [f"{name}: fetched 0.2 MiB"]
+    assert messages == [f"{name}: fetched 0.2 MiB"]
     assert files(cache) == [f"owner/repo/files/{name}"]
 
 
 def test_a_file_that_is_there_is_verified_and_not_fetched_again(server, cache):
     fetch([entry("whole")], server)
-    said: list[str] = []
-    (outcome,) = fetch([entry("whole")], "http://127.0.0.1:9/nothing", said.append)
+    messages: list[str] = []
+    (outcome,) = fetch([entry("whole")], "http://127.0.0.1:9/nothing", messages.append)
     assert outcome.error == ""
-    assert said == ["whole: already there"]
+    assert messages == ["whole: already there"]
     (cache / "owner/repo/files/whole").write_bytes(b"damaged")
-    fetch([entry("whole")], server, said.append)
-    assert said[1:] == ["whole: fetched 0.2 MiB"]
+    fetch([entry("whole")], server, messages.append)
+    assert messages[1:] == ["whole: fetched 0.2 MiB"]
     assert (cache / "owner/repo/files/whole").read_bytes() == CONTENT
 
 

@@ -86,10 +86,10 @@ def test_a_command_that_reads_too_many_parts_ends_in_one_sentence(arguments, tmp
     bomb(tmp_path / "FILE", "[],", packed=True)
     (tmp_path / "PROTO").write_text("node{}" * 1000)
     names = {name: tmp_path / name for name in ("FILE", "PROTO", "OUT")}
-    said = refused(*(names.get(word, word) for word in arguments))
-    assert said.count("\n") == 1
-    assert said.startswith(f"shardmark: {tmp_path}/")
-    assert said.endswith(
+    message = refused(*(names.get(word, word) for word in arguments))
+    assert message.count("\n") == 1
+    assert message.startswith(f"shardmark: {tmp_path}/")
+    assert message.endswith(
         ("500 values and keys\n", "500 values and messages\n", "700 integers and rows in lists of lists\n")
     )
     assert not (tmp_path / "OUT").exists()
@@ -126,7 +126,7 @@ def test_lists_of_lists_of_integers_may_be_longer_than_other_texts(monkeypatch, 
         load(path)
 
 
-def test_a_text_beside_lists_that_is_too_long_is_not_kept(monkeypatch, tmp_path):
+def test_a_text_outside_the_lists_that_is_too_long_is_not_kept(monkeypatch, tmp_path):
     monkeypatch.setattr(jsonfile, "LARGEST_TEXT", 300)
     (tmp_path / "a.json").write_text(json.dumps({"problem": {"comment": "x" * 301, "nodes": [[1, 2]]}}))
     with pytest.raises(InputError, match="in a file of over 300 bytes"):

@@ -1,4 +1,4 @@
-"""Bounds beside sums that are exact."""
+"""Bounds compared with exact sums."""
 
 from __future__ import annotations
 

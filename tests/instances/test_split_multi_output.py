@@ -82,7 +82,7 @@ def test_the_optimum_is_that_of_the_definition(seed):
     expected = {stage: bottleneck(operations, stage) for stage in itertools.product(range(stages), repeat=n)}
     allowed = {stage: cost for stage, cost in expected.items() if cost is not None}
     assert min(costs.values()) == min(allowed.values())
-    for stage, cost in allowed.items():  # helpers beside their nodes show it for every partition
+    for stage, cost in allowed.items():  # helpers on their nodes' stages show it for every partition
         assert costs[stage] == cost
 
 

@@ -76,9 +76,14 @@ def extract(page: ET.Element) -> dict[str, Any]:
     assert main is not None
     rows = [[words(cell) for cell in row] for row in main.iter("tr")]
     tags = ("h1", "h2", "p", "li", "dt", "dd", "figcaption")
-    said = [words(element) for element in main.iter() if element.tag in tags]
+    texts = [words(element) for element in main.iter() if element.tag in tags]
     tooltips = [title.text for chart in of_class(main, "wide") for title in chart.iter("title")]
-    return {"title": page.findtext("head/title"), "said": said, "rows": rows, "tooltips": list(dict.fromkeys(tooltips))}
+    return {
+        "title": page.findtext("head/title"),
+        "said": texts,
+        "rows": rows,
+        "tooltips": list(dict.fromkeys(tooltips)),
+    }
 
 
 def test_pages_say_what_they_said(pages: dict[str, ET.Element]) -> None:
@@ -353,13 +358,13 @@ def test_solvers_keep_their_colours_from_ranking_to_ranking() -> None:
 
 
 def test_who_declines_a_whole_ranking_is_named_beneath_it(pages: dict[str, ET.Element]) -> None:
-    said = [
+    texts = [
         [words(line).removeprefix("Declined every instance, so not ranked: ") for line in of_class(part, "more")]
         for part in of_class(pages["tracks/placement.html"], "division")
     ]
-    assert said[0] == ["picky, search.", "critical-path."]
-    assert said[1] == ["dp, picky, search.", "critical-path."]
-    assert said[-1] == ["dp, picky, search.", "load."]
+    assert texts[0] == ["picky, search.", "critical-path."]
+    assert texts[1] == ["dp, picky, search.", "critical-path."]
+    assert texts[-1] == ["dp, picky, search.", "load."]
     [latency] = table_of(pages["tracks/placement.html"], "ranking-latency-contiguous")
     assert latency[7] == "1 / 2"  # who declines one instance of two stands there, with a 0 for it
     dp = pages["solvers/placement/dp.html"]

@@ -99,7 +99,7 @@ def test_ranking_axis_comes_closer_when_nothing_is_far() -> None:
     assert [charts.lowest(values) for values in ([0.2, 0.9], [0.6], [0.97, 1.0], [], [0.996])] == [0, 0.5, 0.9, 0, 0.99]
 
 
-def test_a_legend_shows_each_fill_beside_its_words() -> None:
+def test_a_legend_shows_each_fill_next_to_its_words() -> None:
     legend = ET.fromstring(swatches([("s1", "work"), ("s2", "<memory>")]))
     assert ["".join(item.itertext()) for item in legend.iter("li")] == ["work", "<memory>"]
     for sample, style in zip(legend.iter("svg"), ("s1", "s2"), strict=True):
@@ -145,7 +145,7 @@ def test_curves_hold_each_value_until_the_next() -> None:
     assert [title.text for title in svg.iter("title")] == ["a half", "a: 1 after 2 s", "a: 1 after 2 s"]
 
 
-def test_labels_stand_beside_wide_charts_and_below_narrow_ones() -> None:
+def test_labels_are_at_the_side_of_wide_charts_and_below_narrow_ones() -> None:
     line = Curve("t", [(1.0, 0.0)], 10.0, "s1", "the name")
     drawn = [
         charts.curves([line], charts.linear(0, 10), charts.linear(0, 1), (width, 300), ("x", "y"))
@@ -218,5 +218,5 @@ def test_everything_can_be_read(colours: dict[str, str]) -> None:
     assert all(contrast(colours[f"q{i}-ink"], colours[f"q{i}"]) >= 4.5 for i in range(5, 8))
 
 
-def test_marks_in_one_place_lie_beside_each_other() -> None:
+def test_marks_in_one_place_do_not_overlap() -> None:
     assert charts.beside([10, 50, 12, 51, 11, 13]) == [(10, 0), (50, 0), (12, -8), (51, -8), (11, 8), (13, 0)]

@@ -71,15 +71,15 @@ def test_the_chart_has_a_mark_for_each_of_them_and_for_ours(pages: Pages) -> Non
 
 
 @pytest.mark.parametrize(
-    ("cost", "bound", "whose", "said"),
+    ("cost", "bound", "whose", "sentence"),
     [
         (300000, 217040, "1st place", "below a bound proved here"),
         (217038, 9, "lower bound", "above a cost verified here"),
     ],
 )
-def test_contradictions_are_told_in_words(pages: Pages, cost: int, bound: int, whose: str, said: str) -> None:
+def test_contradictions_are_told_in_words(pages: Pages, cost: int, bound: int, whose: str, sentence: str) -> None:
     instance, track = pages(cost, bound)
-    assert table(instance, "published")[whose][3] == said
+    assert table(instance, "published")[whose][3] == sentence
     assert [x for x in track.iter("td") if "lie" in x.get("class", "").split()]
     for page in (instance, track):
         [alarm] = [x for x in page.iter("section") if x.get("class") == "alarm"]

@@ -100,7 +100,7 @@ def test_every_solution_that_the_page_links_is_a_file_of_the_site(scored: Tables
 
 
 @pytest.mark.parametrize(
-    ("over", "said"), [(None, "–"), (0.0, "the same"), (-0.00154, "0.15 % less"), (0.5, "50 % more")]
+    ("over", "words"), [(None, "–"), (0.0, "the same"), (-0.00154, "0.15 % less"), (0.5, "50 % more")]
 )
-def test_beside_the_published_cost(over, said):
-    assert beside(over) == said
+def test_difference_from_the_published_cost(over, words):
+    assert beside(over) == words

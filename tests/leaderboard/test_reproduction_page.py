@@ -1,4 +1,4 @@
-"""Pages of reproductions: what they say, that they hold together, with a leaderboard beside them and without."""
+"""Pages of reproductions: what they say, that they hold together, with a leaderboard in the same site and without."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STAGES = Axis("stages", logarithmic=True, at=(2, 8, 64))
 REPORT = Report(
     name="made-up",
     title="How close?",
-    about="Bounds beside others.",
+    about="Bounds and other bounds.",
     facts={"Sample": HOSTILE, "Seed": "7"},
     sections=[
         Section(
@@ -115,8 +115,8 @@ def test_numbers_below_zero_have_a_true_minus_sign_and_are_sorted_as_numbers() -
 
 
 def test_commands_in_words_and_notes_are_code_and_the_rest_is_escaped(tmp_path: Path) -> None:
-    said = ["`shardmark fetch <contest>` downloads them & more.", "A lone ` stays."]
-    report = replace(REPORT, notes=said, sections=[Section("First", said, [])])
+    sentences = ["`shardmark fetch <contest>` downloads them & more.", "A lone ` stays."]
+    report = replace(REPORT, notes=sentences, sections=[Section("First", sentences, [])])
     text = write(report, tmp_path).read_text()
     assert text.count("<code>shardmark fetch &lt;contest&gt;</code> downloads them &amp; more.") == 2
     assert text.count("A lone ` stays.") == 2

@@ -1,4 +1,4 @@
-"""The commands on pages of instances: they parse, and repeat the runs they stand beside."""
+"""The commands on pages of instances: they parse, and repeat the runs of their rows."""
 
 from __future__ import annotations
 

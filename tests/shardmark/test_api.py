@@ -450,11 +450,11 @@ def test_a_solution_is_checked_against_a_method(four, mine):
 
 def test_the_command_line_says_the_same(four):
     given = [str(four), "--stages", "3", "--solver", "random-100", "--seed", "7", "--timeout", "20"]
-    said = answer("solve", *given, "--limits", "posix")
+    printed = answer("solve", *given, "--limits", "posix")
     found = sm.solve(sm.load(four, stages=3), "random-100", seed=7, timeout=20)
     names = ("instance", "status", "reason", "feasible", "cost", "lower_bound", "bound_from", "gap", "optimal")
-    assert {name: said[name] for name in names} == {name: getattr(found, name) for name in names}
-    assert (said["solver"], said["stages"]) == (found.method, found.options["stages"])
+    assert {name: printed[name] for name in names} == {name: getattr(found, name) for name in names}
+    assert (printed["solver"], printed["stages"]) == (found.method, found.options["stages"])
 
 
 def test_results_are_data_frames(four, tmp_path):

@@ -119,7 +119,7 @@ def test_a_program_that_cannot_be_started_is_a_finding(folder):
         assert program.error == error
 
 
-def test_files_that_the_command_names_are_found_beside_the_file_that_names_them(folder):
+def test_files_that_the_command_names_are_found_in_the_folder_of_the_file_that_names_them(folder):
     write(folder / "solver.py", "print([0])")
     (program,) = read(folder, ENTRY.replace("./team7 --fast", "sh solver.py --data ./data other.py {instance}"))
     shell, script, _, data, *rest = program.command

@@ -122,14 +122,14 @@ def _run(command: str, output: str, folder: Path, at: str) -> None:
         parse(command)
         return
     if program == "shardmark" and not SHELL.search(command):
-        status, found, said = shardmark(*_patient(arguments), cwd=folder)
+        status, found, errors = shardmark(*_patient(arguments), cwd=folder)
     else:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             command, shell=True, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True
         )
-        status, found, said = done.returncode, done.stdout, done.stderr
+        status, found, errors = done.returncode, done.stdout, done.stderr
     expected = 1 if re.search(r"^feasible\s+no$", output, re.MULTILINE) else 0
-    assert status == expected, f"{at}: {command}\n{found}{said}"
+    assert status == expected, f"{at}: {command}\n{found}{errors}"
     fits = doctest.OutputChecker().check_output(output, found, MATCHES)
     assert fits or not output, f"{at}: {command}\n{found}"

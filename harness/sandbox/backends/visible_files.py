@@ -26,12 +26,12 @@ ROOT = Path(__file__).resolve().parents[3]
 #: Folder of a clone of this project; None if the project is installed as a package.
 CHECKOUT = ROOT if (ROOT / "pyproject.toml").is_file() else None
 PACKAGES = tuple(ROOT / name for name in ("harness", "instances", "shardmark", "solvers"))
-#: Known costs, bounds and solutions: in the catalog, beside the results, in the reproductions, and the records.
+#: Known costs, bounds and solutions: in the catalog, next to the results, in the reproductions, and in the records.
 KNOWN = (ROOT / "instances" / "catalog.toml", ROOT / "harness" / "results", ROOT / "leaderboard", ROOT / "records")
 #: Folders of the root with programs and their settings, which every run can read.
 SYSTEM = frozenset(("bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "sbin", "sys", "usr"))
 OWN_MOUNTS = frozenset(("dev", "tmp"))  # folders of the root of which an isolated run has its own
-PROGRAMS = frozenset(("bin", "sbin", "shims"))  # names of folders of programs that need files beside the folder
+PROGRAMS = frozenset(("bin", "sbin", "shims"))  # folders of programs that need files of the parent folder
 ANSWERS = ("results.sqlite", "index.html")  # files by which a folder of results or a site is recognised
 MAX_FOLDERS = 1000  # folders that are searched for results and sites: some 10 ms
 BLANK_BYTES = 1 << 20  # bytes of the file system that holds the empty folders and the mount points
@@ -39,7 +39,7 @@ BLANK_BYTES = 1 << 20  # bytes of the file system that holds the empty folders a
 
 @dataclass(frozen=True)
 class View:
-    """Paths that a run can read beside the system's folders, and ``hidden`` paths among both that it cannot.
+    """Paths that a run can read in addition to the system's folders, and ``hidden`` paths among both that it cannot.
 
     A ``shown`` path that is a link is readable under its own name and under that of its target.
     """
@@ -54,7 +54,7 @@ NO_VIEW = View()
 def view_of(solver: str, command: Iterable[str] = (), files: Iterable[Path] = (), hidden: Iterable[Path] = ()) -> View:
     """Return the view of a solver, which is a file or ``package:MODULE``; each word of its command may be a path.
 
-    A file is shown with its whole folder, but only with the Python files beside it if the folder also holds a home or a
+    A file is shown with its whole folder, but only with its Python files if the folder also holds a home or a
     checkout, lies at the root or is a folder of results. Results and sites are hidden in all folders that are shown.
     """
     named = _hideable([*_solver(solver), *(path for word in command for path in _word(word))])

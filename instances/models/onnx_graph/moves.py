@@ -52,18 +52,18 @@ def split(call: Call) -> Nest:
 
 
 def part(call: Call) -> Nest:
-    """Slices, pads, tiles: dimensions of the same size before and after keep their loop, unless one is turned."""
+    """Slices, pads, tiles: dimensions of the same size before and after keep their loop, unless one is reversed."""
     shape, result = call.shape(0), call.result
     loops = loops_of(result)
     read: Dims = (None,) * len(shape)
-    if len(shape) == len(result) and not _turned(call):
+    if len(shape) == len(result) and not _reverses(call):
         read = tuple(dim if a == b else None for dim, a, b in zip(loops, shape, result, strict=True))
     reads: list[Dims | None] = [read, *[None] * (len(call.inputs) - 1)]
     writes: list[Dims | None] = [None if other is None else tuple(loops) for other in call.outputs]
     return Nest(loops, reads, writes, numbers={0: min(count(shape), count(result))})
 
 
-def _turned(call: Call) -> bool:
+def _reverses(call: Call) -> bool:
     """True if a slice may go backwards, or a pad cut off what it adds elsewhere."""
     if call.kind == "Slice" and len(call.inputs) > 4 and call.inputs[4] is not None:
         return min(call.value(4) or [-1]) < 0

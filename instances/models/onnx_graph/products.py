@@ -128,10 +128,10 @@ def einsum(call: Call) -> Nest:
     equation = call.attributes["equation"].decode().replace(" ", "")
     terms, _, result = equation.partition("->")
     shapes = [call.shape(index) for index in range(len(call.inputs))]
-    inputs = [_letters(term, len(shape)) for term, shape in zip(terms.split(","), shapes, strict=True)]
+    inputs = [_loop_names(term, len(shape)) for term, shape in zip(terms.split(","), shapes, strict=True)]
     letters = [letter for term in inputs for letter in term]
     if "->" in equation:
-        output = _letters(result, len(call.result))
+        output = _loop_names(result, len(call.result))
     else:
         output = sorted(x for x in set(letters) if x.startswith("e")) + sorted(
             x for x in letters if not x.startswith("e") and letters.count(x) == 1
@@ -156,7 +156,7 @@ def einsum(call: Call) -> Nest:
     return Nest(loops, reads, [tuple(output)], flops, multiply_adds, repeated)
 
 
-def _letters(term: str, rank: int) -> list[str]:
+def _loop_names(term: str, rank: int) -> list[str]:
     """Names of the loops of a term: ``l`` and the letter, or ``e`` and a number for what an ellipsis stands for."""
     before, dots, after = term.partition("...")
     middle = rank - len(before) - len(after) if dots else 0

@@ -1,7 +1,7 @@
 """Operators that make one choice together: cheap ones follow a neighbour, as compilers let them.
 
 Products and convolutions choose freely, and so do inputs of the model and parameters. Any other operator is cheap
-beside the movement of its tensors, so that it is split as its *lead* is: the tensor it reads that has all dimensions
+compared with moving its tensors, so it is split as its *lead* is: the tensor it reads that has all dimensions
 of its output, and of several the one that the longest chain of operators leads to. An operator that writes much more
 than it reads (a broadcast, a constant) has no lead and joins the first operator that reads its output.
 """

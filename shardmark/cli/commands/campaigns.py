@@ -20,9 +20,19 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
     shared.add_quiet(sub)
     matrix = sub.add_argument_group("the matrix")
     which = matrix.add_mutually_exclusive_group()
-    which.add_argument("--suite", default="quick", metavar="NAME", help="instances of a suite (default: quick)")
-    which.add_argument("-i", "--instance", action="append", metavar="INSTANCE", help="a file or an id; may be repeated")
-    matrix.add_argument("--track", choices=tracks(), help="of a suite, only this track; of files, their track")
+    which.add_argument(
+        "--suite", default="quick", metavar="NAME", help="run the instances of this suite (default: quick)"
+    )
+    which.add_argument(
+        "-i",
+        "--instance",
+        action="append",
+        metavar="INSTANCE",
+        help="run this instance, a file or an id; may be repeated",
+    )
+    matrix.add_argument(
+        "--track", choices=tracks(), help="with --suite, run only this track; with files, the track of their instances"
+    )
     matrix.add_argument(
         "-s", "--solver", action="append", metavar="NAME", help="run only this solver or bound method; may be repeated"
     )
@@ -33,21 +43,26 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
         default=[],
         dest="command_line",
         metavar="CMD",
-        help="run only this program, as `CMD FILE SECONDS`, and methods of --solver; may be repeated",
+        help="run only this program, started as `CMD FILE SECONDS`, and methods of --solver; may be repeated",
     )
-    matrix.add_argument("--seeds", type=values.seeds, default=1, metavar="N", help="seeds 0 to N-1 (default: 1)")
+    matrix.add_argument("--seeds", type=values.seeds, default=1, metavar="N", help="run seeds 0 to N-1 (default: 1)")
     shared.add_retry(matrix)
     shared.add_results(matrix)
     shared.add_track_options(sub)
     where = sub.add_argument_group("the executor")
     shared.add_jobs(where, "1; dask: one per worker")
-    where.add_argument("--executor", choices=("local", "dask"), default="local", help="this machine, or Dask's workers")
+    where.add_argument(
+        "--executor",
+        choices=("local", "dask"),
+        default="local",
+        help="run on this machine or on Dask workers (default: local)",
+    )
     where.add_argument("--scheduler", metavar="ADDRESS", help="address of Dask's scheduler: tcp://HOST:8786")
     shared.add_limits(sub, CAMPAIGN_TIMEOUT_S, seed=False)
 
 
 def run_run(options: argparse.Namespace) -> Answer:
-    """Run the matrix of solvers, instances and seeds; resume where it stopped."""
+    """Run a campaign: all solvers on all instances and seeds; the same command resumes it."""
     from shardmark.cli import summary
     from shardmark.cli.matrix import locked_store, matrix, run_jobs
 
@@ -63,14 +78,14 @@ def run_run(options: argparse.Namespace) -> Answer:
 
 
 def check_executor(options: argparse.Namespace) -> None:
-    """Raise InputError for options of an executor that do not go together, or an invalid address."""
+    """Raise InputError for conflicting options of an executor, or an invalid address."""
     if (options.executor == "dask") != (options.scheduler is not None):
         raise InputError("run", "", "expected --executor dask and --scheduler ADDRESS together")
     if options.executor == "local":
         return
     if (options.limits, options.isolation) != ("auto", "auto"):
         raise InputError(
-            "run", "--limits and --isolation", "expected them with `shardmark worker`, which enforces them"
+            "run", "--limits and --isolation", "expected them only with `shardmark worker`, which enforces them"
         )
     with _with_dask():
         from harness.campaign.dask_worker import check_address
@@ -86,16 +101,22 @@ def worker_arguments(sub: argparse.ArgumentParser) -> None:
     which = sub.add_mutually_exclusive_group()
     which.add_argument("--cores", type=values.positive_int, default=1, metavar="N", help="CPUs per run (default: 1)")
     which.add_argument(
-        "--cpus", type=values.numbers, metavar="LIST", help="numbers of these CPUs, as 0,2,4-7 (default: the first)"
+        "--cpus",
+        type=values.numbers,
+        metavar="LIST",
+        help="CPUs to use, such as 0,2,4-7 (default: the first that no other worker has)",
     )
     sub.add_argument(
-        "--name", type=values.filled, metavar="NAME", help="name of this machine in results (default: its host name)"
+        "--name",
+        type=values.filled,
+        metavar="NAME",
+        help="name of this machine in the results (default: its host name)",
     )
     shared.add_backend(sub)
 
 
 def run_worker(options: argparse.Namespace) -> Answer:
-    """Carry out runs of campaigns elsewhere, one at a time, until Ctrl-C."""
+    """Carry out runs of a Dask scheduler's campaigns, one at a time, until Ctrl-C."""
     with _with_dask():
         from harness.campaign.dask_worker import ShardmarkPlugin, serve
     import platform
@@ -110,7 +131,7 @@ def run_worker(options: argparse.Namespace) -> Answer:
     with Claims(options.scheduler) as claims:
         cpus = claims.take(asked, wanted)
         if len(cpus) < wanted:
-            free = f"{wanted} usable CPUs that no other worker of this scheduler has"
+            free = f"{wanted} CPUs that no other worker of this scheduler uses"
             raise InputError("worker", "--cpus or --cores", f"expected {free}, found {len(cpus)}")
         backend = choose(options.limits, options.isolation)
         warn_of(backend)

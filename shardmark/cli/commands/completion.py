@@ -22,9 +22,9 @@ def completion_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_completion(options: argparse.Namespace) -> Answer:
-    """Print the script with which a shell completes commands, options and names.
+    """Print a script for shell completion of commands, options and names.
 
-    For bash, put `eval "$(shardmark completion bash)"` into ~/.bashrc, for zsh the same with zsh into ~/.zshrc after
+    For bash, put `eval "$(shardmark completion bash)"` into ~/.bashrc; for zsh, the same with zsh into ~/.zshrc, after
     compinit; for fish, write the script to ~/.config/fish/completions/shardmark.fish.
     """
     from argcomplete import shellcode

@@ -20,12 +20,12 @@ from shardmark.cli.terminal import in_colour, printable, table, unmarked
 
 def fetch_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `fetch`."""
-    sub.add_argument("suite", nargs="*", metavar="SUITE", help="a suite or an id (default: contest)")
+    sub.add_argument("suite", nargs="*", metavar="SUITE", help="a suite, or the id of an instance (default: contest)")
     sub.add_argument(
         "--mirror",
         type=values.filled,
         metavar="DIR",
-        help="a local copy laid out as OWNER/REPOSITORY/PATH (or SHARDMARK_MIRROR)",
+        help="local copy with files at OWNER/REPOSITORY/PATH (default: $SHARDMARK_MIRROR)",
     )
 
 
@@ -53,7 +53,7 @@ def generate_arguments(sub: argparse.ArgumentParser) -> None:
             epilog=f"example: shardmark generate {name} --seed 1 --output {name}.json",
         )
         shared.add_json(member, default=argparse.SUPPRESS)
-        shared.add_output(member, "file, gzipped if it ends in .gz", required=True)
+        shared.add_output(member, "file to write, gzipped if its name ends in .gz", required=True)
         shared.add_seed(member)
         for key, default in family.parameters.items():
             kind = type(default) if default is not None else float
@@ -101,7 +101,7 @@ def import_arguments(sub: argparse.ArgumentParser) -> None:
         )
         member.add_argument("file", type=values.path, metavar="FILE", help="plain or gzipped")
         shared.add_json(member, default=argparse.SUPPRESS)
-        shared.add_output(member, "file, gzipped if it ends in .gz", required=True)
+        shared.add_output(member, "file to write, gzipped if its name ends in .gz", required=True)
         for key, option in importer.OPTIONS.items():
             if option.kind is bool:
                 member.add_argument(f"--{key}", action="store_true", help=option.meaning)
@@ -112,7 +112,7 @@ def import_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_import(options: argparse.Namespace) -> Answer:
-    """Import an instance from a file of another program."""
+    """Convert a model, or a file of another program, into an instance."""
     from instances.importers import importers
 
     shared.require_outputs(options.output, sources=[options.file, getattr(options, "machine", None)])
@@ -131,12 +131,15 @@ def new_solver_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("name", type=values.solver_name, metavar="NAME")
     sub.add_argument("--track", required=True, choices=tracks())
     sub.add_argument(
-        "--directory", type=values.folder, metavar="DIR", help="default: solvers/TRACK, else the current folder"
+        "--directory",
+        type=values.folder,
+        metavar="DIR",
+        help="folder of the new file (default: solvers/TRACK in a clone, else the current folder)",
     )
 
 
 def run_new_solver(options: argparse.Namespace) -> Answer:
-    """Write a solver file to start from; create its folder if need be."""
+    """Write a template of a solver; create its folder if needed."""
     from harness.campaign.discover import discover
     from shardmark.cli.new_solver import template
     from solvers import registry
@@ -144,10 +147,10 @@ def run_new_solver(options: argparse.Namespace) -> Answer:
     folder = options.directory or (Path("solvers") / options.track if Path("solvers/registry.py").is_file() else Path())
     path = Path(folder) / f"{options.name.replace('-', '_')}.py"
     if os.path.exists(path):
-        raise InputError(path, "", "the file exists, choose another name or delete it")
+        raise InputError(path, "", "expected a new file, this one exists: choose another name or delete it")
     other = next((info for info in discover() if (info.track, info.name) == (options.track, options.name)), None)
     if other:
-        raise InputError(path, "", f"expected a name that is still free, found {other.name} in {other.file}")
+        raise InputError(path, "", f"expected an unused name, found {other.name} in {other.file}")
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -168,9 +171,9 @@ def submit_arguments(sub: argparse.ArgumentParser) -> None:
         "file", type=values.path, metavar="FILE", help="a Python file, a TOML file of programs, or a program"
     )
     sub.add_argument(
-        "--track", choices=tracks(), help="track of a program; of a file, check only solvers of this track"
+        "--track", choices=tracks(), help="track of a program; with a solver file, check only its solvers of this track"
     )
-    shared.add_results(sub, meaning="folder with runs of other solvers to compare with")
+    shared.add_results(sub, meaning="results folder with runs of other solvers, to compare with")
     sub.add_argument(
         "--branch",
         action="store_true",
@@ -179,7 +182,7 @@ def submit_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_submit(options: argparse.Namespace) -> Answer:
-    """Check a solver before it is proposed, show where it would stand, and prepare a branch."""
+    """Check a solver before you propose it, show its rank, and prepare a branch."""
     from shardmark.cli.submission.conformance import NO, candidates, submit, verdict
     from shardmark.cli.submission.proposal import propose, require_place
     from shardmark.cli.submission.standing import require_readable, standing

@@ -34,9 +34,10 @@ def list_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_list(options: argparse.Namespace) -> Answer:
-    """List the instances, solvers, bounds or suites, or the kinds of devices that models are priced for.
+    """List instances, solvers, bounds, suites, or the kinds of devices that `plan` can use.
 
-    Of devices: memory in GB, bandwidth of memory and links in GB/s, TFLOP/s by data type, launch and latency in µs.
+    Devices are listed with memory in GB, memory and link bandwidth in GB/s, TFLOP/s per data type, and launch and link
+    latency in µs.
     """
     if options.what == "devices":
         return 0, _devices(options.track)
@@ -69,7 +70,7 @@ def _devices(track: str | None) -> list[dict[str, Any]]:
     from instances.models.devices import devices
 
     if track is not None:
-        raise InputError("list", "--track", "expected no track, as devices are for all")
+        raise InputError("list", "--track", "expected no track, as devices belong to no track")
     return [
         {
             "name": name,
@@ -106,17 +107,17 @@ def solve_arguments(sub: argparse.ArgumentParser) -> None:
 def run_solve(options: argparse.Namespace) -> Answer:
     """Run a solver on an instance, under limits.
 
-    The lower bound shown is the greatest one known; ``bound_from`` names its source: the instance's own simple bound,
-    which `info` shows, a published one, one of the records, or the solver's. ``gap`` is cost / bound - 1, a fraction:
-    at 0.5 the cost may be 1.5 times the optimum; at 0 it is proven optimal. If a cost was published or is in the
-    records, ``best_known`` is the least of these and ``over_best`` is cost / best_known - 1.
+    ``lower_bound`` is the greatest bound known. ``bound_from`` names its source: the instance's simple bound (see
+    `info`), a publication, the records, or the solver. ``gap`` is cost / bound - 1: at 0.5 the cost may be 1.5 times
+    the optimum; at 0 it is proven optimal. If a cost was published or is in the records, ``best_known`` is the least
+    of these, and ``over_best`` is cost / best_known - 1.
 
-    The run ends early once the bound proves its cost optimal, wherever the bound is from, as nothing is better;
-    ``reason`` then names it. It also ends at Ctrl-C, and what it has found counts.
+    The run ends as soon as a bound from any source proves its cost optimal; ``reason`` then names the bound. Ctrl-C
+    ends it too, and solutions found until then count.
 
     The exit status is 0 if the solver found a feasible solution, even if a limit ended it later; 1 if it found none; 3
-    if it found one but crashed, failed or made a claim that was refuted: the solution is still shown and written, and
-    standard error says what happened.
+    if it found one but crashed, failed or made a claim that was refuted. The solution is then still shown and written,
+    and standard error explains what happened.
     """
     from harness.campaign.settings import by_name
 
@@ -146,7 +147,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
         "bound_from": found.bound_from,
         "gap": found.gap,
         "optimal": found.optimal,
-        **beside_best(found),
+        **best_known(found),
         **measured(found),
     }
     if options.output and found.solution is not None:
@@ -162,7 +163,7 @@ def check_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("solution", type=values.path_text, metavar="SOLUTION", help="a JSON file; - for standard input")
     method = sub.add_argument_group("the method")
     method.add_argument(
-        "-m", "--method", metavar="NAME", help="a bound method, or a solver that proves bounds, run for the gap"
+        "-m", "--method", metavar="NAME", help="run this bound method, or solver that proves bounds, to get a gap"
     )
     shared.add_solver_path(method)
     shared.add_limits(sub, DEFAULT_TIMEOUT_S)
@@ -171,12 +172,12 @@ def check_arguments(sub: argparse.ArgumentParser) -> None:
 def run_check(options: argparse.Namespace) -> Answer:
     """Verify a solution, and bound its distance from the optimum.
 
-    With --method, a bound or a solver that proves bounds runs before the answer; ``method_cost`` is the cost of the
-    best solution it finds (`solve` writes it to a file). If the solution is infeasible, the method does not run. A
-    bound above the verified cost of a feasible solution is ignored. ``bound_from`` names the source of the greatest
-    bound: the instance's own simple bound, which `info` shows, a published one, one of the records, or the method's.
-    ``gap`` is cost / bound - 1, a fraction; 0 if the cost is proven optimal. If a cost was published or is in the
-    records, ``best_known`` is the least of these and ``over_best`` is cost / best_known - 1, below 0 for a better one.
+    With --method, a bound method or a solver that proves bounds runs as well, if the solution is feasible;
+    ``method_cost`` is the cost of its best solution, which `solve` can save. A bound above the verified cost of a
+    feasible solution is ignored. ``bound_from`` names the source of the greatest bound: the instance's simple bound
+    (see `info`), a publication, the records, or the method. ``gap`` is cost / bound - 1, and 0 if the cost is proven
+    optimal. If a cost was published or is in the records, ``best_known`` is the least of these, and ``over_best`` is
+    cost / best_known - 1, which is negative if your cost is better.
     """
     if options.timeout and not options.method:
         raise InputError("check", "--timeout", "expected only with --method, whose run it limits")
@@ -198,7 +199,7 @@ def run_check(options: argparse.Namespace) -> Answer:
         "bound_from": found.bound_from,
         "gap": found.gap,
         "optimal": found.optimal,
-        **beside_best(found),
+        **best_known(found),
         "violations": list(found.violations),
         **found.facts,
         **({} if found.run is None else of_method(found.run)),
@@ -206,7 +207,7 @@ def run_check(options: argparse.Namespace) -> Answer:
 
 
 def suggest_method(found: CheckResult, options: argparse.Namespace) -> None:
-    """Name on standard error the methods that may prove more, if the bound leaves more than a percent."""
+    """Name on standard error the methods that may prove a greater bound, if the gap is above 1 %."""
     if not found.feasible or found.optimal or (found.gap is not None and found.gap <= WEAK_GAP):
         return
     from harness.campaign.discover import discover
@@ -220,12 +221,12 @@ def suggest_method(found: CheckResult, options: argparse.Namespace) -> None:
 
 
 def solution_path(text: str) -> Path:
-    """Return the path of a solution file; "-" stands for the standard input."""
+    """Return the path of a solution file; "-" stands for standard input."""
     return Path("/dev/stdin" if text == "-" else text)
 
 
 def of_method(run: RunResult) -> dict[str, Any]:
-    """Return the part of the answer of `check` that is about a method's run."""
+    """Return the keys of `check`'s answer about a method's run."""
     about = {"method": run.method, "method_cost": run.cost, "status": run.status, "reason": run.reason}
     return {**about, **measured(run)}
 
@@ -236,21 +237,20 @@ def bound_arguments(sub: argparse.ArgumentParser) -> None:
     words = "a bound method, from `shardmark list bounds`, or a solver that proves bounds"
     method.add_argument("-m", "--method", required=True, metavar="NAME", help=words)
     shared.add_solver_path(method)
-    _add_run(sub, "JSON file for the bound, its method and what the run took")
+    _add_run(sub, "JSON file for the bound and all that is needed to repeat its run")
 
 
 def run_bound(options: argparse.Namespace) -> Answer:
     """Run a method that proves a lower bound.
 
-    If the method also finds a cost, that is "optimal" if the bound lies less than 1 below it (integer costs) or within
-    a relative 1e-5 (float costs). ``gap`` is cost / bound - 1, a fraction; 0 if the cost is "optimal". If a cost was
-    published or is in the records, ``best_known`` is the least of these, and ``gap_of_best`` the gap that the bound
-    leaves to it; ``known_bound`` is the greatest bound that was published or is in the records. The run does not end
-    at them: only its own bound and cost count. A bound above the cost of the records, whose solution was verified, is
-    refuted.
+    If the method also finds a cost, the cost is ``optimal`` if the bound is less than 1 below it (integer costs) or
+    within a relative 1e-5 (float costs). ``gap`` is cost / bound - 1, and 0 if the cost is optimal. If a cost was
+    published or is in the records, ``best_known`` is the least of these, and ``gap_of_best`` is best_known / bound - 1.
+    ``known_bound`` is the greatest bound that was published or is in the records. The run ends early only if its own
+    bound proves its own cost optimal. A bound above the verified cost of a record is refuted.
 
-    The exit status is 1 if there is no bound or if it is refuted, 3 if there is one but the method crashed, failed or
-    made another claim that was refuted.
+    The exit status is 1 if there is no bound or it is refuted, and 3 if there is a bound but the method crashed, failed
+    or made another claim that was refuted.
     """
     shared.require_outputs(options.output, sources=[options.instance, *shared.solver_files(options)])
     instance = load_named(options)
@@ -280,7 +280,7 @@ def run_bound(options: argparse.Namespace) -> Answer:
 
 
 def of_best(found: RunResult) -> dict[str, Any]:
-    """Return the part of the answer of `bound` that is about the best cost known before."""
+    """Return the keys of `bound`'s answer about the best known cost."""
     from harness.results.claims import gap
 
     left = gap(found.best_known, found.lower_bound)
@@ -288,14 +288,14 @@ def of_best(found: RunResult) -> dict[str, Any]:
 
 
 def of_bound(found: RunResult) -> dict[str, Any]:
-    """Return the part of the answer of `bound` that is about the greatest bound known before; empty without one."""
+    """Return the keys of `bound`'s answer about the greatest known bound; empty if there is none."""
     if found.known_bound is None:
         return {}
     return {"known_bound": found.known_bound, "known_from": found.known_from}
 
 
 def certificate(instance: Any, found: RunResult, options: argparse.Namespace) -> dict[str, Any]:
-    """Return what a reader of a bound needs to repeat it: content of the instance, effort, version, all bounds."""
+    """Return what is needed to repeat a bound: the instance's checksum, limits, seed, version and all bounds."""
     from harness.campaign import host
     from shardmark.problems import problem_of
 
@@ -314,7 +314,7 @@ def certificate(instance: Any, found: RunResult, options: argparse.Namespace) ->
 
 
 def run_info(options: argparse.Namespace) -> Answer:
-    """Show facts about an instance, and the least cost and greatest lower bound known, if it is a public one."""
+    """Show facts about an instance, and its best known cost and lower bound if it is public."""
     from shardmark.problems import Known, problem_of
 
     instance = load_named(options)
@@ -329,12 +329,12 @@ def run_info(options: argparse.Namespace) -> Answer:
 
 
 def load_named(options: argparse.Namespace) -> Any:
-    """The instance that the command line names, read with its options."""
+    """Read the instance that the command line names, with its options."""
     return api.load(options.instance, track=options.track, **shared.given_options(options))
 
 
 def limits_of(options: argparse.Namespace, watch: Watching) -> RunOptions:
-    """Return the limits of one run that the command line sets, and what watches it."""
+    """Return the limits of a run as the command line sets them, and its progress callback."""
     return {
         "progress": watch,
         "timeout": options.timeout,
@@ -349,15 +349,15 @@ def limits_of(options: argparse.Namespace, watch: Watching) -> RunOptions:
     }
 
 
-def beside_best(found: RunResult | CheckResult) -> dict[str, Any]:
-    """Return the part of an answer that compares a cost with the best known before; empty if nothing was known."""
+def best_known(found: RunResult | CheckResult) -> dict[str, Any]:
+    """Return the keys that compare a cost with the best known one; empty if none is known."""
     if found.best_known is None:
         return {}
     return {"best_known": found.best_known, "best_from": found.best_from, "over_best": found.over_best}
 
 
 def tell_of_contradiction(found: RunResult | CheckResult) -> None:
-    """Print on standard error that a bound known before is above a verified cost."""
+    """Print on standard error that a known bound is above a verified cost."""
     if found.contradiction:
         tell(f"shardmark: {found.contradiction}")
 
@@ -372,24 +372,24 @@ def tell_of(run: RunResult) -> None:
         print(printable(f"shardmark: {run.method} {run.reason}"), file=sys.stderr)
     if run.status in FAULTS:
         words = {"crash": "crashed", "lost": "was lost"}.get(run.status, "failed")
-        counts = "; what it reported before counts" if run.cost is not None or run.bounds else ""
+        counts = "; what it had reported counts" if run.cost is not None or run.bounds else ""
         print(printable(f"shardmark: {run.method} {words}: {run.reason}{counts}"), file=sys.stderr)
 
 
 def exit_status(found: bool, fault: bool) -> int:
-    """Return the exit status of a run: 1 if it found nothing, 3 if it did but ended by a fault, else 0."""
+    """Return the exit status of a run: 1 if it found nothing, 3 if it found something and then failed, else 0."""
     return (FAULTY if fault else 0) if found else 1
 
 
 def at_fault(run: RunResult) -> bool:
-    """Return True if a run ended by a fault or made a claim that was refuted, whatever it reported."""
+    """Return True if a run failed or made a claim that was refuted."""
     from harness.results.judgement import FAULTS
 
     return run.status in (*FAULTS, "contradiction", "misclaim")
 
 
 def measured(run: RunResult) -> dict[str, Any]:
-    """Return the time and memory that a run used, rounded, and the enforcement of its limits."""
+    """Return a run's time and memory, rounded, and how its limits were enforced."""
     used = {"wall_s": round(run.wall_s, 3), "cpu_s": round(run.cpu_s, 3), "peak_mib": round(run.peak_mib, 1)}
     return {**used, "limits": run.limits or None}
 

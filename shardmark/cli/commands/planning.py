@@ -22,25 +22,27 @@ VERIFY = "verify"
 
 def plan_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `plan`."""
-    sub.add_argument("model", type=values.path, metavar="MODEL", help="an ONNX file, StableHLO, or `verify` and a DIR")
+    sub.add_argument(
+        "model", type=values.path, metavar="MODEL", help="an ONNX or StableHLO file, or `verify` followed by DIR"
+    )
     sub.add_argument("folders", nargs="*", type=values.path, metavar="DIR", help="after `verify`: folders of plans")
     where = sub.add_argument_group("devices, one of")
     where.add_argument(
         "-n",
         "--devices",
         metavar="N",
-        help="a pipeline of N equal devices; or accelerators and CPUs, such as h100:6,cpu:2",
+        help="number of equal devices in a pipeline; or accelerators and CPUs, such as h100:6,cpu:2",
     )
-    where.add_argument("--mesh", metavar="AxB", help="a grid of equal devices that split every operator, such as 2x4")
+    where.add_argument("--mesh", metavar="AxB", help="mesh of equal devices that shard every operator, such as 2x4")
     where.add_argument(
-        "--machine", type=values.path, metavar="FILE", help="JSON of unlike devices and links: a schedule"
+        "--machine", type=values.path, metavar="FILE", help="JSON file of unequal devices and links, for a schedule"
     )
     costs = sub.add_argument_group("costs")
     costs.add_argument(
         "--device",
         default="h100",
         metavar="NAME",
-        help="kind of the devices (see `list devices`), or a TOML file (default: %(default)s)",
+        help="kind of device (see `list devices`), or a TOML file (default: %(default)s)",
     )
     costs.add_argument("--profile", action="store_true", help="measure operators on this machine with ONNX Runtime")
     costs.add_argument(
@@ -49,11 +51,11 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
         type=values.size,
         default=[],
         metavar="NAME=N",
-        help="a size of the model that has a name, such as batch=8; may be repeated",
+        help="value of a symbolic size of the model, such as batch=8; may be repeated",
     )
-    costs.add_argument("--fuse", action="store_true", help="join chains of cheap operators first")
+    costs.add_argument("--fuse", action="store_true", help="fuse chains of cheap operators first")
     search = sub.add_argument_group("search")
-    words = "seconds to solve and bound, for each number of --sweep anew (default: %(default)g)"
+    words = "seconds for solving and bounding, per number of devices (default: %(default)g)"
     shared.add_timeout(search, words, 30.0)
     shared.add_cores(search)
     shared.add_seed(search)
@@ -61,28 +63,32 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
         "--split",
         type=values.path,
         metavar="FILE",
-        help="JSON of every operator's stage by name: judge this split, on --devices N",
+        help="judge this split over --devices N: a JSON file with the stage of each operator, by name",
     )
     search.add_argument(
         "--sweep", type=values.from_one, metavar="LIST", help="other numbers of devices to compare, such as 2,8"
     )
     files = sub.add_argument_group("files")
     files.add_argument(
-        "-o", "--output", type=values.folder, metavar="DIR", help="folder for plan.json, plan.html and instance.json"
+        "-o",
+        "--output",
+        type=values.folder,
+        metavar="DIR",
+        help="folder for plan.json, plan.html, instance.json and solution.json",
     )
     files.add_argument(
         "--export",
         choices=("stages", "annotated", "specs"),
-        help="also an ONNX model per stage, the ONNX model with its plan noted in it, or partition specs (--mesh)",
+        help="also write an ONNX model per stage, the model annotated with its plan, or partition specs (--mesh)",
     )
 
 
 def run_plan(options: argparse.Namespace) -> Answer:
-    """Split a model over devices, or judge a split of it: import, solve, prove how good it is, write files that run.
+    """Split a model over devices, or judge your own split: import, solve, prove a gap, export files that run.
 
-    `shardmark plan verify DIR` runs the stages that `--export stages` wrote one after another, compares their outputs
-    with the whole model's, and their times with the plan's. The exit status is 1 if outputs differ. Of several folders
-    it shows the slowest stages; with `--output SITE`, also on a page of the site.
+    `shardmark plan verify DIR` runs the exported stages in order and compares their outputs with the whole model's, and
+    their times with the plan's. The exit status is 1 if outputs differ. With several folders it shows the slowest stage
+    of each plan; `--output SITE` also writes them to a page of the site.
     """
     from shardmark.plans.onnx_graph import require_weights
     from shardmark.plans.plan import require_regular
@@ -93,11 +99,11 @@ def run_plan(options: argparse.Namespace) -> Answer:
     if options.folders:
         raise InputError("plan", str(options.folders[0]), f"expected one model, or `plan {VERIFY} DIR`")
     if options.export and not options.output:
-        raise InputError("plan", "--export", "expected --output too, the folder for its files")
+        raise InputError("plan", "--export", "expected --output as well, the folder for its files")
     if options.sweep and not (options.devices or "").isdecimal():
-        raise InputError("plan", "--sweep", "expected --devices N too, equal devices whose number can vary")
+        raise InputError("plan", "--sweep", "expected --devices N as well, as only a number of equal devices can vary")
     if options.sweep and options.split:
-        raise InputError("plan", "--sweep", "expected no --split too, as that has stages for one number of devices")
+        raise InputError("plan", "--sweep", "expected no --split, whose stages are for one number of devices")
     require_regular(options.model, options.device, options.machine)
     require_export(options.export, options.model, on_mesh=options.mesh is not None)
     if options.export in ("stages", "annotated"):
@@ -118,7 +124,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
 
 
 def _require_no_others(stages: Path) -> None:
-    """InputError for a folder that holds anything but earlier stages."""
+    """Raise InputError if a folder has anything but earlier stages."""
     from shardmark.plans.stages import MANIFEST
 
     if os.path.lexists(stages) and not (stages / MANIFEST).exists():
@@ -126,7 +132,7 @@ def _require_no_others(stages: Path) -> None:
 
 
 def _planned(options: argparse.Namespace, devices: str | None) -> Plan:
-    """The plan for the devices of the command line, or for another number of them."""
+    """Return the plan for the devices of the command line, or for another number of devices."""
     from shardmark.plans.plan import plan
 
     return plan(
@@ -147,7 +153,7 @@ def _planned(options: argparse.Namespace, devices: str | None) -> Plan:
 
 
 def _swept(count: int, options: argparse.Namespace, known: Plan) -> dict[str, Any]:
-    """The cost, speed-up and gap for another number of devices; null if there is no such plan."""
+    """Return the cost, speed-up and gap for another number of devices; None if no plan was found."""
     keys = ("devices", "cost_us", "lower_bound_us", "gap", "speedup")
     try:
         found = known if count == int(options.devices) else _planned(options, str(count))
@@ -158,7 +164,7 @@ def _swept(count: int, options: argparse.Namespace, known: Plan) -> dict[str, An
 
 
 def _write_or_show(found: Plan, options: argparse.Namespace) -> None:
-    """Write the plan; if that fails, show it, as solving took the time."""
+    """Write the plan; if that fails, print it, so that the time for solving is not lost."""
     try:
         found.save(options.output, export=options.export)
     except InputError as error:
@@ -169,12 +175,12 @@ def _write_or_show(found: Plan, options: argparse.Namespace) -> None:
 
 
 def _run_stages(options: argparse.Namespace) -> Answer:
-    """Run the stages of a plan, and compare."""
+    """Run the stages of a plan, and compare them with the model and the plan."""
     from shardmark.plans.saving import load
     from shardmark.plans.stage_runs import verify
 
     if not options.folders:
-        raise InputError("plan", VERIFY, "expected the folder of a plan after it")
+        raise InputError("plan", VERIFY, "expected the folder of a plan after `verify`")
     if len(options.folders) > 1 or options.output:
         return _run_stages_of_several(options)
     (folder,) = options.folders
@@ -195,7 +201,7 @@ def _run_stages(options: argparse.Namespace) -> Answer:
     facts = {
         "outputs": f"{same}; differences are relative to the largest number of an output",
         "planned": f"transfers left out; costs: {load(folder)['costs']}",
-        "measured": "on one core of this machine: if the plan is for another device, compare stages with each other",
+        "measured": "on one core of this machine; for a plan of another device, compare only stages with each other",
     }
     say(printable("\n\n".join([table(rows, {"planned µs": 1, "measured µs": 1}), pairs(facts)]), keep="\n") + "\n")
     return int(not found.equal), None
@@ -224,7 +230,7 @@ def _run_stages_of_several(options: argparse.Namespace) -> Answer:
 
 
 def _as_json(found: Plan, sweep: list[dict[str, Any]]) -> dict[str, Any]:
-    """The plan for machines: what plan.json has, but for the assignment and the solution, which it would drown in."""
+    """Return the plan for --json: the keys of plan.json without the long ones, and some more."""
     from shardmark.plans.saving import document
 
     about = {
@@ -242,7 +248,7 @@ def _as_json(found: Plan, sweep: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _show(found: Plan, sweep: list[dict[str, Any]]) -> None:
-    """Print the plan for people: the stages, then the answer, then other numbers of devices."""
+    """Print the plan for people: stages, cost and gap, other numbers of devices."""
     from shardmark.plans.page import facts, rows, strategies
 
     parts = rows(found) if found.layout.specs is None else strategies(found)
@@ -253,7 +259,7 @@ def _show(found: Plan, sweep: list[dict[str, Any]]) -> None:
 
 
 def _compared(sweep: list[dict[str, Any]], what: str) -> str:
-    """The numbers of devices in a table."""
+    """Return a table with a row per number of devices."""
     from shardmark.plans.solving import words
 
     rows = [

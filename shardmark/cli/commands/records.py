@@ -44,7 +44,9 @@ def records_arguments(sub: argparse.ArgumentParser) -> None:
         add_json(member, default=argparse.SUPPRESS)
         member.set_defaults(action=run)
         if name == "export":
-            member.add_argument("format", choices=("csv", "json", "solu"), help="solu: as MIPLIB's solution files")
+            member.add_argument(
+                "format", choices=("csv", "json", "solu"), help="solu: the format of MIPLIB's .solu files"
+            )
             words = "file to write (default: -, the standard output)"
             member.add_argument("-o", "--output", type=values.path, default=STDOUT, metavar="FILE", help=words)
         if name == "update":
@@ -68,16 +70,16 @@ def add_filters(sub: argparse.ArgumentParser, verb: str, default: Any = None) ->
 
 def add_author(sub: argparse.ArgumentParser, of: str) -> None:
     """Add the name that new lines carry."""
-    words = f"author of the {of} (default: Shardmark)"
+    words = f"name of the author of the {of} (default: Shardmark)"
     sub.add_argument("--by", type=values.filled, default="Shardmark", metavar="NAME", help=words)
 
 
 def add_what_to_withdraw(sub: argparse.ArgumentParser) -> None:
     """Add whose bounds are withdrawn, and why."""
     sub.add_argument("--method", required=True, metavar="NAME", help="withdraw the bounds of this method")
-    words = "withdraw only those of this version of its code; may be repeated"
+    words = "withdraw only bounds of this version of the method; may be repeated"
     sub.add_argument("--version", action="append", default=[], metavar="HASH", help=words)
-    sub.add_argument("--reason", required=True, metavar="TEXT", help="why they are withdrawn, a sentence for readers")
+    sub.add_argument("--reason", required=True, metavar="TEXT", help="reason for the withdrawal, one sentence")
     add_author(sub, "withdrawal")
 
 
@@ -91,7 +93,7 @@ def add_folder(sub: argparse.ArgumentParser, default: Any = None) -> None:
 def run_records(options: argparse.Namespace) -> Answer:
     """List, verify, export, update or withdraw the best known costs and bounds of the catalog's instances.
 
-    Without ACTION, records are listed. ``gap`` is cost / bound - 1, and 0 for a cost that our bound proves optimal;
+    Without ACTION, list the records. ``gap`` is cost / bound - 1, and 0 if the bound proves the cost optimal;
     ``over_published`` is cost / best published cost - 1.
     """
     answer: Answer = options.action(options)
@@ -120,7 +122,7 @@ def chosen_records(options: argparse.Namespace) -> list[BestKnown]:
 
 
 def run_list(options: argparse.Namespace) -> Answer:
-    """List records, a row per instance; what was withdrawn from them, and why, is told on standard error."""
+    """List records, one row per instance, and print withdrawn bounds with their reasons on standard error."""
     chosen = chosen_records(options)
     rows = [
         {
@@ -145,10 +147,11 @@ def run_list(options: argparse.Namespace) -> Answer:
 
 
 def run_verify(options: argparse.Namespace) -> Answer:
-    """Verify the solutions of all records whose instances are at hand, and that no known cost refutes a bound.
+    """Verify the solutions of records, and that no known cost refutes a bound.
 
-    The exit status is 1 if a record is wrong: its solution is missing, changed, infeasible or of another cost, its
-    bound is above its cost or a published one, or it has expired, as the file of its instance has changed.
+    Records whose instances are not on this machine are skipped. The exit status is 1 if a record is wrong: its
+    solution is missing, changed, infeasible or of another cost; its bound is above its cost or a published one; or the
+    file of its instance has changed.
     """
     from harness.records.verification import ABSENT, VERIFIED, WRONG, verify_records
 
@@ -164,7 +167,7 @@ def run_verify(options: argparse.Namespace) -> Answer:
 
 
 def run_export(options: argparse.Namespace) -> Answer:
-    """Export records as CSV, as JSON with their history, or as lines ``=opt=``, ``=best=``, ``=unkn=`` for solvers.
+    """Export records as CSV, as JSON with their history, or as MIPLIB's lines ``=opt=``, ``=best=``, ``=unkn=``.
 
     Costs and bounds are exact decimal text.
     """
@@ -179,10 +182,10 @@ def run_export(options: argparse.Namespace) -> Answer:
 
 
 def run_update(options: argparse.Namespace) -> Answer:
-    """Take into the records what is better in a results folder, never what is worse or does not verify.
+    """Add to the records what is better in a results folder and can be verified.
 
-    Solutions are verified again. All changes are made in one step. The exit status is 1 if something better was
-    refused, with the reason.
+    Solutions are verified again. All changes are made in one step. The exit status is 1 if a better cost or bound was
+    refused; the reason is printed.
     """
     from harness.records.updating import update
     from harness.results.database import Store
@@ -201,9 +204,10 @@ def run_update(options: argparse.Namespace) -> Answer:
 
 
 def run_withdraw(options: argparse.Namespace) -> Answer:
-    """Withdraw bounds of a method that cannot be trusted any more, with the reason: they no longer count.
+    """Withdraw a method's bounds that cannot be trusted any more.
 
-    Their lines stay in the history, and a line for each withdrawal is added. A bound that is proven again counts again.
+    Their lines stay in the history, and a line with the reason is added for each. A bound that is proven again counts
+    again.
     """
     from harness.records.withdrawing import withdraw
 

@@ -1,4 +1,4 @@
-"""Commands that report on runs: tables, the site, and published figures beside ours."""
+"""Commands that report on runs: tables, the site, and reproductions of papers."""
 
 from __future__ import annotations
 
@@ -25,21 +25,24 @@ if TYPE_CHECKING:
 def results_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `results`."""
     shared.add_results(sub)
-    rows = sub.add_argument_group("rows, by names; each may be repeated")
+    rows = sub.add_argument_group("filters; each may be repeated")
     rows.add_argument("--track", action="append", choices=tracks(), help="only this track")
     rows.add_argument("-s", "--solver", action="append", metavar="NAME", help="only this solver or bound method")
     rows.add_argument("-i", "--instance", action="append", metavar="INSTANCE", help="only this instance")
-    files = sub.add_argument_group("files, instead of a table on the terminal; - for standard output")
+    files = sub.add_argument_group("files, written instead of a table on the terminal; - for standard output")
     files.add_argument("--parquet", type=values.path, metavar="FILE")
     files.add_argument("--csv", type=values.path, metavar="FILE")
     tables = ("runs", "solvers", "incumbents", "bounds", "published", "campaigns", "hosts")
     sub.add_argument(
-        "--table", choices=tables, default="runs", help="default: runs, with scores; solvers: the rankings"
+        "--table",
+        choices=tables,
+        default="runs",
+        help="table to show (default: runs, with scores); solvers has the rankings",
     )
 
 
 def run_results(options: argparse.Namespace) -> Answer:
-    """Show the runs with their scores, or another table; or write it as Parquet or CSV.
+    """Show runs with their scores, or another table, or write it as Parquet or CSV.
 
     In JSON, costs and bounds are numbers: exact integers of any length for `intraop`, floats for other tracks. In files
     they are decimal texts, as no column of integers holds them all.
@@ -47,7 +50,9 @@ def run_results(options: argparse.Namespace) -> Answer:
     from harness.results import export
 
     if options.csv is not None and options.csv == options.parquet:
-        raise InputError("results", "--csv and --parquet", f"expected different files, found {options.csv} for both")
+        raise InputError(
+            "results", "--csv and --parquet", f"expected two different files, found {options.csv} for both"
+        )
     files = {options.parquet: export.parquet, options.csv: export.csv}
     shared.require_outputs(*files)
     frame = chosen(export.export_table(api.results(options.results), options.table), options)
@@ -66,7 +71,9 @@ def chosen(frame: pl.DataFrame, options: argparse.Namespace) -> pl.DataFrame:
         if names is None:
             continue
         if key not in frame.columns:
-            raise InputError("results", f"--{key}", f"expected none, as the table {options.table} has no such column")
+            raise InputError(
+                "results", f"--{key}", f"expected no such filter, as the table {options.table} has no such column"
+            )
         known = frame[key].drop_nulls().unique()
         for name in names:
             if name not in known:
@@ -88,7 +95,7 @@ def leaderboard_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_leaderboard(options: argparse.Namespace) -> Answer:
-    """Build the static site."""
+    """Build the leaderboard, a static site."""
     from harness.results import ranking
     from harness.results.database import Store
     from leaderboard.build import build
@@ -131,12 +138,12 @@ def reproduce_arguments(sub: argparse.ArgumentParser) -> None:
         shared.add_retry(runs)
         member.set_defaults(executor="local")
         files = member.add_argument_group("files")
-        shared.add_results(files, "results/reproduce", "folder for its runs; graphs go to DIR-graphs")
+        shared.add_results(files, "results/reproduce", "folder for the runs; generated graphs go to DIR-graphs")
         shared.add_site(files)
 
 
 def run_reproduce(options: argparse.Namespace) -> Answer:
-    """Reproduce a paper's tables or figures, ours beside the published ones."""
+    """Reproduce a paper's tables or figures, and print ours next to the published ones."""
     from harness.campaign import host
     from harness.campaign.cpus import usable_cpus
     from harness.results.judgement import FAULTS
@@ -162,7 +169,7 @@ def run_reproduce(options: argparse.Namespace) -> Answer:
     page = write(found, options.output)
     faults = sum(run.status in FAULTS for run in answer)
     if faults:
-        words = f"{faults} of {len(answer)} runs ended by a fault; --retry-failed repeats them"
+        words = f"{faults} of {len(answer)} runs failed; --retry-failed repeats them"
         print(f"warning: {words}", file=sys.stderr)
     if options.json:
         return FAULTY if faults else 0, {**asdict(found), "page": str(page)}

@@ -27,7 +27,7 @@ from shardmark.cli.submission.busy import BusyThreads
 MEMORY_MIB = 1024.0
 DEADLINE_S = 2.0
 #: A run with more CPU time than CPU_SHARE * wall + CPU_S used a second core. One with less than CPU_S hardly did more
-#: than start, and its busy threads say nothing: what starts a process goes on beside it while CPUs are scarce.
+#: than start, and its busy threads say nothing: a process that starts another keeps running while CPUs are scarce.
 CPU_SHARE, CPU_S = 1.1, 0.2
 MAX_BUSY = 1.25  # mean number of threads running or waiting for a core; two overlap when one hands over to another
 MAX_DESCRIPTION = 160
@@ -97,8 +97,8 @@ def examine(
 def declares(info: SolverInfo, others: Sequence[SolverInfo]) -> Iterator[Finding]:
     """Check that a solver has a free name, a description and a source."""
     taken = [other.file for other in others if (other.track, other.name) == (info.track, info.name)]
-    said = f"taken by {taken[0]}" if taken else f"no other solver or bound of {info.track} has it"
-    yield Finding("name is free", info.name, NO if taken else YES, said)
+    detail = f"taken by {taken[0]}" if taken else f"no other solver or bound of {info.track} has it"
+    yield Finding("name is free", info.name, NO if taken else YES, detail)
     if (left := _left_of_template(info)) is not None:
         yield Finding(
             "module docstring", info.name, NO, f"expected words of your own, found those of the template: {left!r}"

@@ -1,4 +1,4 @@
-"""The branch that proposes solvers: their file and their results in one commit, made beside the working tree."""
+"""The branch that proposes solvers: their file and their results in one commit, made outside the working tree."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_folders(text: str, root: Path, infos: Sequence[SolverInfo]) -> str:
-    """Shorten paths in the project and beside the solver's file, as they tell of the author's machine only."""
+    """Make paths relative to the project or the solver's folder: the rest concerns only the author's machine."""
     for folder in (root, *{Path(info.file).parent for info in infos}):
         text = text.replace(f"{folder}{os.sep}", "")
     return text
@@ -156,6 +156,6 @@ def _git(root: Path, *words: str, given: bytes = b"", index: Path | None = None)
     except FileNotFoundError:
         raise InputError("git", "--branch", "expected git on the PATH") from None
     if done.returncode:
-        said = " ".join(done.stderr.decode(errors="replace").split()) or f"exit status {done.returncode}"
-        raise InputError(root, "--branch", f"expected `git {words[0]}` to work ({said[:200]})")
+        message = " ".join(done.stderr.decode(errors="replace").split()) or f"exit status {done.returncode}"
+        raise InputError(root, "--branch", f"expected `git {words[0]}` to work ({message[:200]})")
     return done.stdout.decode(errors="replace").strip()

@@ -1,4 +1,4 @@
-"""The standing of a solver: its runs on the suite ``quick``, beside best known results and runs of other solvers."""
+"""The standing of a solver: its runs on the suite ``quick``, compared with best known results and other solvers."""
 
 from __future__ import annotations
 

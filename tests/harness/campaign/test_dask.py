@@ -274,8 +274,8 @@ def test_a_worker_is_sent_an_instance_that_only_the_campaign_can_read(cluster, c
     os.write(hidden, chain.path.read_bytes())
     problem = Problem("hidden", Path(f"/proc/self/fd/{hidden}"), "pipeline")
     quick, cuts = (next(i for i in declared_in(SOLVERS) if i.name == name) for name in ("quick", "cuts"))
-    said = []
-    with closing(DaskExecutor(cluster.address, 1, None, said.append)) as executor:
+    messages = []
+    with closing(DaskExecutor(cluster.address, 1, None, messages.append)) as executor:
         rows = [executor.submit(Job(quick, problem, seed, Limits(20.0, 512.0))).result(30) for seed in (0, 1)]
         assert [(row.status, row.host) for row in rows] == [("ok", "only")] * 2
         row = executor.submit(Job(with_settings(cuts, {"at": "3"}), problem, 0, Limits(20.0, 512.0))).result(30)
@@ -287,8 +287,8 @@ def test_a_worker_is_sent_an_instance_that_only_the_campaign_can_read(cluster, c
         with pytest.raises(InputError, match=r"worker only-\d+ .*: expected the version of pipeline/brkga.py"):
             executor.submit(Job(stale, problem, 0, Limits(20.0, 512.0))).result(30)
     os.close(hidden)
-    assert [words.split(": ")[1] for words in said[:1]] == [f"CPUs {usable_cpus()[-1]}; limits"]
-    assert len(said) == 2  # the worker, and its refusal
+    assert [words.split(": ")[1] for words in messages[:1]] == [f"CPUs {usable_cpus()[-1]}; limits"]
+    assert len(messages) == 2  # the worker, and its refusal
     worker.send_signal(signal.SIGINT)
     assert ended(worker)[0] == 0
     assert list(cluster.scratch.rglob("library")) == []
@@ -312,7 +312,7 @@ def test_a_worker_asks_for_a_solver_s_files_and_refuses_other_versions(plugin, c
     there = tmp_path / "there"
     there.mkdir()
     (there / "mine.py").write_bytes(SOLVERS.read_bytes())
-    (there / "beside.py").write_text("X = 1\n")
+    (there / "helper.py").write_text("X = 1\n")
     mine = {"file": str(there / "mine.py"), "hash": source_hash(there / "mine.py")}
     info = dataclasses.replace(declared_in(SOLVERS)[0], **mine)
     sent = remote_order(Job(info, chain, 0, Limits(1.0, 64.0)))
@@ -320,12 +320,12 @@ def test_a_worker_asks_for_a_solver_s_files_and_refuses_other_versions(plugin, c
     moved = dataclasses.replace(sent, order=dataclasses.replace(sent.order, file="/nowhere/mine.py"))
     with pytest.raises(MissingFile) as missing:
         plugin._prepared(moved)
-    for name in ("mine.py", "beside.py"):
+    for name in ("mine.py", "helper.py"):
         for first, piece, last in dask_executor.pieces(there / name):
             plugin.files.add(f"{Path(str(missing.value)).parent}/{name}", "me", piece, first, last)
     found = Path(plugin._prepared(moved).file)
     assert source_hash(found) == info.hash
-    found.with_name("beside.py").write_text("X = 2\n")  # as a solver could
+    found.with_name("helper.py").write_text("X = 2\n")  # as a solver could
     with pytest.raises(MissingFile):
         plugin._prepared(moved)
 

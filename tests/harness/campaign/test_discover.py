@@ -92,7 +92,7 @@ def test_a_file_that_declares_nonsense_is_an_error_with_a_reason(tmp_path, text,
     assert all(info.name == "bad" and error in info.error for info in infos)
 
 
-def test_an_error_is_told_at_a_line_of_the_users_not_of_a_package_installed_beside(tmp_path):
+def test_an_error_is_told_at_a_line_of_the_users_not_of_an_installed_package(tmp_path):
     packages = tmp_path / ".venv" / "lib" / "site-packages"
     packages.mkdir(parents=True)
     (packages / "fragile.py").write_text("\n\nraise ValueError('fragile')\n")

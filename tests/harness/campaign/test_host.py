@@ -104,17 +104,17 @@ def test_a_machine_without_counters_has_no_disturbances(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("waited_s", "said"), [(9, []), (30, ["During 30 % of the time a process had to wait for a CPU."])]
+    ("waited_s", "sentences"), [(9, []), (30, ["During 30 % of the time a process had to wait for a CPU."])]
 )
 def test_waiting_for_a_cpu_is_reported_above_a_tenth_of_the_time(
-    machine: Path, monkeypatch: pytest.MonkeyPatch, waited_s: int, said: list[str]
+    machine: Path, monkeypatch: pytest.MonkeyPatch, waited_s: int, sentences: list[str]
 ) -> None:
     clock = iter([1000.0, 1100.0])
     monkeypatch.setattr(host, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     disturbances = Disturbances(machine)
     name = "proc/pressure/cpu"
     write(machine, {name: QUIET[name].replace("total=5000000", f"total={5000000 + waited_s * 10**6}")})
-    assert disturbances.found() == said
+    assert disturbances.found() == sentences
 
 
 @pytest.mark.parametrize(

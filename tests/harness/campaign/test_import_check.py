@@ -42,10 +42,10 @@ def f(instance, run): ...
 WITH_AND_WITHOUT = [pytest.param((), marks=needs_isolation, id="isolated"), pytest.param(("none",), id="not")]
 
 
-def listed(folder: Path, body: str, said: str, *more: str) -> tuple[int, list[dict]]:
-    """Import a file that runs ``body`` and declares ``said`` as its source; return exit status and answers."""
+def listed(folder: Path, body: str, source: str, *more: str) -> tuple[int, list[dict]]:
+    """Import a file that runs ``body`` and declares ``source`` as its source; return exit status and answers."""
     file, scratch = folder / "f.py", folder / "scratch"
-    file.write_text(SOLVER.format(body, said))
+    file.write_text(SOLVER.format(body, source))
     command = [sys.executable, "-P", "-c", PROGRAM, str(file), str(scratch), *more]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
     assert more or not scratch.exists()
@@ -55,8 +55,8 @@ def listed(folder: Path, body: str, said: str, *more: str) -> tuple[int, list[di
 @pytest.mark.parametrize("more", WITH_AND_WITHOUT)
 def test_an_import_has_its_limits(tmp_path, more):
     names = ("RLIMIT_DATA", "RLIMIT_CPU", "RLIMIT_CORE", "RLIMIT_FSIZE")
-    said = f"[resource.getrlimit(getattr(resource, name))[1] for name in {names}]"
-    status, [answer] = listed(tmp_path, "", said, *more)
+    source = f"[resource.getrlimit(getattr(resource, name))[1] for name in {names}]"
+    status, [answer] = listed(tmp_path, "", source, *more)
     assert status == 0
     assert answer["solvers"][0]["source"] == str([256 << 20, import_check.CPU_S, 0, import_check.FILE_BYTES])
 

@@ -129,16 +129,16 @@ def test_an_ignored_signal_stays_ignored(store, zoo, chain):
 
 
 def test_co_runners_are_the_most_simultaneous_runs_on_the_same_machine():
-    beside = CoRunners()
+    co_runners = CoRunners()
     for run, host in (("a", ""), ("b", ""), ("elsewhere", "other"), ("c", "")):
-        beside.begin(run, host)
-    assert beside.end("b") == 2
-    beside.begin("d")
-    assert beside.end("c") == 2
-    assert beside.end("elsewhere") == 0
-    beside.begin("d", "other")  # lost, and begun again
-    assert (beside.end("a"), beside.end("d")) == (2, 0)
-    assert beside.end("never begun") == 0
+        co_runners.begin(run, host)
+    assert co_runners.end("b") == 2
+    co_runners.begin("d")
+    assert co_runners.end("c") == 2
+    assert co_runners.end("elsewhere") == 0
+    co_runners.begin("d", "other")  # lost, and begun again
+    assert (co_runners.end("a"), co_runners.end("d")) == (2, 0)
+    assert co_runners.end("never begun") == 0
 
 
 @pytest.mark.gate

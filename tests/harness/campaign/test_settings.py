@@ -124,7 +124,7 @@ def test_a_run_gets_its_settings(supervisor, chain, cuts):
 
 
 @pytest.mark.gate
-def test_a_campaign_stores_the_variant_beside_the_solver(chain, tmp_path, posix_for_auto):
+def test_a_campaign_stores_both_the_variant_and_the_solver(chain, tmp_path, posix_for_auto):
     command = ["run", "--instance", str(chain.path), "--solver-path", str(SOLVERS), "--solver", "cuts", "--quiet"]
     for setting in ([], ["--set", "at=3"], ["--set", "at=1"]):
         assert main([*command, *setting, "--results", str(tmp_path)]) == 0

@@ -124,13 +124,15 @@ def test_facts_about_an_instance_are_updated(store):
 
 def test_a_database_that_another_process_holds_is_waited_for(store, tmp_path, monkeypatch):
     store.connection.execute("PRAGMA busy_timeout = 10")
-    said = []
+    messages = []
     with closing(sqlite3.connect(tmp_path / "results.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        store.tell = lambda words: (said.append(words), other.execute("ROLLBACK"))
+        store.tell = lambda words: (messages.append(words), other.execute("ROLLBACK"))
         store.add_run(1, a_run())
         assert store.finished() == {"r1": "ok"}
-        assert said == [f"{tmp_path}/results.sqlite: waiting for another process that holds it (database is locked)"]
+        assert messages == [
+            f"{tmp_path}/results.sqlite: waiting for another process that holds it (database is locked)"
+        ]
         other.execute("BEGIN IMMEDIATE")
         monkeypatch.setattr("harness.results.database.PATIENCE_S", 0.0)
         with pytest.raises(sqlite3.OperationalError, match="locked"):
@@ -161,14 +163,14 @@ def test_text_that_utf_8_cannot_hold_is_replaced(store):
 
 
 def test_nothing_is_searched_row_by_row_to_store_a_run(store):
-    said = []
-    store.connection.set_trace_callback(said.append)
+    statements = []
+    store.connection.set_trace_callback(statements.append)
     with store.transaction():
         store.add_instance("c", "i", "intraop", {}, {})
         store.add_solver("h", "intraop", "s", "solver", "", "", {})
         store.add_run(1, a_run())
     store.connection.set_trace_callback(None)
-    changes = [statement for statement in said if statement.split()[0] in ("INSERT", "UPDATE", "DELETE")]
+    changes = [statement for statement in statements if statement.split()[0] in ("INSERT", "UPDATE", "DELETE")]
     assert len(changes) == 8  # an instance, a solver, reports of an earlier run of the id, the run, three reports
     for statement in changes:
         assert "REPLACE" not in statement  # it would search all rows that refer to the replaced one

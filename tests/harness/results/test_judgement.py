@@ -87,9 +87,9 @@ BROKEN_LIMITS = ("timeout", "cpu", "memory", "processes", "output", "lost")
         ([text("error", "oops")], {"stop": "crash", "reason": "died"}, "error", "error", "nothing", "error", "oops"),
         ([DONE], {"stop": "crash", "reason": "died late"}, "crash", "crash", "nothing", "done", "died late"),
         *(
-            ([text("solution", GOOD), last], {"stop": stop, "reason": "why"}, stop, stop, "feasible", said, "why")
+            ([text("solution", GOOD), last], {"stop": stop, "reason": "why"}, stop, stop, "feasible", claimed, "why")
             for stop in BROKEN_LIMITS
-            for said, last in (("declined", text("declined", "x")), ("error", text("error", "x")), ("done", DONE))
+            for claimed, last in (("declined", text("declined", "x")), ("error", text("error", "x")), ("done", DONE))
         ),
         ([], {"stop": "import", "reason": "no module"}, "import", "import", "nothing", "nothing", "no module"),
         ([text("solution", GOOD), text("done", 2**40)], {}, "memory", "memory", "feasible", "done", "used 1048576 MiB"),
@@ -111,7 +111,7 @@ def test_every_end_is_merged_by_one_rule(chain, payloads, facts, stop, status, v
     assert (row.solution is None) == (row.cost is None)
 
 
-def test_claims_are_kept_beside_verified_values(chain):
+def test_claims_are_kept_apart_from_verified_values(chain):
     sent = [text("solution", WORSE, 12.5), text("solution", GOOD, 6.0), text("bound", 4), text("bound", 5.5)]
     row = judged(chain, *sent, DONE)
     claimed = {"end": "done", "cost": "6.0", "lower_bound": "5.5", "solutions": 2, "bounds": 2}

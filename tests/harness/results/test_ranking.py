@@ -94,7 +94,7 @@ class Book:
         return name
 
     def tables(self, records: Path = FOLDER) -> Tables:
-        """Score the runs in the book, beside the records of a folder."""
+        """Score the runs in the book, compared with the records of a folder."""
         return tables(self.store, records=records)
 
 
@@ -512,9 +512,9 @@ def test_newest_run_of_the_newest_version_counts(book: Book) -> None:
     assert row(scored.instances, instance="y")["best_cost"] == "100"
     assert row(scored.solvers, solver="a")["score_sum"] == 1.0  # its first version's run on y is gone
     assert row(scored.solvers, solver="b")["score_sum"] == pytest.approx(80 / 200 + 1)
-    said = [note for _, note in notes(scored)]
-    assert any("Not run on every instance" in note and note.endswith(": a.") for note in said)
-    assert any(note.startswith("3 runs of older solver versions") for note in said)
+    sentences = [note for _, note in notes(scored)]
+    assert any("Not run on every instance" in note and note.endswith(": a.") for note in sentences)
+    assert any(note.startswith("3 runs of older solver versions") for note in sentences)
     assert scored.campaigns["runs"].to_list() == [1, 2]
 
 
@@ -576,8 +576,8 @@ def test_a_limit_on_cpu_time_is_unequal_only_if_it_binds(book: Book) -> None:
     book.run("c", "x", 50, cpu_limit_s=100.0)
     assert notes(book.tables()) == []
     book.run("d", "x", 50, cpu_limit_s=1.0)
-    said = "Its solver runs had different limits: 2 s, 1 core, 1024 MiB, 1 s of CPU time; 2 s, 1 core, 1024 MiB."
-    assert ("x", said) in notes(book.tables())
+    sentence = "Its solver runs had different limits: 2 s, 1 core, 1024 MiB, 1 s of CPU time; 2 s, 1 core, 1024 MiB."
+    assert ("x", sentence) in notes(book.tables())
 
 
 def test_contents_that_share_an_id_are_told_apart(book: Book) -> None:
@@ -802,7 +802,7 @@ def test_every_table_can_be_exported(book: Book) -> None:
 G = {"best_cost": "217039", "lower_bound": "217039"}
 
 
-def test_published_results_stand_beside_ours_and_count_nowhere(book: Book) -> None:
+def test_published_results_are_listed_with_ours_and_count_nowhere(book: Book) -> None:
     book.instance("contest-G", **G)
     book.run("ours", "contest-G", 271299, bound=200000)
     scored = book.tables()

@@ -143,13 +143,13 @@ def test_a_damaged_database_gets_an_answer_or_one_sentence(seed, whole, chain, t
     command = commands(chain, results, chance)
     print(f"{damage}; {' '.join(map(str, command))}")
     status, _, err = shardmark(*command)
-    said = [line for line in err.splitlines() if line.startswith("shardmark: ")]
+    messages = [line for line in err.splitlines() if line.startswith("shardmark: ")]
     if status == 2:
-        assert len(said) == 1
-        assert err.endswith(f"{said[0]}\n")
-        assert said[0].startswith((f"shardmark: {results}", "shardmark: results"))
-        assert "expected" in said[0]
-        assert len(said[0]) < 1000
+        assert len(messages) == 1
+        assert err.endswith(f"{messages[0]}\n")
+        assert messages[0].startswith((f"shardmark: {results}", "shardmark: results"))
+        assert "expected" in messages[0]
+        assert len(messages[0]) < 1000
     else:
         assert status in (0, 1)
-        assert said == []
+        assert messages == []

@@ -28,7 +28,7 @@ AMPLE = Limits(10.0, 512.0)
 
 @pytest.fixture(scope="session")
 def contest_solver(tmp_path_factory) -> Path:
-    """The C++ program beside this file, compiled."""
+    """The C++ program of this folder, compiled."""
     if shutil.which("g++") is None:
         pytest.skip("needs g++ to compile a program that speaks the contest's protocol")
     program = tmp_path_factory.mktemp("programs") / "contest_solver"

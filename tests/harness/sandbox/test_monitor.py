@@ -105,8 +105,8 @@ def test_reports_survive_a_run_that_cannot_be_ended(watch, pipes, last, before):
     os.write(pipes.channel, encode("bound", 1.0))
     outcome = watch(SimulatedRun(last=last, at_end=Usage(unended=True)), Limits(0.5, 100.0))
     assert outcome.stop == "error"
-    said = "the system could not end its processes"
-    assert outcome.reason == (f"{said}; before that it was {before}" if before else said)
+    reason = "the system could not end its processes"
+    assert outcome.reason == (f"{reason}; before that it was {before}" if before else reason)
     assert len(outcome.messages) == 1
 
 

@@ -591,13 +591,13 @@ def test_a_simultaneous_run_is_unaffected(
     job = Job(zoo["steady"], place.problem, 0, AMPLE)
     rows: list[Record] = []
     with Supervisor(*POSIX) as other:
-        beside = threading.Thread(target=lambda: rows.append(perform(job, other, usable_cpus()[:1])))
-        beside.start()
+        other_run = threading.Thread(target=lambda: rows.append(perform(job, other, usable_cpus()[:1])))
+        other_run.start()
         times = 0
-        while beside.is_alive():
+        while other_run.is_alive():
             referee.run(name, briefly(memory_mib=300.0, cpu_s=5.0))
             times += 1
-        beside.join()
+        other_run.join()
     (row,) = rows
     assert times
     assert (row.status, row.cost, row.solution) == ("ok", 6.0, [0, 0, 1, 1])

@@ -39,7 +39,7 @@ def shapes(*each: tuple[int, ...]) -> str:
 SAME = 's: "loc:@{}"'
 
 
-def beside(*names: str) -> str:
+def colocated_with(*names: str) -> str:
     return f"list {{ {' '.join(SAME.format(name) for name in names)} }}"
 
 
@@ -75,7 +75,7 @@ LAYER = (
     "# a layer and a step of its training\n"
     + node("x", "Placeholder", dtype=FLOAT, shape=dims(-1, 8))
     + node("w", "VariableV2", dtype=FLOAT, shape=dims(8, 4), device="/job:worker/task:1")
-    + made("w/read", "Identity", "w", shape=(8, 4), _class=beside("w"))
+    + made("w/read", "Identity", "w", shape=(8, 4), _class=colocated_with("w"))
     + made("product", "MatMul", "x", "w/read", shape=(-1, 4), device="/gpu:0")
     + node("parts", "Split", "product", T=FLOAT, _output_shapes=shapes((-1, 1), (-1, 3)))
     + made("sum", "AddN", "parts", "parts:1", "parts:1", "^x", shape=(-1, 3))
@@ -131,7 +131,7 @@ def test_device_names_restrict_to_the_devices_that_they_mean(tmp_path: Any) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "parts"),
     [
         (
             "/job:ps/replica:0/task:03/device:GPU:2",
@@ -151,8 +151,8 @@ def test_device_names_restrict_to_the_devices_that_they_mean(tmp_path: Any) -> N
         ("/", None),
     ],
 )
-def test_names_of_devices_say(text: str, said: dict[str, str] | None) -> None:
-    assert spec(text) == said
+def test_names_of_devices_say(text: str, parts: dict[str, str] | None) -> None:
+    assert spec(text) == parts
 
 
 def test_a_device_is_meant_by_its_own_name_whatever_it_is() -> None:
@@ -168,11 +168,11 @@ def test_groups_merge_through_common_members_and_names_that_are_no_nodes(tmp_pat
     text = "".join(
         (
             node("a", "NoOp"),
-            node("b", "NoOp", _class=beside("a")),
-            node("c", "NoOp", _class=beside("b", "pruned")),
-            node("d", "NoOp", _class=beside("pruned")),
+            node("b", "NoOp", _class=colocated_with("a")),
+            node("c", "NoOp", _class=colocated_with("b", "pruned")),
+            node("d", "NoOp", _class=colocated_with("pruned")),
             node("e", "NoOp", _class='list { s: "other:@a" }'),
-            node("f", "NoOp", _class=beside("f")),
+            node("f", "NoOp", _class=colocated_with("f")),
             node("g", "NoOp", device="@e"),
             node("handle", "VarHandleOp", dtype=FLOAT, shape=dims(2), _output_shapes=shapes(())),
             node("inside", "Enter", "handle", T="type: DT_RESOURCE", _output_shapes=shapes(())),
@@ -213,7 +213,7 @@ def loop() -> str:
                 "merge",
                 "condition",
                 T=integer,
-                _class=beside("merge"),
+                _class=colocated_with("merge"),
                 _output_shapes=shapes((), ()),
             ),
             node("body", "Identity", "switch:1", T=integer, _output_shapes=scalar),
@@ -390,7 +390,7 @@ def test_random_weights_need_no_shapes_and_follow_the_seed(tmp_path: Any) -> Non
 
 
 def test_what_may_not_be_as_it_seems_is_told(tmp_path: Any) -> None:
-    text = LAYER.replace('"MatMul"', '"FancyOp"') + node("z", "NoOp", _class=beside("x", "zz"))
+    text = LAYER.replace('"MatMul"', '"FancyOp"') + node("z", "NoOp", _class=colocated_with("x", "zz"))
     text += made("y", "FancyOpGrad", "sum", shape=(3,)) + made("r", "ReluGrad", "sum", shape=(3,))
     told: list[str] = []
     read(tmp_path, text, batch=5, tell=told.append)
@@ -405,8 +405,12 @@ def test_what_may_not_be_as_it_seems_is_told(tmp_path: Any) -> None:
     read(tmp_path, LAYER.replace("MatMul", "FancyOp"), weights="random", tell=told.append)
     (tmp_path / "machine.json").write_text('{"devices": {"speed": [1e12]}, "bandwidth": 1}')
     read(tmp_path, LAYER, batch=5, machine=tmp_path / "machine.json", placement="free", tell=told.append)
-    pruned = LAYER + node("beside", "NoOp", "^done", _class=beside("r")) + made("r", "ReluGrad", "sum", shape=(3,))
-    read(tmp_path, pruned, weights="random", fetch="beside", tell=told.append)
+    pruned = (
+        LAYER
+        + node("colocated", "NoOp", "^done", _class=colocated_with("r"))
+        + made("r", "ReluGrad", "sum", shape=(3,))
+    )
+    read(tmp_path, pruned, weights="random", fetch="colocated", tell=told.append)
     assert told == []
 
 
@@ -542,7 +546,7 @@ X = made("x", "Relu", shape=(2,))
         ),
         (node("a", "NoOp", device="@b"), "expected the name of a node after '@', found the device '@b'"),
         (
-            node("a", "NoOp", device="/gpu:0") + node("b", "NoOp", device="/cpu:0", _class=beside("a")),
+            node("a", "NoOp", device="/gpu:0") + node("b", "NoOp", device="/cpu:0", _class=colocated_with("a")),
             "node 'b': expected a device that its colocation group may use, to which 'a' belongs, found '/cpu:0'",
         ),
         ('node { name: "a" op: "NoOp" ', "line 1 column 1: expected the message to be closed"),
@@ -598,7 +602,7 @@ def test_random_graphs_come_back(tmp_path: Any) -> None:
                 wanted.setdefault((f"n{u}", f"n{v}"), set()).update({port} - {-1})
                 inputs.append(f"^n{u}" if port < 0 else f"n{u}:{port}" if port or rng.random() < 0.5 else f"n{u}")
             inputs.sort(key=lambda text: text.startswith("^"))
-            group = {"_class": beside(f"group{v % 3}")} if v % 5 < 2 else {}
+            group = {"_class": colocated_with(f"group{v % 3}")} if v % 5 < 2 else {}
             lines.append(
                 node(f"n{v}", "Custom", *inputs, T=FLOAT, _output_shapes=shapes(*((s,) for s in outputs[v])), **group)
             )

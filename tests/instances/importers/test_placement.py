@@ -207,7 +207,7 @@ def check_costs(entry, path):
     taken, known = defaultdict(set), set()
     for v, name in enumerate(instance.node_names):
         members = {names[part] for part in name.split("+")} - known
-        if not members:  # a helper, which belongs beside its node
+        if not members:  # a helper, which belongs to its node's device
             (producer,) = instance.graph.predecessors(v)
             stage[v] = stage[producer]
         known |= members

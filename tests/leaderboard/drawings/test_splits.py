@@ -32,7 +32,7 @@ def test_nodes_of_a_layer_spread_around_where_they_want_to_be() -> None:
     assert beside([6.0, 6.0], 6.0) == [5.0, 6.0]
 
 
-def test_a_node_that_only_feeds_another_stands_beside_it() -> None:
+def test_a_node_that_only_feeds_another_is_drawn_next_to_it() -> None:
     chain, weight = [(0, 1), (1, 2), (2, 3)], (4, 3)
     assert layers(6, [*chain, weight]) == [0, 1, 2, 3, 2, 0]
 

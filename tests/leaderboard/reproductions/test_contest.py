@@ -1,4 +1,4 @@
-"""Reproductions of the contest: published figures beside runs, exact to the last digit, contradictions in words."""
+"""Reproductions of the contest: published figures and runs, exact to the last digit, contradictions in words."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_what_came_of_a_run_is_exact_and_only_improves(tmp_path):
     assert (run.bound, run.contradicted) == (None, True)  # a published cost is below it
 
 
-def test_costs_stand_beside_the_published_ones_with_all_digits():
+def test_costs_and_published_costs_have_all_digits():
     made = found(COSTS, fine)
     rows = {row["instance"]: row for row in table(made, "Costs").rows}
     assert list(rows) == ["B", "C", "G"]
@@ -187,7 +187,7 @@ def test_without_any_instance_the_published_figures_remain():
     assert on_screen(only)
 
 
-def test_bounds_stand_beside_the_published_ones():
+def test_bounds_and_published_bounds_share_a_table():
     made = found(BOUNDS, fine, solvers=("cfn-native", "cfn-penalty"))
     bounds = {row["instance"]: row for row in table(made, "Lower bounds").rows}
     assert [bounds["B"][name] for name in ("simple", "cfn-relaxed", "cfn-native", "cfn-penalty", "published")] == [

@@ -100,7 +100,7 @@ def test_the_difference_of_two_curves_begins_with_the_later_one_and_may_be_negat
     assert _curves.difference([(1.0, 0.0)], [(1.0, 0.0)]) == [(1.0, 0.0)]
 
 
-def test_costs_over_time_stand_beside_the_published_ones():
+def test_costs_over_time_and_published_costs_share_a_table():
     best = 1521949307.0  # of S, published
 
     def costs(cell: Cell) -> Costs:

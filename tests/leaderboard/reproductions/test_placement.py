@@ -173,7 +173,7 @@ def test_what_has_no_part_in_it_is_refused(asked: dict[str, Any], sentence: str)
         THROUGHPUT.plan(replace(THROUGHPUT.DEFAULTS, **asked), Path())
 
 
-def test_ours_stand_beside_the_papers_with_what_is_proved() -> None:
+def test_our_costs_and_the_papers_share_a_table_that_names_proofs() -> None:
     report = made(THROUGHPUT, fine)
     loads = table(report, "Largest load")
     assert row(loads, instance=BERT, figures=PAPER)["ip-noncontiguous"] == 21.91
@@ -224,8 +224,8 @@ def test_latencies_that_exceed_the_memory_are_told_and_left_out() -> None:
     [words] = [words for section in report.sections for words in section.words if words.startswith("gnmt")]
     assert words.endswith("left out: scotch (636.91), expert (293.40).")
     layers = [section.title for section in report.sections].index("Layers")
-    beside = table(report, "Latency", layers)
-    assert row(beside, instance="gnmt-layers-latency", figures=PAPER)["expert"] is None
+    latencies = table(report, "Latency", layers)
+    assert row(latencies, instance="gnmt-layers-latency", figures=PAPER)["expert"] is None
     gap = row(table(report, "Remaining gaps", layers), instance="bert-24-layers-latency")
     assert (gap["least here"], gap["bound"], gap["open there"]) == (24.0, 20.0, "<1%")
     assert gap["open, %"] == pytest.approx(100 / 6)
@@ -284,9 +284,9 @@ def ran(*arguments: object, folder: Path) -> dict[str, Any]:
     places = ["--results", folder / "results", "--output", folder / "site", "--json"]
     status, out, err = shardmark("reproduce", *arguments, *places)
     assert status == 0, err
-    said: dict[str, Any] = json.loads(out)
-    assert Path(said["page"]).is_file()
-    return said
+    answer: dict[str, Any] = json.loads(out)
+    assert Path(answer["page"]).is_file()
+    return answer
 
 
 @pytest.mark.gate
@@ -294,8 +294,8 @@ def ran(*arguments: object, folder: Path) -> dict[str, Any]:
 def test_loads_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "at_hand", AT_HAND)
     asked = ("--solvers", "dp,one-accelerator", "--bounds", "load", "--timeout", 60, "--bound-timeout", 60)
-    said = ran("placement-throughput", "--instances", "crossing", *asked, folder=tmp_path)
-    loads, _, proved = said["sections"][0]["tables"]
+    answer = ran("placement-throughput", "--instances", "crossing", *asked, folder=tmp_path)
+    loads, _, proved = answer["sections"][0]["tables"]
     assert loads["rows"][0] == {
         "instance": "crossing",
         "figures": HERE,
@@ -312,9 +312,9 @@ def test_loads_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_latencies_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "at_hand", AT_HAND)
     asked = ("--solvers", "greedy", "--bounds", "critical-path", "--timeout", 60, "--bound-timeout", 60)
-    said = ran("placement-latency", "--instances", "sandwich-latency", *asked, folder=tmp_path)
-    beside, gaps, _ = said["sections"][0]["tables"]
-    assert beside["rows"][0]["greedy"] >= 11.75
+    answer = ran("placement-latency", "--instances", "sandwich-latency", *asked, folder=tmp_path)
+    latencies, gaps, _ = answer["sections"][0]["tables"]
+    assert latencies["rows"][0]["greedy"] >= 11.75
     assert 0 < gaps["rows"][0]["bound"] <= 11.75
 
 
@@ -325,8 +325,8 @@ def test_granularities_from_end_to_end(tmp_path: Path, mirror: Path, monkeypatch
     if AT_HAND(catalog.find("bert-12-operators-training")) is None:
         pytest.skip("BERT-12 training is not in the mirror")
     asked = ("--instances", f"bert-12-operators-training,{BERT}", "--timeout", 120)
-    said = ran("placement-granularity", *asked, folder=tmp_path)
-    loads, proved = said["sections"][0]["tables"]
+    answer = ran("placement-granularity", *asked, folder=tmp_path)
+    loads, proved = answer["sections"][0]["tables"]
     [ours] = [x for x in loads["rows"] if x["figures"] == HERE and x["instance"].startswith("bert-12")]
     assert ours["operators"] == pytest.approx(438.00, abs=0.01)
     assert ours["layers, untangled"] == pytest.approx(465.41, abs=0.01)
@@ -337,7 +337,7 @@ def test_granularities_from_end_to_end(tmp_path: Path, mirror: Path, monkeypatch
     ratios = {x["nodes"]: x["here / paper"] for x in proved["rows"] if x["instance"].startswith("bert-12")}
     one = pytest.approx(1, abs=1e-4)
     assert ratios == {"operators": one, "layers, untangled": one, "layers": None}
-    assert f"By operators only, as the file has no layers: {BERT}." in said["notes"]
+    assert f"By operators only, as the file has no layers: {BERT}." in answer["notes"]
 
 
 def test_the_best_split_of_each_kind_is_drawn() -> None:
@@ -365,8 +365,8 @@ def test_the_best_split_of_each_kind_is_drawn() -> None:
 def test_splits_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "at_hand", AT_HAND)
     asked = ("--instances", "crossing", "--solvers", "dp", "--timeout", 60)
-    said = ran("placement-splits", *asked, folder=tmp_path)
-    _, contiguous = said["sections"]
+    answer = ran("placement-splits", *asked, folder=tmp_path)
+    _, contiguous = answer["sections"]
     [picture] = contiguous["pictures"]
     assert picture["edges"] == [[0, 1], [2, 3]]
     assert max(float(x["load"]) for x in contiguous["tables"][0]["rows"]) == 7.0

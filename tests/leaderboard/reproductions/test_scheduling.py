@@ -101,7 +101,7 @@ def test_means_and_deviations_are_those_of_the_draws(cells: list[Cell]) -> None:
     assert {bar.colour for bar in bars.rows if bar.name.endswith("-msr")} == {3}
 
 
-def test_ratios_stand_beside_those_of_the_paper(cells: list[Cell]) -> None:
+def test_ratios_and_those_of_the_paper_share_a_table(cells: list[Cell]) -> None:
     report = scheduling.report(SMALL, carried_out(cells))
     ours, theirs = (row(table(report, 0, 1), figures=whose) for whose in (HERE, PAPER))
     assert (theirs["best pair"], theirs["worst pair"], theirs["worst / best"]) == ("critical-path-pct", "hash-fifo", 4)
@@ -111,7 +111,7 @@ def test_ratios_stand_beside_those_of_the_paper(cells: list[Cell]) -> None:
     assert ours["critical-path-pct / best"] == pytest.approx(21 / 12)
 
 
-def test_a_search_stands_beside_the_pairs_and_the_bounds(cells: list[Cell]) -> None:
+def test_a_search_shares_a_table_with_the_pairs_and_the_bounds(cells: list[Cell]) -> None:
     report = scheduling.report(SMALL, carried_out(cells))
     beyond = row(table(report, 1), solver="search")
     assert beyond["gain, %"] == pytest.approx(100 * (1 - 11.5 / 21))

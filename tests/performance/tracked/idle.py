@@ -1,4 +1,4 @@
-"""A solver that does nothing: what a run costs beside the solver."""
+"""A solver that does nothing: the overhead of a run."""
 
 from solvers.registry import solver
 

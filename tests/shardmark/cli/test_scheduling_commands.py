@@ -122,9 +122,9 @@ def test_a_defective_file_is_one_sentence(tmp_path, change, sentence):
     path = tmp_path / "graph.json"
     write_json(path, {**PLAIN, **change})
     for command in (["info", path], ["solve", path, "--solver", "heft-pct"]):
-        said = refused(*command)
-        assert said.startswith(f"shardmark: {path}: {sentence}")
-        assert said.count("\n") == 1
+        message = refused(*command)
+        assert message.startswith(f"shardmark: {path}: {sentence}")
+        assert message.count("\n") == 1
 
 
 @pytest.mark.parametrize(

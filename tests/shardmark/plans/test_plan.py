@@ -133,7 +133,10 @@ def test_devices_beyond_the_operators_are_idle(devices, tmp_path):
         ({"devices": "h100:1,t4:1,cpu:1"}, "expected one kind of accelerators and one of CPUs"),
         ({"devices": "h100:1,t4:1"}, "expected accelerators and then CPUs, such as h100:6,cpu:2"),
         ({"devices": "cpu:2,h100:1"}, "expected accelerators and then CPUs, such as h100:6,cpu:2"),
-        ({"devices": "h100:1,cpu:1", "device": "t4"}, "expected no device beside kinds of devices, found 't4'"),
+        (
+            {"devices": "h100:1,cpu:1", "device": "t4"},
+            "expected no device if the kinds of devices are given, found 't4'",
+        ),
         ({"mesh": "2x2", "profile": True}, "profile: expected equal devices or a machine"),
         ({"devices": "h100:1,cpu:1", "profile": True}, "profile: expected equal devices or a machine"),
         ({"devices": 2, "device": "h1000"}, "expected a file *.toml, or one of h100"),

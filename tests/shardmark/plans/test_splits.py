@@ -1,4 +1,4 @@
-"""A split that a user has: judged as it is, beside the best that is found."""
+"""A user's own split: judged as it is, and compared with the best one found."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_missing_files_are_named(folder: Path) -> None:
         verify(folder)
 
 
-def test_a_model_that_has_moved_is_found_beside_the_plan(folder: Path, tmp_path: Path) -> None:
+def test_a_model_that_has_moved_is_found_in_the_plans_folder(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").rename(folder / "model.onnx")
     assert verify(folder).equal
     (folder / "model.onnx").unlink()

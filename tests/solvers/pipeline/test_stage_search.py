@@ -105,7 +105,7 @@ def check(
     need: int,
     closure: int = MIDDLE,
 ) -> None:
-    """A set is convex or closed, weighs enough, and costs what was said."""
+    """A set is convex or closed, weighs enough, and has the stated cost."""
     members = np.flatnonzero(found.member).tolist()
     assert found.cost / stage_search.scale == pytest.approx(oracle.stage_cost(instance, members), rel=SAFETY)
     assert convex(paths(instance.graph), found.member, closure)

@@ -115,7 +115,7 @@ def test_the_kernel_finds_the_cheapest_sets(seed: int) -> None:
 
 
 def test_neighbours_are_cheaper_than_their_tensors_or_not() -> None:
-    """A chain of 4, 1, 1: beside the first are done the other two, or their tensor is paid, whichever is less."""
+    """A chain of 4, 1, 1: the first device also does the other two or pays for their tensor, whichever is less."""
 
     def bound(cost: float, **options: Any) -> float:
         run = LocalRun()

@@ -142,7 +142,7 @@ def test_a_large_tensor_that_leaves_a_sum_leaves_nothing_behind(overlap: str, la
 
 
 def test_a_chain_of_large_tensors_is_added_up_anew_again_and_again() -> None:
-    """Sums that hold one tensor of 1e16 at a time, as nodes join a set, beside a small one that stays."""
+    """Sums that hold one tensor of 1e16 at a time, as nodes join a set, and a small one throughout."""
     times, costs = [1.0] * 9, [0.1, *[1e16 * 1.1**v for v in range(7)], 0.0]
     readers = [[8], *[[v + 1] for v in range(1, 8)], []]
     best, run = optimum(chain := fork(costs, readers, times)), LocalRun()

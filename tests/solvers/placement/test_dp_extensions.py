@@ -165,7 +165,7 @@ def graph(times: list[float], edges: list[tuple[int, int, float]], backward: int
 
 
 def test_what_saves_a_transfer_out_is_not_merged_for_it_where_transfers_in_are_apart() -> None:
-    """The last node takes no time, but two transfers in are too many beside the one before it."""
+    """The last node takes no time, but two transfers in are too many in addition to the one before it."""
     edges = [(0, 3, 3.0), (1, 2, 4.0), (2, 3, 5.0)]
     assert solved(graph([5, 5, 5, 0], edges, backward=2, overlap="full"))[0] == 5
 

@@ -129,7 +129,7 @@ def test_the_load_bound_knows_the_memory() -> None:
 
 
 def test_the_node_bound_counts_transfers_or_neighbours() -> None:
-    """Sandwich, free: beside the node of 4 both tensors of 0.25 are cheaper than the work on either side."""
+    """Sandwich, free: for the device of 4, both tensors of 0.25 are cheaper than the work on either side."""
     instance = embedded("sandwich-free")
     assert bounds(node, instance) == [pytest.approx(4.5)]
     assert bounds(node, replace(instance, transfer=instance.transfer * 12)) == [pytest.approx(10)]

@@ -148,7 +148,7 @@ def test_contiguous_sets_alone_are_no_bound_on_any_sets() -> None:
 
 @pytest.mark.parametrize(("contiguity", "which"), [("free", "contiguous "), ("contiguous", ""), ("acyclic", "")])
 def test_that_no_contiguous_sets_fit_says_nothing_of_others(contiguity: str, which: str) -> None:
-    """In a chain of sizes 2, 2, 1, 1, each large node fits into a memory of 3 only beside a small one."""
+    """In a chain of sizes 2, 2, 1, 1, each large node fits into a memory of 3 only with a small one."""
     edges = [(0, 1), (1, 2), (2, 3)]
     instance = built([1] * 4, edges, (2, 0, 3), size=[2, 2, 1, 1], contiguity=contiguity)
     with pytest.raises(Declined, match=f"^no {which}placement fits the memory of the accelerators$"):
@@ -229,7 +229,7 @@ def test_the_least_times_there_are_have_placements_and_bounds(contiguity: str) -
 
 
 def test_the_last_cpu_has_a_number_beyond_32_bits() -> None:
-    """Two nodes that only CPUs take, each as long as the other, beside as many accelerators as there can be."""
+    """Two nodes that only CPUs take, equally long, with as many accelerators as there can be."""
     instance = replace(row(2.0, 2**31 - 1, 2, "acyclic"), supported=np.zeros(3, dtype=bool))
     run = LocalRun()
     dpl(instance, run)

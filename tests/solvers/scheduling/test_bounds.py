@@ -221,7 +221,7 @@ def test_segments_raise_heads_and_leave_them_valid(cores: int, most: int, monkey
     assert better or most < 70  # few of these graphs have several segments
 
 
-def test_segments_end_where_little_runs_beside_them():
+def test_segments_end_where_little_runs_in_parallel():
     """With two diamonds in a row, the first segment ends at the vertex between them, and the second at the last one."""
     diamond = [[0, 1, 1], [0, 2, 1], [1, 3, 1], [2, 3, 1], [3, 4, 1], [3, 5, 1], [4, 6, 1], [5, 6, 1]]
     instance = devices_alike([2] * 7, diamond, 2)
@@ -344,7 +344,7 @@ def test_bounds_know_graphs_without_vertices_and_without_work():
 
 
 @pytest.mark.parametrize(("slow", "fast"), [(1e-2, 1e10), (1e-100, 1e250)])
-def test_work_restricted_to_a_slow_device_counts_beside_very_fast_ones(slow: float, fast: float):
+def test_work_restricted_to_a_slow_device_counts_even_if_others_are_very_fast(slow: float, fast: float):
     instance = made([4e10, 3, 4, 5], [], [slow, fast, fast], devices=[None, [0], [0], None])
     assert restricted(instance) == pytest.approx(7 / slow)
     assert bound_by(load, instance) == pytest.approx(7 / slow)

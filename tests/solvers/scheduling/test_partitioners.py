@@ -295,7 +295,7 @@ def test_heft_fills_gaps() -> None:
 
 
 def test_weights_of_msr_change_what_it_picks() -> None:
-    """Vertices 0 and 1 are executable; 0 has two successors beside it, 1 has one that alone can start elsewhere."""
+    """Vertices 0 and 1 are executable; 0 has two successors on its device, 1 has one that alone can start elsewhere."""
     instance = made([1, 1, 1, 1, 1, 1], [[0, 2, 1], [0, 3, 1], [5, 2, 1], [5, 3, 1], [1, 4, 1]], [1, 1])
     device = [0, 0, 0, 0, 1, 0]
     rank = [0, 1, 2, 3, 4, 5]

@@ -113,8 +113,8 @@ def test_memory_that_nearly_all_schedules_exceed_is_kept_to_where_a_schedule_doe
     assert best >= 3
 
 
-def test_little_memory_is_kept_to_beside_tensors_of_any_size() -> None:
-    """Two of three tensors wait for the third where only one has room; a great one is read elsewhere."""
+def test_little_memory_suffices_whatever_the_size_of_other_tensors() -> None:
+    """Two of three tensors wait for the third on a device with room for one; a large one is read elsewhere."""
     edges = [[0, 2, 1e-6], [1, 2, 1e-6], [3, 2, 1e-6], [3, 4, 1e12]]
     instance = made([1] * 5, edges, [1, 1, 1], memory=[None, 1.5e-6, 1e15], devices=[[0], [0], [1], [0], [2]])
     device = np.array([0, 0, 1, 0, 2])

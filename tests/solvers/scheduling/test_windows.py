@@ -37,7 +37,7 @@ def test_a_window_changes_the_best_schedule_among_vertices_that_end_one_after_an
 
 def test_a_window_cools_down() -> None:
     """On average, what is there last is nearly as good as the best, and far better than without cooling."""
-    beside_best, beside_hot = [], []
+    to_best, to_hot = [], []
     for seed in range(8):
         instance = flow(seed)
         simulator = Simulator(instance)
@@ -47,10 +47,10 @@ def test_a_window_cools_down() -> None:
             each = mean_time(moves, instance)
             moves.search_window(5000, each, cold * each, instance.nodes)
             ends.append(simulator.in_order(moves.device, moves.order).makespan)
-        beside_best.append(ends[1] / moves.best)
-        beside_hot.append(ends[1] / ends[0])
-    assert np.mean(beside_best) <= 1.01
-    assert np.mean(beside_hot) < 0.95
+        to_best.append(ends[1] / moves.best)
+        to_hot.append(ends[1] / ends[0])
+    assert np.mean(to_best) <= 1.01
+    assert np.mean(to_hot) < 0.95
 
 
 @pytest.mark.parametrize("least", [parts.LEAST, 30])

@@ -56,23 +56,23 @@ class Result:
     mode: str = "not drawn"
     kind: str = ""
     nodes: int = 0
-    said: dict[str, Claims] = field(default_factory=dict)
+    claims: dict[str, Claims] = field(default_factory=dict)
     seconds: float = 0.0
 
     def document(self) -> dict[str, Any]:
         """Return the result as plain JSON."""
-        said = {name: claims.document() for name, claims in self.said.items()}
-        return {**vars(self), "said": said}
+        by_method = {name: claims.document() for name, claims in self.claims.items()}
+        return {**vars(self), "claims": by_method}
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> Result:
         """Return the result of a document."""
-        said = {name: Claims.of(claims) for name, claims in document["said"].items()}
-        return cls(**{**document, "said": said})
+        by_method = {name: Claims.of(claims) for name, claims in document["claims"].items()}
+        return cls(**{**document, "claims": by_method})
 
     def contradictions(self) -> list[Contradiction]:
         """Return the contradictions between the claims."""
-        return contradictions(self.track, self.said)
+        return contradictions(self.track, self.claims)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def check(task: Task, settings: Settings) -> Result:
     def hear(message: dict[str, Any]) -> None:
         vars(result).update(message.get("drawn", {}))
         if "method" in message:
-            result.said[message["method"]] = Claims.of(message["claims"])
+            result.claims[message["method"]] = Claims.of(message["claims"])
 
     perform(task, settings, hear)
     return result
@@ -145,7 +145,7 @@ class _Attempt:
     def _begin(self) -> None:
         context = get_context("fork")
         self.end, theirs = context.Pipe(duplex=False)
-        done = tuple(self.result.said)
+        done = tuple(self.result.claims)
         self.process = context.Process(target=_child, args=(theirs, self.task, self.settings, done), daemon=False)
         self.process.start()
         theirs.close()
@@ -165,7 +165,7 @@ class _Attempt:
         elif "failed" in message:
             self.failed = message["failed"]
         elif "method" in message:
-            self.result.said[message["method"]] = Claims.of(message["claims"])
+            self.result.claims[message["method"]] = Claims.of(message["claims"])
             self.running = ""
         else:
             self.result.seconds = round(self.result.seconds + message["seconds"], 2)
@@ -189,7 +189,7 @@ class _Attempt:
         if not code:
             return True
         how = "killed: out of time" if code == -signal.SIGKILL else f"the process ended with status {code}"
-        self.result.said[self.running or "draw"] = Claims(failed=self.failed or how)
+        self.result.claims[self.running or "draw"] = Claims(failed=self.failed or how)
         if not self.running:
             return True
         self._begin()

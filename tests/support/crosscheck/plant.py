@@ -51,16 +51,16 @@ def infeasible(track: str, claims: Claims) -> Claims | None:
 
 def reveals(result: Result, method: str, planted: Claims) -> bool:
     """Return True if the claims of a method, in place of its own, contradict those of others, or its own solutions."""
-    own = result.said[method]
+    own = result.claims[method]
     kept = replace(planted, cost=own.cost, exact=own.exact, refutes=own.refutes, misjudged="", invalid="")
-    return any(found.method == method for found in contradictions(result.track, {**result.said, method: kept}))
+    return any(found.method == method for found in contradictions(result.track, {**result.claims, method: kept}))
 
 
 def claimed_faults(results: Sequence[Result]) -> dict[tuple[str, str], Fault]:
     """Plant the faults of claims into every method of some results; return them by method and name."""
     faults = dict[tuple[str, str], Fault]()
     for result in results:
-        for method, claims in result.said.items():
+        for method, claims in result.claims.items():
             for name, plant in (("raised", raised), ("infeasible", infeasible)):
                 fault = faults.setdefault((method, name), Fault())
                 planted = plant(result.track, claims)
@@ -72,15 +72,15 @@ def claimed_faults(results: Sequence[Result]) -> dict[tuple[str, str], Fault]:
 
 def restricted_faults(results: Sequence[Result], seconds: float, most: int) -> dict[tuple[str, str], Fault]:
     """Let methods see restricted instances, each method until one reveals it, up to ``most`` instances."""
-    faults = {(method, "restricted"): Fault() for result in results for method in result.said if method != "draw"}
+    faults = {(method, "restricted"): Fault() for result in results for method in result.claims if method != "draw"}
     for result in results[:most]:
         missing = tuple(method for (method, _), fault in faults.items() if not fault.revealed)
         if not missing:
             break
         settings = Settings(seconds, missing, restricted=True)
         for other in campaign.run([Task(result.track, result.seed)], settings, 1):
-            for method, claims in other.said.items():
-                if method in result.said and (claims.bound is not None or claims.nothing):
+            for method, claims in other.claims.items():
+                if method in result.claims and (claims.bound is not None or claims.nothing):
                     fault = faults[method, "restricted"]
                     fault.planted += 1
                     fault.revealed += (result.seed,) if reveals(result, method, claims) else ()

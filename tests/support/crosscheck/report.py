@@ -19,7 +19,7 @@ def line(result: Result, found: Contradiction) -> str:
 
 def failures(result: Result) -> Iterator[str]:
     """Yield a line per method that failed on an instance."""
-    for name, claims in result.said.items():
+    for name, claims in result.claims.items():
         if claims.failed:
             place = f"{result.track} seed {result.seed} ({result.mode}; {result.kind})"
             yield f"FAILURE {place}: {name}: {claims.failed.strip().splitlines()[-1]}"
@@ -46,7 +46,7 @@ def _by(results: Iterable[Result], key: Callable[[Result], str]) -> dict[str, Co
     for result in sorted(results, key=key):
         counted = rows[key(result)]
         counted["instances"] += 1
-        counted["solved"] += least(result.said) is not None
+        counted["solved"] += least(result.claims) is not None
         for one in _counted(result).values():
             counted += one
         rows[key(result)] = counted
@@ -63,8 +63,8 @@ def _methods(results: Iterable[Result]) -> dict[str, Counter[str]]:
 
 def _counted(result: Result) -> dict[str, Counter[str]]:
     """Count the claims of each method on one instance."""
-    best, rows = least(result.said), dict[str, Counter[str]]()
-    for name, claims in result.said.items():
+    best, rows = least(result.claims), dict[str, Counter[str]]()
+    for name, claims in result.claims.items():
         rows[name] = Counter(
             {
                 "runs": 1,

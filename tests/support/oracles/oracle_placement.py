@@ -352,7 +352,7 @@ def _parts(rng: random.Random, devices: list[int]) -> list[list[int]]:
 
 def false_reason(instance: Instance, best: Fraction | None, reason: str) -> bool:
     """Return True if a solver declines because nothing fits, though something does."""
-    if reason.startswith("no acyclic placement is known to fit"):  # also said if rounding decides what fits
+    if reason.startswith("no acyclic placement is known to fit"):  # also the reason if rounding decides what fits
         try:
             less = instance.memory * (1 - 1e-8)
             best = optimum(replace(instance, contiguity="acyclic", objective="throughput", memory=less))

@@ -72,8 +72,8 @@ def test_nothing_outside_can_be_written(sh, tmp_path):
     victim = tmp_path / "results.sqlite"
     victim.write_text("precious")
     for place in (Path.cwd(), Path.home(), Path("/"), Path("/etc"), Path("/var/tmp"), Path(__file__).parent):
-        said = sh(f"touch '{place}/shardmark-test'")
-        assert re.search("[Rr]ead-only|Permission denied|No such file", said) or place.is_relative_to("/tmp"), place
+        message = sh(f"touch '{place}/shardmark-test'")
+        assert re.search("[Rr]ead-only|Permission denied|No such file", message) or place.is_relative_to("/tmp"), place
         assert not (place / "shardmark-test").exists()
     sh(f"echo spoiled > '{victim}'; rm -f '{victim}'; mv '{tmp_path}' /tmp/gone; chmod 777 '{victim}'")
     assert victim.read_text() == "precious"

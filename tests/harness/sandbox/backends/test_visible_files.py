@@ -94,7 +94,7 @@ def test_results_and_sites_deep_in_a_solver_s_folder_cannot_be_read(isolated, tm
 
 
 @pytest.mark.parametrize("name", [FILE_NAME, "index.html"])
-def test_a_solver_among_results_is_shown_with_the_python_files_beside_it_and_nothing_else(isolated, tmp_path, name):
+def test_a_solver_among_results_sees_the_python_files_of_its_folder_and_nothing_else(isolated, tmp_path, name):
     folder = tmp_path / "solvers"
     folder.mkdir()
     for file in (name, "runs.csv", "helper.py"):
@@ -142,7 +142,7 @@ def test_in_the_folder_of_its_instance_a_run_sees_the_instance_only(isolated, tm
     assert found[1:] == ["", "['solvers', 'two.json']"]
 
 
-def test_a_solver_in_a_home_is_shown_with_the_python_files_beside_it_and_nothing_else(isolated, tmp_path, monkeypatch):
+def test_a_solver_in_a_home_sees_the_python_files_of_its_folder_and_nothing_else(isolated, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "helper.py").write_text("HELP = 1\n")
     (tmp_path / "costs.csv").write_text("12")
@@ -153,7 +153,7 @@ def test_a_solver_in_a_home_is_shown_with_the_python_files_beside_it_and_nothing
     assert found == ["HELP = 1", "", ""]
 
 
-def test_a_program_finds_the_files_beside_it_through_links(isolated, tmp_path):
+def test_a_program_finds_the_files_of_its_folder_through_links(isolated, tmp_path):
     real, links = tmp_path / "real", tmp_path / "links"
     for folder in (real, links):
         folder.mkdir()
@@ -181,7 +181,7 @@ def test_programs_on_the_path_find_their_libraries(isolated, tmp_path, monkeypat
         assert supervisor.run(order_of(tmp_path, command=("sh", "-c", "tell", "{instance}"))).log == "there"
 
 
-def test_results_beside_programs_and_packages_cannot_be_read(isolated, tmp_path, monkeypatch):
+def test_results_among_programs_and_packages_cannot_be_read(isolated, tmp_path, monkeypatch):
     (tmp_path / "solvers").mkdir()
     places = [tmp_path / name / "results" / FILE_NAME for name in ("programs", "packages")]
     for place in places:

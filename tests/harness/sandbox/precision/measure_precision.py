@@ -98,8 +98,8 @@ def test_own_use(supervisor, order, mib, children):
 
 def gnu_time(command: Sequence[str]) -> tuple[float, float]:
     """Return peak resident memory in MiB and CPU seconds of a program, by GNU time."""
-    said = subprocess.run(["time", "-f", "%M %U %S", *command], capture_output=True, text=True, check=True).stderr
-    kib, user, system = said.split()
+    measured = subprocess.run(["time", "-f", "%M %U %S", *command], capture_output=True, text=True, check=True).stderr
+    kib, user, system = measured.split()
     return int(kib) / 1024, float(user) + float(system)
 
 

@@ -123,7 +123,7 @@ ENTRY = '[[solver]]\nname = "{}"\ntrack = "{}"\ncommand = "./{}"\nsource = "x"\n
 
 @pytest.fixture
 def programs(checkout, tmp_path) -> tuple[Path, list[SolverInfo]]:
-    """A TOML file of two programs, beside a project that declares one."""
+    """A TOML file of two programs, and a project that declares one."""
     theirs = checkout / proposal.PROGRAMS
     theirs.parent.mkdir()
     theirs.write_text("# How to declare\n\n" + ENTRY.format("older", "pipeline", "older"))

@@ -1,4 +1,4 @@
-"""The standing of a solver: its scores beside records and stored runs, which stay as they are."""
+"""The standing of a solver: its scores compared with records and stored runs, which stay as they are."""
 
 from __future__ import annotations
 

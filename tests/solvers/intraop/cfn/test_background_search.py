@@ -45,11 +45,11 @@ def background(search, cores, best=lambda: None):
 
 def test_it_searches_in_a_thread_of_its_own_until_paused():
     search, value = Recorder(), np.zeros(1, dtype=np.int64)
-    beside = background(search, 3, best=lambda: value)
-    beside.start_from(value, {0: 2.0})
-    beside.resume()
+    searching = background(search, 3, best=lambda: value)
+    searching.start_from(value, {0: 2.0})
+    searching.resume()
     assert search.generations.wait(10)
-    beside.pause()
+    searching.pause()
     assert search.halted.is_set()
     assert search.started == [(value, {0: 2.0})]
     assert search.best is value
@@ -59,46 +59,46 @@ def test_it_searches_in_a_thread_of_its_own_until_paused():
 
 def test_a_run_in_the_foreground_ends_the_thread_and_has_all_cores():
     search = Recorder()
-    beside = background(search, 1)
-    beside.resume()
+    searching = background(search, 1)
+    searching.resume()
     assert search.generations.wait(10)
     asked = iter([False, True])
-    beside.run(0.0, lambda: next(asked), cores=2)
+    searching.run(0.0, lambda: next(asked), cores=2)
     assert search.cores_used == [1, 2]
     assert get_ident() in search.threads
 
 
 def test_without_an_idle_core_there_is_no_thread():
     search = Recorder()
-    beside = background(search, 0)
-    beside.resume()
-    beside.pause()
+    searching = background(search, 0)
+    searching.resume()
+    searching.pause()
     assert not search.cores_used
 
 
 def test_only_the_latest_start_counts():
     search = Recorder()
-    beside = background(search, 0)
+    searching = background(search, 0)
     for number in range(3):
-        beside.start_from(np.array([number]), {})
-    beside.run(0.0, lambda: True, cores=1)
+        searching.start_from(np.array([number]), {})
+    searching.run(0.0, lambda: True, cores=1)
     assert [int(value[0]) for value, _ in search.started] == [2]
 
 
 def test_what_the_thread_raised_is_raised_at_the_pause():
     search = Recorder()
     search.fails = True
-    beside = background(search, 1)
-    beside.resume()
+    searching = background(search, 1)
+    searching.resume()
     with pytest.raises(MemoryError):
-        beside.pause()
+        searching.pause()
 
 
 def test_a_thread_that_has_died_is_not_started_again():
     search = Recorder()
     search.fails = True
-    beside = background(search, 1)
-    beside.resume()
-    beside._running.exception(10)
+    searching = background(search, 1)
+    searching.resume()
+    searching._running.exception(10)
     with pytest.raises(MemoryError):
-        beside.resume()
+        searching.resume()

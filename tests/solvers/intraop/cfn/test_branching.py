@@ -17,7 +17,7 @@ IMPOSSIBLE = 10**18
 
 @pytest.fixture(scope="module")
 def problems(tiny):
-    """Problems of several variables that have a solution, and what it costs: six narrow ones, or wide ones."""
+    """Problems of several variables that have a solution, with its cost: six narrow ones, or wide ones."""
     return {wide: drawn(tiny, 6, wide) for wide in (False, True)}
 
 

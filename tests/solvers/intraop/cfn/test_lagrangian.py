@@ -17,7 +17,7 @@ IMPOSSIBLE = 10**18
 
 
 def problems(tiny, count):
-    """Problems of instances that have a solution, beside what it costs."""
+    """Problems of instances that have a solution, with its cost."""
     found, seed = [], 0
     while len(found) < count:
         instance = tiny.draw(np.random.default_rng(seed), nodes=6)

@@ -72,7 +72,7 @@ def portfolio_of(instance):
     return Portfolio(run, incumbent, problem, best_bound=bound, end=time.monotonic() + 60), run
 
 
-class Beside:
+class OtherThread:
     """A function that another thread calls while this one is at work; ``end`` waits until it is done."""
 
     def __init__(self, function):
@@ -89,18 +89,18 @@ class Beside:
 def test_the_better_of_two_solutions_offered_at_once_is_kept(tiny):
     portfolio, run = portfolio_of(tiny.make([(0, 1, [5, 3, 9], [1, 1, 1])]))
     good, best = np.array([0]), np.array([1])
-    run.meanwhile = beside = Beside(lambda: portfolio._offer(portfolio.problem, best))
+    run.meanwhile = other = OtherThread(lambda: portfolio._offer(portfolio.problem, best))
     portfolio._offer(portfolio.problem, good)
-    beside.end()
+    other.end()
     assert run.solutions == [[0], [1]]
     assert (portfolio.state.top, portfolio.best.tolist()) == (3, [1])
 
 
 def test_the_greater_of_two_bounds_proved_at_once_is_kept(tiny):
     portfolio, run = portfolio_of(tiny.make([(0, 1, [9, 8], [1, 1])]))
-    beside = Beside(lambda: portfolio._prove(7))
-    portfolio._prove(BetweenReadAndWrite(5, beside))
-    beside.end()
+    other = OtherThread(lambda: portfolio._prove(7))
+    portfolio._prove(BetweenReadAndWrite(5, other))
+    other.end()
     assert portfolio.state.bound == run.bounds[-1] == 7
 
 

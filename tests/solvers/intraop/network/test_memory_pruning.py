@@ -13,7 +13,7 @@ from solvers.intraop.network.reduction import prepare
 
 
 def by_steps(problem):
-    """Which values fit beside the least of all other variables; None if none do."""
+    """Which values fit with the least memory of all other variables; None if none do."""
     fits, start = np.ones(len(problem.variable), dtype=bool), problem.model.start[:-1]
     for step in range(problem.timeline.steps):
         memory = problem.memory(step)

@@ -104,7 +104,7 @@ def test_an_instance_without_nodes_has_values_and_strategies_of_none(tiny):
 
 @many
 @given(rng=seeds)
-def test_what_does_not_fit_beside_the_least_of_others_fits_nowhere(tiny, rng):
+def test_what_does_not_fit_with_the_least_memory_of_others_fits_nowhere(tiny, rng):
     instance = tiny.draw(rng, nodes=4)
     never_fits = Timeline.of(instance).never_fits()
     fitting = [s for s in tiny.assignments(instance) if tiny.value(instance, s)[0] == 0]

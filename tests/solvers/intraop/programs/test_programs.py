@@ -248,9 +248,9 @@ def test_an_early_end_without_a_proof_is_explained(tiny, capfd, ended, proof):
         return True
 
     solve(instance, trial, engine, reduced=False)
-    said = capfd.readouterr().err
-    assert bool(said) == (not proof and bool(ended))
-    assert not said or said.endswith(f" s early without a proof, the engine's word for it: {ended}\n")
+    log = capfd.readouterr().err
+    assert bool(log) == (not proof and bool(ended))
+    assert not log or log.endswith(f" s early without a proof, the engine's word for it: {ended}\n")
 
 
 @pytest.mark.parametrize("reduced", [False, True])

@@ -97,7 +97,7 @@ def _costs(costs: str, nodes: int, edges: int, rng: random.Random) -> tuple[list
 
     work        equal work and tensors of size 0: the even share, and the longest path
     dominant    one vertex takes longer than all others together
-    slow links  tensors take far longer than work, so that vertices run beside each other for nothing
+    slow links  tensors take far longer than work, so that running vertices in parallel gains nothing
     """
     small = numbers("integers", rng)
     if costs == "work":
