@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instances import InputError
+from instances.files.jsonfile import require_regular
 from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import Answer, Command
@@ -84,8 +85,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
     with the whole model's, and their times with the plan's. The exit status is 1 if outputs differ. Of several folders
     it shows the slowest stages; with `--output SITE`, also on a page of the site.
     """
-    from shardmark.plans.onnx_graph import require_weights
-    from shardmark.plans.plan import require_regular
+    from shardmark.plans.exports.onnx_graph import require_weights
     from shardmark.plans.saving import require_export, require_folder
 
     if str(options.model) == VERIFY:
@@ -119,7 +119,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
 
 def _require_no_others(stages: Path) -> None:
     """InputError for a folder that holds anything but earlier stages."""
-    from shardmark.plans.stages import MANIFEST
+    from shardmark.plans.exports.stages import MANIFEST
 
     if os.path.lexists(stages) and not (stages / MANIFEST).exists():
         raise InputError(stages, "", f"expected no such folder, or one with an earlier {MANIFEST}")
@@ -170,8 +170,8 @@ def _write_or_show(found: Plan, options: argparse.Namespace) -> None:
 
 def _run_stages(options: argparse.Namespace) -> Answer:
     """Run the stages of a plan, and compare."""
+    from shardmark.plans.runs.stage_runs import verify
     from shardmark.plans.saving import load
-    from shardmark.plans.stage_runs import verify
 
     if not options.folders:
         raise InputError("plan", VERIFY, "expected the folder of a plan after it")
@@ -204,9 +204,9 @@ def _run_stages(options: argparse.Namespace) -> Answer:
 def _run_stages_of_several(options: argparse.Namespace) -> Answer:
     """Run the stages of several plans; with --output also write a page into the site there."""
     from leaderboard.reproduction_page import write
-    from shardmark.plans.page import slowest_stages, stage_runs_report
+    from shardmark.plans.runs.page import report, slowest_stages
+    from shardmark.plans.runs.stage_runs import verify
     from shardmark.plans.saving import load
-    from shardmark.plans.stage_runs import verify
 
     plans = {folder: load(folder) for folder in options.folders}
     names = [Path(plan["model"]["file"]).stem for plan in plans.values()]
@@ -214,7 +214,7 @@ def _run_stages_of_several(options: argparse.Namespace) -> Answer:
         names = [str(folder) for folder in plans]
     runs = {name: verify(folder, tell=tell) for name, folder in zip(names, plans, strict=True)}
     if options.output:
-        page = write(stage_runs_report(runs, (plan["costs"] for plan in plans.values())), options.output)
+        page = write(report(runs, (plan["costs"] for plan in plans.values())), options.output)
         tell(f"page: {page}")
     rows, same = slowest_stages(runs), all(run.equal for run in runs.values())
     if options.json:

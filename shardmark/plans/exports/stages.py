@@ -33,7 +33,7 @@ from instances.files.folders import replaced_folder
 from instances.files.jsonfile import read_bytes, sha256, write_json
 from instances.models.model import Tensor
 from instances.models.onnx_names import operator_names
-from shardmark.plans.onnx_graph import carry_weights, header, load_fixed, reads, value_info
+from shardmark.plans.exports.onnx_graph import carry_weights, header, load_fixed, reads, value_info
 
 FORMAT = "shardmark/stages/1"
 MANIFEST = "manifest.json"

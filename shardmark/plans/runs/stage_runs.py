@@ -1,6 +1,6 @@
 """Runs the stages of a plan one after another, and compares them with the whole model and with the plan.
 
-Every stage runs alone, with one thread, as `shardmark.plans.running` describes.
+Every stage runs alone, with one thread, as `shardmark.plans.runs.running` describes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from instances.errors import InputError
-from instances.files.jsonfile import read_json, require_keys
+from instances.files.jsonfile import read_json, require_keys, require_regular
 from shardmark.plans import saving
-from shardmark.plans.onnx_graph import load, load_fixed
-from shardmark.plans.plan import require_regular
-from shardmark.plans.running import Array, Session, random_inputs, standing_median
-from shardmark.plans.stages import FORMAT, KEYS, MANIFEST, STAGE_KEYS, file_sha256
+from shardmark.plans.exports.onnx_graph import load, load_fixed
+from shardmark.plans.exports.stages import FORMAT, KEYS, MANIFEST, STAGE_KEYS, file_sha256
+from shardmark.plans.runs.running import Array, Session, random_inputs, standing_median
 
 STAGES = "stages"  # folder beside plan.json
 TOLERANCE = 1e-5  # of the largest number of a tensor

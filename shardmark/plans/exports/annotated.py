@@ -19,7 +19,7 @@ import numpy as np
 
 from instances.errors import InputError
 from instances.models.onnx_names import operator_names
-from shardmark.plans.onnx_graph import carry_weights, load, reads
+from shardmark.plans.exports.onnx_graph import carry_weights, load, reads
 
 IR_VERSION = 11  # the first with multi-device metadata
 NAME = "shardmark"  # of the configuration

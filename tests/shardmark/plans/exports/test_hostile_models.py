@@ -20,8 +20,8 @@ from onnx_models import LIGHT, equal_split, random_inputs, run, run_stages
 from instances import InputError
 from instances.models.onnx_file import read_onnx
 from instances.models.onnx_names import operator_names
-from shardmark.plans.profile import profile
-from shardmark.plans.stages import export_stages
+from shardmark.plans.exports.stages import export_stages
+from shardmark.plans.runs.profile import profile
 
 FLOAT = TensorProto.FLOAT
 
@@ -240,7 +240,7 @@ def test_a_kill_while_writing_leaves_no_folder(after: str, tmp_path: Path) -> No
     program = f"""
 import os, pathlib, signal
 from instances.files import jsonfile
-from shardmark.plans import stages
+from shardmark.plans.exports import stages
 
 whole = pathlib.Path.write_bytes
 def write_bytes(self, content):

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from instances.errors import InputError
 from instances.models.model import Tensor
 from instances.models.onnx_file import UNFOLDED
-from shardmark.plans.onnx_graph import STANDARD, header, reads
+from shardmark.plans.exports.onnx_graph import STANDARD, header, reads
 
 Array = npt.NDArray[Any]
 
