@@ -85,7 +85,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
     with the whole model's, and their times with the plan's. The exit status is 1 if outputs differ. Of several folders
     it shows the slowest stages; with `--output SITE`, also on a page of the site.
     """
-    from shardmark.plans.exports.onnx_graph import require_weights
+    from shardmark.plans.exports.onnx_graph import require_exportable
     from shardmark.plans.saving import require_export, require_folder
 
     if str(options.model) == VERIFY:
@@ -101,7 +101,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
     require_regular(options.model, options.device, options.machine)
     require_export(options.export, options.model, on_mesh=options.mesh is not None)
     if options.export in ("stages", "annotated"):
-        require_weights(options.model)
+        require_exportable(options.model)
     if options.output:
         require_folder(options.output)
         if options.export == "stages":

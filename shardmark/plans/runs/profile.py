@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from instances.models.onnx_names import operator_names
+from shardmark.plans.exports.external_data import locate_weights
 from shardmark.plans.exports.onnx_graph import header, load_fixed
 from shardmark.plans.runs.running import LARGE, Session, expanded, random_inputs, standing_median
 
@@ -41,6 +42,7 @@ def profile(
     """
     path = Path(model_path)
     model, tensors = load_fixed(path, dims or {})
+    locate_weights(model, path)
     inputs = random_inputs(model, tensors)
     names = operator_names(model.graph.node)
     tell(f"measuring the operators of {path} with ONNX Runtime")

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from instances.errors import InputError
 from instances.models.model import Tensor
 from instances.models.onnx_file import UNFOLDED
+from shardmark.plans.exports.external_data import ROOT
 from shardmark.plans.exports.onnx_graph import STANDARD, header, reads
 
 Array = npt.NDArray[Any]
@@ -34,8 +35,8 @@ class Session:
     def __init__(self, model: Any, path: Path, profile: Path | None = None) -> None:
         """Load an `onnx.ModelProto`, which is changed.
 
-        ``path`` is the file that it comes from: external data lie beside it, and errors name it. ``profile`` begins
-        the names of the profiler's files; None leaves the profiler off.
+        ``path`` is the file that it comes from, which errors name; external data are where `locate_weights` finds them.
+        ``profile`` begins the names of the profiler's files; None leaves the profiler off.
 
         Raises InputError if ONNX Runtime is not installed or does not take the model.
         """
@@ -77,7 +78,7 @@ def _options(path: Path) -> Any:
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4  # fatal; errors are raised
-    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.parent))
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", ROOT)
     return options
 
 

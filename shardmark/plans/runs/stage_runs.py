@@ -17,6 +17,7 @@ import numpy as np
 from instances.errors import InputError
 from instances.files.jsonfile import read_json, require_keys, require_regular
 from shardmark.plans import saving
+from shardmark.plans.exports.external_data import locate_weights
 from shardmark.plans.exports.onnx_graph import load, load_fixed
 from shardmark.plans.exports.stages import FORMAT, KEYS, MANIFEST, STAGE_KEYS, file_sha256
 from shardmark.plans.runs.running import Array, Session, random_inputs, standing_median
@@ -78,6 +79,7 @@ def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lamb
         path = folder / path.name
     require_regular(path)
     model, planned = load_fixed(path, plan["options"]["dims"], about["sha256"])
+    locate_weights(model, path)
     manifest = _manifest(folder / STAGES, about["sha256"], plan["assignment"])
     inputs = random_inputs(model, planned)
     tell(f"costs of the plan: {plan['costs']}; times are measured on this machine")
@@ -146,7 +148,9 @@ def _whole(model: Any, names: Sequence[str], path: Path) -> Session:
 def _timed(folder: Path, stage: Mapping[str, Any], tensors: Mapping[str, Array]) -> tuple[dict[str, Array], float]:
     """The outputs of a stage, and its median time in seconds."""
     path = folder / stage["file"]
-    session = Session(load(path), path)
+    model = load(path)
+    locate_weights(model, path)
+    session = Session(model, path)
     outputs = session.run(tensors)
     return outputs, standing_median(lambda: session.run(tensors), SECONDS)
 
