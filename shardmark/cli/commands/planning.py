@@ -17,8 +17,10 @@ from shardmark.cli.terminal import pairs, printable, table
 
 if TYPE_CHECKING:
     from shardmark.plans.plan import Plan
+    from shardmark.plans.runs.stage_runs import StageRuns
 
 VERIFY = "verify"
+MOST_NAMES = 5  # of random operators that are shown
 
 
 def plan_arguments(sub: argparse.ArgumentParser) -> None:
@@ -196,9 +198,20 @@ def _run_stages(options: argparse.Namespace) -> Answer:
         "outputs": f"{same}; differences are relative to the largest number of an output",
         "planned": f"transfers left out; costs: {load(folder)['costs']}",
         "measured": "on one core of this machine: if the plan is for another device, compare stages with each other",
+        **_random(found),
     }
     say(printable("\n\n".join([table(rows, {"planned µs": 1, "measured µs": 1}), pairs(facts)]), keep="\n") + "\n")
     return int(not found.equal), None
+
+
+def _random(found: StageRuns) -> dict[str, str]:
+    """How random operators were compared, if there are any."""
+    names = [name for run in found.stages for name in run.random]
+    if not names:
+        return {}
+    more = "" if len(names) <= MOST_NAMES else f" and {len(names) - MOST_NAMES} more"
+    listed = ", ".join(map(repr, names[:MOST_NAMES]))
+    return {"random": f"{listed}{more}; without a seed in the model, compared here with the same seeds in both runs"}
 
 
 def _run_stages_of_several(options: argparse.Namespace) -> Answer:

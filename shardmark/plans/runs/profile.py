@@ -43,11 +43,11 @@ def profile(
     path = Path(model_path)
     model, tensors = load_fixed(path, dims or {})
     locate_weights(model, path)
-    inputs = random_inputs(model, tensors)
     names = operator_names(model.graph.node)
     tell(f"measuring the operators of {path} with ONNX Runtime")
     with tempfile.TemporaryDirectory(prefix="shardmark-") as folder:
         _expand(model, path, Path(folder) / "expanded.onnx")
+        inputs = random_inputs(model, tensors)
         session = Session(model, path, Path(folder) / "profile")
         standing_median(lambda: session.run(inputs), SECONDS)
         shares = _least(session.end_profiling())

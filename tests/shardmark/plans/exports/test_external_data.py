@@ -20,6 +20,7 @@ from shardmark.plans.exports.onnx_graph import load, require_exportable
 from shardmark.plans.exports.stages import export_stages
 from shardmark.plans.runs.profile import profile
 from shardmark.plans.runs.running import Session
+from shardmark.plans.runs.values import to_array, to_value
 
 WEIGHTS = np.arange(256, dtype=np.float32).reshape(16, 16)
 SPLIT = {"first": 0, "second": 1}
@@ -92,7 +93,8 @@ def test_weights_are_found_by_exports_and_runs(place: Callable[[Path], Path], tm
     assert not (tmp_path / "stages/stage-0.data").is_symlink()
     whole = load(path)
     locate_weights(whole, path)
-    assert np.array_equal(Session(whole, path).run(inputs)["y"], output)
+    values = {name: to_value(array) for name, array in inputs.items()}
+    assert np.array_equal(to_array(Session(whole, path).run(values)["y"]), output)
 
 
 def test_an_annotated_copy_has_the_weights_of_links(tmp_path: Path) -> None:
