@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from harness.results.records import Bound, Incumbent
 
 Cost = int | float
+MOST_VIOLATIONS = 10  # that a table shows
 
 
 @dataclass(frozen=True)
@@ -81,14 +84,41 @@ class RunResult:
         return optimal(self.cost, self.lower_bound)
 
     def __str__(self) -> str:
-        from shardmark.notebook import text_of_run
+        from shardmark.cli.terminal import pairs
 
-        return text_of_run(self)
+        return pairs(self._facts())
 
     def _repr_html_(self) -> str:
-        from shardmark.notebook import html_of_run
+        from shardmark.notebook import in_notebook
 
-        return html_of_run(self)
+        own = self.lower_bound is None or self.bound_from == self.method
+        rules = {} if own else {f"lower bound ({self.bound_from})": self.lower_bound}
+        return in_notebook(self._facts(), self._chart(rules))
+
+    def _facts(self) -> dict[str, str]:
+        from harness.results.records import decimal
+        from leaderboard.text import exact, seconds
+
+        return {
+            "instance": self.instance,
+            "method": self.method,
+            "status": self._ending,
+            "cost": exact(decimal(self.cost)),
+            **_facts_of_bound(self),
+            "time": f"{seconds(self.wall_s)} s",
+            "memory": f"{self.peak_mib:,.0f} MiB",
+        }
+
+    @property
+    def _ending(self) -> str:
+        return f"{self.status}: {self.reason}" if self.reason else self.status
+
+    def _chart(self, rules: Mapping[str, Cost | None]) -> Markup:
+        """Costs and bounds over time, and lines at values of reference."""
+        from shardmark.notebook import chart
+
+        known = {words: float(value) for words, value in rules.items() if value is not None}
+        return chart(self.incumbents, self.bounds, self.wall_s, known)
 
 
 @dataclass(frozen=True)
@@ -140,11 +170,39 @@ class CheckResult:
         return optimal(self.cost, self.lower_bound) if self.feasible else None
 
     def __str__(self) -> str:
-        from shardmark.notebook import text_of_check
+        from shardmark.cli.terminal import pairs
 
-        return text_of_check(self)
+        return pairs(self._facts())
 
     def _repr_html_(self) -> str:
-        from shardmark.notebook import html_of_check
+        """The table, and the chart of the method's run with the cost of the solution across it."""
+        from shardmark.notebook import in_notebook
 
-        return html_of_check(self)
+        if self.run is None or self.cost is None:
+            return in_notebook(self._facts())
+        return in_notebook(self._facts(), self.run._chart({"this solution": self.cost}))
+
+    def _facts(self) -> dict[str, str]:
+        from harness.results.records import decimal
+        from leaderboard.text import exact
+
+        return {
+            "instance": self.instance,
+            "solution": "feasible" if self.feasible else "infeasible",
+            **{f"violation {i + 1}": words for i, words in enumerate(self.violations[:MOST_VIOLATIONS])},
+            "cost": exact(decimal(self.cost)),
+            **_facts_of_bound(self),
+            **({} if self.run is None else {"method": f"{self.run.method}: {self.run._ending}"}),
+        }
+
+
+def _facts_of_bound(found: RunResult | CheckResult) -> dict[str, str]:
+    from harness.results.records import decimal
+    from leaderboard.text import exact, percent
+
+    whose = f" ({found.bound_from})" if found.bound_from else ""
+    gap = "proven optimal" if found.optimal else percent(found.gap)
+    bound = {"lower bound": f"{exact(decimal(found.lower_bound))}{whose}", "gap": gap}
+    if found.best_known is None:
+        return bound
+    return bound | {"best known cost": f"{exact(decimal(found.best_known))} ({found.best_from})"}

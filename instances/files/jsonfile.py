@@ -58,6 +58,13 @@ def read_bytes(path: str | os.PathLike[str], largest: int | None = None) -> byte
     return content
 
 
+def require_regular(*paths: str | os.PathLike[str] | None) -> None:
+    """InputError for a pipe or a device: a pipe that nobody writes to would be waited for. None is skipped."""
+    for path in paths:
+        if path is not None and os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+            raise InputError(path, "", "expected a regular file, found a pipe or a device")
+
+
 def too_many_bytes(most: int) -> str:
     """Error text for a file with more bytes."""
     return f"expected at most {most} bytes, compressed or not"

@@ -141,7 +141,7 @@ class _Reader:
             return
         self._types.infer(node)
         standard = node.domain in _STANDARD
-        if standard and node.op_type not in UNFOLDED and self._folded(node, inputs):
+        if standard and node.op_type not in UNFOLDED and not self._drops(node) and self._folded(node, inputs):
             return
         nest = self._nest(node, outputs, place)
         if not nest.known:
@@ -207,6 +207,13 @@ class _Reader:
             if shapes[value] is None:
                 self._types.settle(value, self._constants.numbers(value))
         return True
+
+    def _drops(self, node: Any) -> bool:
+        """True for a Dropout that may be in training, whose outputs are random."""
+        if node.op_type != "Dropout" or len(node.input) < 3 or not node.input[2]:
+            return False
+        training = self._constants.numbers(node.input[2]) if node.input[2] in self._constants else None
+        return training is None or bool(training.any())
 
     def _fold_shape(self, node: Any) -> None:
         shape = self._types.shape(node.input[0])

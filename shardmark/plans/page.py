@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup
 
@@ -15,15 +14,12 @@ from leaderboard.drawings import choices_layout, loads_layout, pictures, schedul
 from leaderboard.report import Device, Loads, Picture, Report, Schedule, Section, Split, Table
 from leaderboard.text import count
 from shardmark.notebook import in_notebook
-
-if TYPE_CHECKING:
-    from shardmark.plans.plan import Plan
-    from shardmark.plans.stage_runs import StageRuns
+from shardmark.plans.certified_split import CertifiedSplit
 
 MOST_ROWS = 15  # of strategies
 
 
-def rows(plan: Plan) -> list[dict[str, Any]]:
+def rows(plan: CertifiedSplit) -> list[dict[str, Any]]:
     """A row per part: operators, load and its share of the greatest load, memory, and what crosses."""
     most = max((part.load_us for part in plan.parts), default=0.0) or 1.0
     return [
@@ -41,7 +37,7 @@ def rows(plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def facts(plan: Plan) -> dict[str, str]:
+def facts(plan: CertifiedSplit) -> dict[str, str]:
     """The answer in a few lines."""
     speedup = f"{plan.speedup:.2f}, against one device that holds the whole model"
     better = {} if plan.better is None else {"better split": f"{plan.better:,.6g} µs, the plan if no split is given"}
@@ -56,7 +52,7 @@ def facts(plan: Plan) -> dict[str, str]:
     }
 
 
-def text(plan: Plan) -> str:
+def text(plan: CertifiedSplit) -> str:
     """The answer and the parts, a line each."""
     parts = [
         f"{part.name}: {count(len(part.operators), 'operator')}, load {part.load_us:,.6g} µs, "
@@ -67,7 +63,7 @@ def text(plan: Plan) -> str:
     return "\n".join([*(f"{key}: {value}" for key, value in facts(plan).items()), *parts])
 
 
-def split(plan: Plan) -> Split:
+def split(plan: CertifiedSplit) -> Split:
     """The model's graph: every operator in the colour of its part, on a mesh in that of the axes that split it."""
     names = [operator.name for operator in plan.model.operators]
     if plan.layout.specs is None:
@@ -82,14 +78,14 @@ def split(plan: Plan) -> Split:
     return Split(names, list(plan.model.edges()), of, devices, title, f"{caption} Data flows from left to right.")
 
 
-def _axes(plan: Plan, operator: str) -> str:
+def _axes(plan: CertifiedSplit, operator: str) -> str:
     """The axes of the mesh that split an operator, in words."""
     loops = (plan.layout.specs or {})["operators"][operator]["loops"]
     axes = [axis for axis, loop in loops.items() if loop is not None]
     return f"split over {' and '.join(axes)}" if axes else "on every device"
 
 
-def strategies(plan: Plan, most: int = MOST_ROWS) -> list[dict[str, Any]]:
+def strategies(plan: CertifiedSplit, most: int = MOST_ROWS) -> list[dict[str, Any]]:
     """On a mesh: a row per kind of operator and the loops that the axes split, those with the most work first.
 
     Work is the time that one device would take for the operators, undivided. A last row sums what has no row.
@@ -115,7 +111,7 @@ def strategies(plan: Plan, most: int = MOST_ROWS) -> list[dict[str, Any]]:
     return found
 
 
-def report(plan: Plan) -> Report:
+def report(plan: CertifiedSplit) -> Report:
     """The page of a plan, as tables and pictures."""
     return Report(
         name="plan",
@@ -126,7 +122,7 @@ def report(plan: Plan) -> Report:
     )
 
 
-def _of_parts(plan: Plan) -> Section:
+def _of_parts(plan: CertifiedSplit) -> Section:
     name = f"{plan.target.kind.capitalize()}s"
     return Section(
         name,
@@ -135,7 +131,7 @@ def _of_parts(plan: Plan) -> Section:
     )
 
 
-def _loads(plan: Plan) -> Loads | None:
+def _loads(plan: CertifiedSplit) -> Loads | None:
     """The loads of the parts in the plan's order, in microseconds; None for a schedule."""
     if not verify.has_parts(plan.target.track):
         return None
@@ -147,7 +143,7 @@ def _loads(plan: Plan) -> Loads | None:
     return loads_layout.drawing(plan.instance, solution, bound=plan.lower_bound, order=names, **words)
 
 
-def _schedule(plan: Plan) -> Schedule:
+def _schedule(plan: CertifiedSplit) -> Schedule:
     """The schedule of one run."""
     drawn = schedule_layout.drawing(plan.instance, plan.solution, bound=plan.lower_bound, title="Schedule")
     if drawn is None:
@@ -155,7 +151,7 @@ def _schedule(plan: Plan) -> Schedule:
     return replace(drawn, axis="time in µs")
 
 
-def _of_strategies(plan: Plan) -> Section:
+def _of_strategies(plan: CertifiedSplit) -> Section:
     words = (
         "Operators of one kind whose loops are split alike, those with the most work first. Loops d0, d1, ... run "
         "over dimensions of the result; in a product, b over the batch, m and n over rows and columns, k over the "
@@ -172,51 +168,20 @@ def _of_strategies(plan: Plan) -> Section:
     )
 
 
-def _of_graph(plan: Plan) -> Section:
+def _of_graph(plan: CertifiedSplit) -> Section:
     return Section("Graph", pictures=[split(plan)])
 
 
-def page(plan: Plan) -> str:
+def page(plan: CertifiedSplit) -> str:
     """``plan.html``: one page that needs no other file."""
     return plan_page.render(report(plan))
 
 
-def picture(plan: Plan) -> Markup:
+def picture(plan: CertifiedSplit) -> Markup:
     """The graph, every operator in the colour of its part."""
     return pictures.draw(split(plan))
 
 
-def notebook(plan: Plan) -> str:
+def notebook(plan: CertifiedSplit) -> str:
     """The answer, the parts and the graph, for a notebook."""
     return str(in_notebook(facts(plan), picture(plan)))
-
-
-def slowest_stages(runs: Mapping[str, StageRuns]) -> list[dict[str, Any]]:
-    """A row per plan, by the name of its model: the stage that takes longest by plan, and its measured time."""
-    found = []
-    for model, verified in runs.items():
-        slowest = max(verified.stages, key=lambda run: run.predicted_us)
-        found.append(
-            {
-                "model": model,
-                "stages": len(verified.stages),
-                "slowest stage": slowest.stage,
-                "planned ms": slowest.predicted_us / 1e3,
-                "measured ms": slowest.measured_us / 1e3,
-                "difference %": 100 * (slowest.predicted_us / slowest.measured_us - 1),
-                "same outputs": "yes" if verified.equal else "no",
-            }
-        )
-    return found
-
-
-def stage_runs_report(runs: Mapping[str, StageRuns], costs: Iterable[str]) -> Report:
-    """The page of the site that shows how well stages keep the times of their plans."""
-    words = "Difference: planned over measured, less 1. Each stage runs alone, on one core, with one thread."
-    return Report(
-        name="stage-runs",
-        title="Do stages take the time that their plans say?",
-        about="The slowest stage of each plan, run on this machine, and its outputs compared with the whole model's.",
-        facts={"Costs of the plans": ", ".join(sorted(set(costs)))},
-        sections=[Section("Plans", tables=[Table("The slowest stage", slowest_stages(runs), digits=2, note=words)])],
-    )

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harness.results import claims
 from harness.verify import verify
 from instances import InputError
 from instances.files.columns import Floats
-from instances.files.jsonfile import read_bytes, sha256
+from instances.files.jsonfile import read_bytes, require_regular, sha256
 from instances.models.fuse import fuse as fused
 from instances.models.model import Model
 from instances.models.reader import is_onnx, read_model
 from instances.models.roofline import Costs, roofline
 from leaderboard.text import count
 from shardmark.outcomes import Cost
-from shardmark.plans.parts import Part
-from shardmark.plans.solving import certify, words
+from shardmark.plans.certified_split import CertifiedSplit
+from shardmark.plans.solving import certify
 from shardmark.plans.splits import Split, stages_of
-from shardmark.plans.targets import DEVICE, Layout, Pipeline, Target, Task, target_of
+from shardmark.plans.targets import DEVICE, Pipeline, Task, target_of
 
 DEFAULT_TIMEOUT_S = 30.0
 
@@ -32,68 +31,8 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A split of a model over devices, verified, and how far from the best split it can be.
-
-    ``source``, ``sha256``  path of the model's file, and the SHA-256 of its content
-    ``model``        the operators that were split, after `fuse` if that was asked for
-    ``groups``       for every operator of ``model``, the names of the operators of the file that it stands for
-    ``target``       the devices
-    ``costs``        seconds of every operator, and where they come from
-    ``instance``     of the track ``target.track``
-    ``solution``     of the instance, plain JSON
-    ``cost``         verified, in microseconds
-    ``lower_bound``  proven for the cost of any split, in microseconds; ``bound_from`` is its method
-    ``layout``       the solution as stages, devices or sharding strategies
-    ``better``       of a split that was given: the cost of a better one that was found, in microseconds; else None
-    ``options``      arguments of `plan` that matter to whoever repeats it
-    """
-
-    source: Path
-    sha256: str
-    model: Model = field(repr=False)
-    groups: Sequence[Sequence[str]] = field(repr=False)
-    target: Target
-    costs: Costs = field(repr=False)
-    instance: Any = field(repr=False)
-    solution: Any = field(repr=False)
-    cost: float
-    lower_bound: float
-    bound_from: str
-    layout: Layout = field(repr=False)
-    options: Mapping[str, Any]
-    better: float | None = None
-
-    @property
-    def parts(self) -> Sequence[Part]:
-        """The stages or devices that hold operators, in the order of the data's flow; on a mesh, one part for all."""
-        return self.layout.parts
-
-    @property
-    def gap(self) -> float | None:
-        """cost / lower_bound - 1; 0.0 if the split is proven optimal, None if the bound is 0."""
-        return claims.gap(self.cost, self.lower_bound)
-
-    @property
-    def gap_text(self) -> str:
-        """The proven gap in words."""
-        return words(self.gap) + (f": no split has a lower {self.target.what}" if self.gap == 0 else "")
-
-    @property
-    def single_device_us(self) -> float:
-        """Microseconds per run on one of the devices, as if it held the whole model."""
-        return float(1e6 * self.costs.seconds.sum())
-
-    @property
-    def speedup(self) -> float:
-        """Throughput against one device that held the whole model."""
-        return self.single_device_us / self.cost if self.cost else 1.0
-
-    @property
-    def assignment(self) -> dict[str, int]:
-        """For every operator of the file, the place in ``parts`` of the one that runs it."""
-        pairs = zip(self.groups, self.layout.part_of, strict=True)
-        return {name: part for names, part in pairs for name in names}
+class Plan(CertifiedSplit):
+    """A split of a model over devices, as `plan` returns it; the fields are those of `CertifiedSplit`."""
 
     def save(self, folder: str | os.PathLike[str], *, export: str | None = None) -> Path:
         """Write ``plan.json``, ``plan.html`` and ``instance.json`` into a folder, which is made if need be.
@@ -125,7 +64,7 @@ class Plan:
 
 def _measured(path: Path, model: Model, dims: Mapping[str, int] | None, tell: Tell) -> Costs:
     """Times of the operators, measured on this machine."""
-    from shardmark.plans.profile import profile
+    from shardmark.plans.runs.profile import profile
 
     measured = profile(path, dims or {}, tell=tell)
     names = [operator.name for operator in model.operators]
@@ -147,13 +86,6 @@ def _verified(task: Task, solution: Any) -> tuple[Any, Cost]:
 def _sums(costs: Costs, groups: Sequence[Sequence[int]]) -> Floats:
     """Seconds of joined operators, as those of their members."""
     return np.array([costs.seconds[list(group)].sum() for group in groups])
-
-
-def require_regular(*paths: str | os.PathLike[str] | None) -> None:
-    """InputError for a pipe or a device: a pipe that nobody writes to would be waited for. None is skipped."""
-    for path in paths:
-        if path is not None and os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
-            raise InputError(path, "", "expected a regular file, found a pipe or a device")
 
 
 def _require_values(paths: Mapping[str, object], dims: object, *, timeout: object, cores: object, seed: object) -> None:

@@ -24,14 +24,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from instances import InputError
 from instances import save as save_instance
 from instances.files.jsonfile import read_bytes, read_json, require_keys, write_bytes, write_json
-
-if TYPE_CHECKING:
-    from shardmark.plans.plan import Plan
+from shardmark.plans.certified_split import CertifiedSplit
 
 FORMAT = "shardmark/plan/1"
 PLAN, PAGE, INSTANCE, SOLUTION = "plan.json", "plan.html", "instance.json", "solution.json"
@@ -44,7 +42,7 @@ KEYS = (
 )
 
 
-def document(plan: Plan) -> dict[str, Any]:
+def document(plan: CertifiedSplit) -> dict[str, Any]:
     """The content of ``plan.json``."""
     model = plan.model
     return {
@@ -108,7 +106,7 @@ def staged(folder: Path) -> Iterator[Path]:
                 path.rmdir()
 
 
-def save(plan: Plan, folder: Path, export: str | None = None) -> Path:
+def save(plan: CertifiedSplit, folder: Path, export: str | None = None) -> Path:
     """Write the files of a plan, all of them or none, and those of an export; return the path of ``plan.json``."""
     require_export(export, plan.source, on_mesh=plan.layout.specs is not None)
     with staged(folder) as temporary:
@@ -132,23 +130,23 @@ def require_export(export: str | None, model: str | os.PathLike[str], *, on_mesh
         raise InputError(model, "", f"expected an ONNX model to export {export}; of StableHLO, a mesh has specs")
 
 
-def _export(plan: Plan, export: str | None, folder: Path) -> None:
+def _export(plan: CertifiedSplit, export: str | None, folder: Path) -> None:
     """Write the files that run."""
     if export == "stages":
-        from shardmark.plans.stages import export_stages
+        from shardmark.plans.exports.stages import export_stages
 
         dims = plan.options["dims"]
         export_stages(plan.source, plan.assignment, folder / STAGES, dims=dims, digest=plan.sha256)
     elif export == "specs":
         write_json(folder / SPECS, plan.layout.specs)
     elif export == "annotated":
-        from shardmark.plans.annotated import export_annotated
+        from shardmark.plans.exports.annotated import export_annotated
 
         specs = plan.layout.specs
         export_annotated(plan.source, plan.assignment, folder / ANNOTATED, specs=specs, digest=plan.sha256)
 
 
-def _write(plan: Plan, folder: Path) -> None:
+def _write(plan: CertifiedSplit, folder: Path) -> None:
     """Write the files of a plan to an empty folder that is there."""
     from shardmark.plans.page import page
 

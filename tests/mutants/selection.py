@@ -16,7 +16,7 @@ ROOMS = ("instances", "solvers", "harness", "leaderboard", "shardmark")
 #: Further folders with tests of a room, other than that of its name.
 ELSEWHERE = {"solvers": ("tests/fuzz",), "harness": ("tests/fuzz",), "c_src": ("tests/solvers", "tests/instances")}
 #: Their functions run in other processes than the test, which leaves no trace in the record.
-APART = ("harness/sandbox/", "harness/campaign/", "shardmark/plans/stage_runs")
+APART = ("harness/sandbox/", "harness/campaign/", "shardmark/plans/runs/stage_runs")
 
 
 class Record:

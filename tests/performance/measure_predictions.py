@@ -8,8 +8,8 @@ import onnx
 import pytest
 from onnx_models import LIGHT, equal_split, plan_folder
 
-from shardmark.plans.profile import profile
-from shardmark.plans.stage_runs import verify
+from shardmark.plans.runs.profile import profile
+from shardmark.plans.runs.stage_runs import verify
 
 
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])

@@ -13,7 +13,7 @@ import onnx
 from instances.files.jsonfile import read_bytes, sha256
 from instances.models.onnx_names import operator_names
 from shardmark.plans import saving
-from shardmark.plans.stages import export_stages
+from shardmark.plans.exports.stages import export_stages
 
 #: Models of package onnx; the last three have weights of hundreds of megabytes.
 LIGHT = sorted(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instances import InputError
+from instances.files.jsonfile import require_regular
 from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import Answer, Command
@@ -16,8 +17,10 @@ from shardmark.cli.terminal import pairs, printable, table
 
 if TYPE_CHECKING:
     from shardmark.plans.plan import Plan
+    from shardmark.plans.runs.stage_runs import StageRuns
 
 VERIFY = "verify"
+MOST_NAMES = 5  # of random operators that are shown
 
 
 def plan_arguments(sub: argparse.ArgumentParser) -> None:
@@ -90,8 +93,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
     their times with the plan's. The exit status is 1 if outputs differ. With several folders it shows the slowest stage
     of each plan; `--output SITE` also writes them to a page of the site.
     """
-    from shardmark.plans.onnx_graph import require_weights
-    from shardmark.plans.plan import require_regular
+    from shardmark.plans.exports.onnx_graph import require_exportable
     from shardmark.plans.saving import require_export, require_folder
 
     if str(options.model) == VERIFY:
@@ -107,7 +109,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
     require_regular(options.model, options.device, options.machine)
     require_export(options.export, options.model, on_mesh=options.mesh is not None)
     if options.export in ("stages", "annotated"):
-        require_weights(options.model)
+        require_exportable(options.model)
     if options.output:
         require_folder(options.output)
         if options.export == "stages":
@@ -125,7 +127,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
 
 def _require_no_others(stages: Path) -> None:
     """Raise InputError if a folder has anything but earlier stages."""
-    from shardmark.plans.stages import MANIFEST
+    from shardmark.plans.exports.stages import MANIFEST
 
     if os.path.lexists(stages) and not (stages / MANIFEST).exists():
         raise InputError(stages, "", f"expected no such folder, or one with an earlier {MANIFEST}")
@@ -176,8 +178,8 @@ def _write_or_show(found: Plan, options: argparse.Namespace) -> None:
 
 def _run_stages(options: argparse.Namespace) -> Answer:
     """Run the stages of a plan, and compare them with the model and the plan."""
+    from shardmark.plans.runs.stage_runs import verify
     from shardmark.plans.saving import load
-    from shardmark.plans.stage_runs import verify
 
     if not options.folders:
         raise InputError("plan", VERIFY, "expected the folder of a plan after `verify`")
@@ -202,17 +204,28 @@ def _run_stages(options: argparse.Namespace) -> Answer:
         "outputs": f"{same}; differences are relative to the largest number of an output",
         "planned": f"transfers left out; costs: {load(folder)['costs']}",
         "measured": "on one core of this machine; for a plan of another device, compare only stages with each other",
+        **_random(found),
     }
     say(printable("\n\n".join([table(rows, {"planned µs": 1, "measured µs": 1}), pairs(facts)]), keep="\n") + "\n")
     return int(not found.equal), None
 
 
+def _random(found: StageRuns) -> dict[str, str]:
+    """How random operators were compared, if there are any."""
+    names = [name for run in found.stages for name in run.random]
+    if not names:
+        return {}
+    more = "" if len(names) <= MOST_NAMES else f" and {len(names) - MOST_NAMES} more"
+    listed = ", ".join(map(repr, names[:MOST_NAMES]))
+    return {"random": f"{listed}{more}; without a seed in the model, compared here with the same seeds in both runs"}
+
+
 def _run_stages_of_several(options: argparse.Namespace) -> Answer:
     """Run the stages of several plans; with --output also write a page into the site there."""
     from leaderboard.reproduction_page import write
-    from shardmark.plans.page import slowest_stages, stage_runs_report
+    from shardmark.plans.runs.page import report, slowest_stages
+    from shardmark.plans.runs.stage_runs import verify
     from shardmark.plans.saving import load
-    from shardmark.plans.stage_runs import verify
 
     plans = {folder: load(folder) for folder in options.folders}
     names = [Path(plan["model"]["file"]).stem for plan in plans.values()]
@@ -220,7 +233,7 @@ def _run_stages_of_several(options: argparse.Namespace) -> Answer:
         names = [str(folder) for folder in plans]
     runs = {name: verify(folder, tell=tell) for name, folder in zip(names, plans, strict=True)}
     if options.output:
-        page = write(stage_runs_report(runs, (plan["costs"] for plan in plans.values())), options.output)
+        page = write(report(runs, (plan["costs"] for plan in plans.values())), options.output)
         tell(f"page: {page}")
     rows, same = slowest_stages(runs), all(run.equal for run in runs.values())
     if options.json:

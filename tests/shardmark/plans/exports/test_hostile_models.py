@@ -20,8 +20,8 @@ from onnx_models import LIGHT, equal_split, random_inputs, run, run_stages
 from instances import InputError
 from instances.models.onnx_file import read_onnx
 from instances.models.onnx_names import operator_names
-from shardmark.plans.profile import profile
-from shardmark.plans.stages import export_stages
+from shardmark.plans.exports.stages import export_stages
+from shardmark.plans.runs.profile import profile
 
 FLOAT = TensorProto.FLOAT
 
@@ -179,23 +179,6 @@ def test_external_data_are_carried_over(tmp_path: Path) -> None:
     assert set(profile(tmp_path / "model.onnx")) == {"first", "second"}
 
 
-@pytest.mark.parametrize("defect", ["missing", "short", "outside"])
-def test_defects_of_external_data_are_one_sentence(defect: str, tmp_path: Path) -> None:
-    path = external(tmp_path)
-    if defect == "missing":
-        (tmp_path / "weights.bin").unlink()
-    elif defect == "short":
-        (tmp_path / "weights.bin").write_bytes(b"short")
-    else:
-        model = onnx.load(path, load_external_data=False)
-        model.graph.initializer[0].external_data[0].value = "../weights.bin"
-        path.write_bytes(model.SerializeToString())
-    before = set(tmp_path.iterdir())
-    with pytest.raises(InputError, match=r"weights\.bin: tensor w: expected its external data"):
-        export_stages(path, {"first": 0, "second": 1}, tmp_path / "stages")
-    assert set(tmp_path.iterdir()) == before
-
-
 OPERATORS = {"Relu": 1, "Neg": 1, "Add": 2, "MatMul": 2, "Sum": 3, "Split": 1}
 
 
@@ -240,7 +223,7 @@ def test_a_kill_while_writing_leaves_no_folder(after: str, tmp_path: Path) -> No
     program = f"""
 import os, pathlib, signal
 from instances.files import jsonfile
-from shardmark.plans import stages
+from shardmark.plans.exports import stages
 
 whole = pathlib.Path.write_bytes
 def write_bytes(self, content):

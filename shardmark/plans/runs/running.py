@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from instances.errors import InputError
 from instances.models.model import Tensor
 from instances.models.onnx_file import UNFOLDED
-from shardmark.plans.onnx_graph import STANDARD, header, reads
-
-Array = npt.NDArray[Any]
+from shardmark.plans.exports.external_data import ROOT
+from shardmark.plans.exports.onnx_graph import STANDARD, header, reads
+from shardmark.plans.runs.values import Value, shares_memory, to_array, to_value
 
 LEAST_RUNS, MIN_RUNS, MAX_RUNS = 5, 20, 200  # however long they take; in the time given; in any case
 NOTCH = 1.57  # interquartile ranges / sqrt(n) that the medians of two samples differ by at 95 % (McGill et al. 1978)
@@ -34,8 +33,8 @@ class Session:
     def __init__(self, model: Any, path: Path, profile: Path | None = None) -> None:
         """Load an `onnx.ModelProto`, which is changed.
 
-        ``path`` is the model's file: external data are relative to its folder, and errors name it. ``profile`` begins
-        the names of the profiler's files; None leaves the profiler off.
+        ``path`` is the model's file, which errors name; external data are where `locate_weights` finds them.
+        ``profile`` begins the names of the profiler's files; None leaves the profiler off.
 
         Raises InputError if ONNX Runtime is not installed or does not take the model.
         """
@@ -52,9 +51,9 @@ class Session:
         self.inputs = [port.name for port in self._session.get_inputs()]
         self.outputs = [port.name for port in self._session.get_outputs()]
 
-    def run(self, tensors: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, tensors: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs for the inputs, which are among ``tensors``."""
-        values = _run(self._session, None, {name: tensors[name] for name in self.inputs}, self._path)
+        values = _run(self._session, self.outputs, {name: tensors[name] for name in self.inputs}, self._path)
         return dict(zip(self.outputs, values, strict=True))
 
     def end_profiling(self) -> Path:
@@ -77,7 +76,7 @@ def _options(path: Path) -> Any:
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4  # fatal; errors are raised
-    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.parent))
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", ROOT)
     return options
 
 
@@ -99,9 +98,9 @@ def expanded(model: Any, path: Path, scratch: Path) -> Any:
     return onnx.load(scratch)
 
 
-def _run(session: Any, outputs: Sequence[str] | None, inputs: Mapping[str, Array], path: Path) -> list[Array]:
+def _run(session: Any, outputs: Sequence[str], inputs: Mapping[str, Value], path: Path) -> list[Value]:
     try:
-        values: list[Array] = session.run(outputs, inputs)
+        values: list[Value] = session.run_with_ort_values(outputs, inputs)
     except Exception as error:
         raise _refused(error, path) from None
     return values
@@ -109,16 +108,17 @@ def _run(session: Any, outputs: Sequence[str] | None, inputs: Mapping[str, Array
 
 def _refused(error: Exception, path: Path) -> InputError:
     why = " ".join(str(error).split())[:300]
-    return InputError(path, "", f"expected a model that ONNX Runtime runs ({why})")
+    version = _runtime(path).__version__
+    return InputError(path, "", f"expected a model that ONNX Runtime runs, which version {version} does not ({why})")
 
 
-def fold_constants(model: Any, path: Path) -> dict[str, Any]:
+def fold_constants(model: Any, path: Path) -> dict[str, Value]:
     """Replace, in a model, the nodes that follow from constants alone by initializers.
 
-    Returns the values of the large ones as `onnxruntime.OrtValue`, which the session must be given: a model with all of
-    them may be larger than a protobuf can be. The IR version becomes at least 4, so that no input is an initializer.
+    Returns the values of the large ones, which the session must be given: a model with all of them may be larger than a
+    protobuf can be. The IR version becomes at least 4, so that no input is an initializer.
     """
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import TensorProto, numpy_helper
 
     graph = model.graph
     model.ir_version = max(model.ir_version, 4)
@@ -140,18 +140,18 @@ def fold_constants(model: Any, path: Path) -> dict[str, Any]:
         getattr(graph, field).extend(kept)
     large = {}
     for name, value in zip(names, values, strict=True):
-        if value.nbytes <= LARGE:
-            graph.initializer.append(numpy_helper.from_array(value, name))
-            continue
-        dtype = helper.np_dtype_to_tensor_dtype(value.dtype)
-        tensor = graph.initializer.add(name=name, data_type=dtype, dims=value.shape)
-        tensor.data_location = TensorProto.EXTERNAL
-        tensor.external_data.add(key="location", value="folded")
-        large[name] = _runtime(path).OrtValue.ortvalue_from_numpy(value)
+        array = to_array(value)
+        tensor = numpy_helper.from_array(array, name)
+        if array.nbytes > LARGE and shares_memory(array.dtype):
+            large[name] = to_value(array)
+            tensor.ClearField("raw_data")
+            tensor.data_location = TensorProto.EXTERNAL
+            tensor.external_data.add(key="location", value="folded")
+        graph.initializer.append(tensor)
     return large
 
 
-def _values(model: Any, constants: Sequence[Any], names: Sequence[str], path: Path) -> list[Array]:
+def _values(model: Any, constants: Sequence[Any], names: Sequence[str], path: Path) -> list[Value]:
     """Values of tensors that follow from constants alone."""
     part = header(model)
     part.graph.node.extend(constants)
@@ -162,15 +162,15 @@ def _values(model: Any, constants: Sequence[Any], names: Sequence[str], path: Pa
     return _run(_loaded(part, _options(path), path), names, {}, path)
 
 
-def random_inputs(model: Any, tensors: Mapping[str, Tensor], seed: int = 0) -> dict[str, Array]:
+def random_inputs(model: Any, tensors: Mapping[str, Tensor], seed: int = 0) -> dict[str, Value]:
     """Inputs of a model: floats from [0, 1), integers 0 and 1, which are indices of any table."""
     random = np.random.default_rng(seed)
     stored = {tensor.name for tensor in model.graph.initializer}
-    inputs: dict[str, Array] = {}
+    inputs: dict[str, Value] = {}
     for tensor in (tensors[info.name] for info in model.graph.input if info.name not in stored):
-        dtype = np.dtype(tensor.dtype)
-        numbers = random.integers(0, 2, tensor.shape) if dtype.kind in "biu" else random.random(tensor.shape)
-        inputs[tensor.name] = np.asarray(numbers).astype(dtype)
+        whole = "int" in tensor.dtype or tensor.dtype == "bool"
+        numbers = random.integers(0, 2, tensor.shape) if whole else random.random(tensor.shape)
+        inputs[tensor.name] = to_value(np.asarray(numbers).astype(np.dtype(tensor.dtype)))
     return inputs
 
 

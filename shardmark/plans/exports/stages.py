@@ -33,7 +33,8 @@ from instances.files.folders import replaced_folder
 from instances.files.jsonfile import read_bytes, sha256, write_json
 from instances.models.model import Tensor
 from instances.models.onnx_names import operator_names
-from shardmark.plans.onnx_graph import carry_weights, header, load_fixed, reads, value_info
+from shardmark.plans.exports.external_data import carry_weights
+from shardmark.plans.exports.onnx_graph import header, invalid, load_fixed, reads, value_info
 
 FORMAT = "shardmark/stages/1"
 MANIFEST = "manifest.json"
@@ -194,13 +195,12 @@ def _write(cut: _Cut, stage: _Stage, folder: Path) -> dict[str, Any]:
     file = folder / f"stage-{stage.number}.onnx"
     data = file.with_suffix(".data")
     model = _model(cut, stage)
-    carry_weights(model, cut.path.parent, data)
+    carry_weights(model, cut.path, data)
     file.write_bytes(model.SerializeToString(deterministic=True))
     try:
         checker.check_model(file)
     except checker.ValidationError as error:
-        why = str(error).strip().split("\n")[0]
-        raise InputError(cut.path, f"stage {stage.number}", f"expected a valid model ({why})") from None
+        raise invalid(cut.path, f"stage {stage.number}", error) from None
     return {
         "stage": stage.number,
         "file": file.name,

@@ -1,6 +1,6 @@
 """Runs the stages of a plan one after another, and compares them with the whole model and with the plan.
 
-Every stage runs alone, with one thread, as `shardmark.plans.running` describes.
+Every stage runs alone, with one thread, as `shardmark.plans.runs.running` describes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from instances.errors import InputError
-from instances.files.jsonfile import read_json, require_keys
+from instances.files.jsonfile import read_json, require_keys, require_regular
 from shardmark.plans import saving
-from shardmark.plans.onnx_graph import load, load_fixed
-from shardmark.plans.plan import require_regular
-from shardmark.plans.running import Array, Session, random_inputs, standing_median
-from shardmark.plans.stages import FORMAT, KEYS, MANIFEST, STAGE_KEYS, file_sha256
+from shardmark.plans.exports.external_data import locate_weights
+from shardmark.plans.exports.onnx_graph import load, load_fixed
+from shardmark.plans.exports.stages import FORMAT, KEYS, MANIFEST, STAGE_KEYS, file_sha256
+from shardmark.plans.runs.running import Session, random_inputs, standing_median
+from shardmark.plans.runs.seeds import seed_random_operators
+from shardmark.plans.runs.values import Array, Value, to_array
 
 STAGES = "stages"  # subfolder of the plan's folder
 TOLERANCE = 1e-5  # of the largest number of a tensor
@@ -33,12 +35,14 @@ class StageRun:
 
     ``predicted_us``, ``measured_us``  microseconds per run of the model
     ``difference``  largest difference from the whole model among its outputs, over the largest number of that output
+    ``random``      names of its random operators without a seed, which here have the same seed as in the whole model
     """
 
     stage: int
     predicted_us: float
     measured_us: float
     difference: float
+    random: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class StageRuns:
         return all(run.difference <= TOLERANCE for run in self.stages)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row per stage: times in microseconds, measured / predicted, and the largest difference."""
+        """A row per stage: times in microseconds, measured / predicted, largest difference, random operators."""
         return [
             {
                 "stage": run.stage,
@@ -61,6 +65,7 @@ class StageRuns:
                 "measured_us": run.measured_us,
                 "ratio": run.measured_us / run.predicted_us if run.predicted_us else None,
                 "difference": run.difference,
+                "random": list(run.random),
             }
             for run in self.stages
         ]
@@ -79,20 +84,25 @@ def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lamb
         path = folder / path.name
     require_regular(path)
     model, planned = load_fixed(path, plan["options"]["dims"], about["sha256"])
+    locate_weights(model, path)
+    seed_random_operators(model)
     manifest = _manifest(folder / STAGES, about["sha256"], plan["assignment"])
-    inputs = random_inputs(model, planned)
     tell(f"costs of the plan: {plan['costs']}; times are measured on this machine")
     tell(f"running the whole model {path}")
     names = [port["name"] for stage in manifest["stages"] for port in stage["outputs"]]
-    whole = _whole(model, names, path).run(inputs)
-    tensors = dict(inputs)
+    session = _whole(model, names, path)
+    tensors = random_inputs(model, planned)
+    whole = {name: to_array(value) for name, value in session.run(tensors).items()}
     runs = []
     for stage in manifest["stages"]:
         tell(f"running stage {stage['stage']}")
-        outputs, seconds = _timed(folder / STAGES, stage, tensors)
-        differences = [_difference(value, whole[name]) for name, value in outputs.items()]
+        file = folder / STAGES / stage["file"]
+        proto = load(file)
+        random = seed_random_operators(proto)
+        outputs, seconds = _timed(proto, file, tensors)
+        differences = [_difference(to_array(value), whole[name]) for name, value in outputs.items()]
         predicted = plan["parts"][stage["stage"]]["compute_us"]
-        runs.append(StageRun(stage["stage"], predicted, 1e6 * seconds, max(differences, default=0.0)))
+        runs.append(StageRun(stage["stage"], predicted, 1e6 * seconds, max(differences, default=0.0), random))
         tensors |= outputs
     return StageRuns(runs)
 
@@ -144,10 +154,10 @@ def _whole(model: Any, names: Sequence[str], path: Path) -> Session:
     return Session(model, path)
 
 
-def _timed(folder: Path, stage: Mapping[str, Any], tensors: Mapping[str, Array]) -> tuple[dict[str, Array], float]:
+def _timed(model: Any, path: Path, tensors: Mapping[str, Value]) -> tuple[dict[str, Value], float]:
     """The outputs of a stage, and its median time in seconds."""
-    path = folder / stage["file"]
-    session = Session(load(path), path)
+    locate_weights(model, path)
+    session = Session(model, path)
     outputs = session.run(tensors)
     return outputs, standing_median(lambda: session.run(tensors), SECONDS)
 

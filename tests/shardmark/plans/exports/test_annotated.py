@@ -15,7 +15,7 @@ from onnx_models import LIGHT, equal_split
 
 from instances import InputError
 from instances.models.onnx_names import operator_names
-from shardmark.plans.annotated import export_annotated, shards
+from shardmark.plans.exports.annotated import export_annotated, shards
 
 
 def without_metadata(model: onnx.ModelProto) -> onnx.ModelProto:

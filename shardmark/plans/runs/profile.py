@@ -1,8 +1,8 @@
 """Times of the operators of an ONNX model on this machine, from the profiler of ONNX Runtime.
 
-The model runs as `shardmark.plans.running` describes, with one thread, until the median time of a run stands. Other
-programs only lengthen what the profiler measures, so an operator's share is the shortest of its times. Shares are
-scaled so that together they are the median CPU time of a run, which includes the time between operators.
+The model runs as `shardmark.plans.runs.running` describes, with one thread, until the median time of a run stands.
+Other programs only lengthen what the profiler measures, so an operator's share is the shortest of its times. Shares
+are scaled so that together they are the median CPU time of a run, which includes the time between operators.
 
 A stage that runs alone may be faster than its operators are here, if its weights fit into the processor's cache and
 those of the whole model do not.
@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from instances.models.onnx_names import operator_names
-from shardmark.plans.onnx_graph import header, load_fixed
-from shardmark.plans.running import LARGE, Session, expanded, random_inputs, standing_median
+from shardmark.plans.exports.external_data import locate_weights
+from shardmark.plans.exports.onnx_graph import header, load_fixed
+from shardmark.plans.runs.running import LARGE, Session, expanded, random_inputs, standing_median
 
 SECONDS = 10.0  # most for the repeats
 HALF = 0.5  # microseconds; the profiler rounds down
@@ -41,11 +42,12 @@ def profile(
     """
     path = Path(model_path)
     model, tensors = load_fixed(path, dims or {})
-    inputs = random_inputs(model, tensors)
+    locate_weights(model, path)
     names = operator_names(model.graph.node)
     tell(f"measuring the operators of {path} with ONNX Runtime")
     with tempfile.TemporaryDirectory(prefix="shardmark-") as folder:
         _expand(model, path, Path(folder) / "expanded.onnx")
+        inputs = random_inputs(model, tensors)
         session = Session(model, path, Path(folder) / "profile")
         standing_median(lambda: session.run(inputs), SECONDS)
         shares = _least(session.end_profiling())

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_models import LIGHT, equal_split, random_inputs, random_weights, run, run_stages
 
 from instances import InputError
-from shardmark.plans.stages import export_stages
+from shardmark.plans.exports.stages import export_stages
 
 
 @pytest.mark.gate(cases=2)

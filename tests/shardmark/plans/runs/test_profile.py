@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_models import LIGHT, operators
 
 from instances import InputError
-from shardmark.plans import profile as module
-from shardmark.plans.profile import profile
+from shardmark.plans.runs import profile as module
+from shardmark.plans.runs.profile import profile
 
 
 @pytest.fixture(autouse=True)

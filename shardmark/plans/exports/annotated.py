@@ -19,7 +19,8 @@ import numpy as np
 
 from instances.errors import InputError
 from instances.models.onnx_names import operator_names
-from shardmark.plans.onnx_graph import carry_weights, load, reads
+from shardmark.plans.exports.external_data import carry_weights
+from shardmark.plans.exports.onnx_graph import invalid, load, reads
 
 IR_VERSION = 11  # the first with multi-device metadata
 NAME = "shardmark"  # of the configuration
@@ -121,7 +122,7 @@ def _write(model: Any, source: Path, target: Path) -> None:
     data = target.with_suffix(".data")
     try:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
-            carry_weights(model, source.parent, Path(folder) / data.name)
+            carry_weights(model, source, Path(folder) / data.name)
             staged = Path(folder) / target.name
             staged.write_bytes(model.SerializeToString(deterministic=True))
             checker.check_model(staged)
@@ -129,7 +130,6 @@ def _write(model: Any, source: Path, target: Path) -> None:
                 if (Path(folder) / file.name).exists():
                     os.replace(Path(folder) / file.name, file)
     except checker.ValidationError as error:
-        why = str(error).strip().split("\n")[0]
-        raise InputError(source, "", f"expected a valid model ({why})") from None
+        raise invalid(source, "", error) from None
     except OSError as error:
         raise InputError(target, "", f"expected a place that can be written ({error.strerror})") from None

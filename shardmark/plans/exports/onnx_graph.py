@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from instances.errors import InputError
 from instances.files.jsonfile import read_bytes, sha256
 from instances.models.model import Tensor
 from instances.models.onnx_file import read_onnx
+from shardmark.plans.exports.external_data import external_data, stored, stored_outside
 
-ALIGNMENT = 4096  # bytes; external data begin at a page, as ONNX advises, so that they can be mapped into memory
 STANDARD = ("", "ai.onnx")  # domains of the operators of ONNX itself
 
 
@@ -97,50 +97,41 @@ def reads(node: Any) -> list[str]:
     return list(dict.fromkeys(filter(None, node.input)))
 
 
-def carry_weights(model: Any, source: Path, target: Path) -> None:
-    """Copy the external data of a model from the folder ``source`` into one file, which is not made if there are none.
+def require_exportable(path: str | os.PathLike[str]) -> None:
+    """InputError for a model of which no export would be valid: its external data, its versions or its nodes are unfit.
 
-    One tensor at a time is in memory. Raises InputError if data are missing, cut short or outside the folder.
+    What only ONNX Runtime refuses is left to it.
     """
-    from onnx.checker import ValidationError
-    from onnx.external_data_helper import load_external_data_for_tensor, set_external_data
+    from onnx import checker
 
-    outside = [tensor for tensor in _stored(model.graph) if tensor.data_location == tensor.EXTERNAL]
-    if not outside:
-        return
-    with open(target, "wb") as stream:
-        for tensor in outside:
-            try:
-                load_external_data_for_tensor(tensor, str(source))
-            except (OSError, ValueError, ValidationError) as error:
-                raise _missing(tensor, source, str(error).split("\n")[0]) from None
-            stream.write(bytes(-stream.tell() % ALIGNMENT))
-            set_external_data(tensor, target.name, stream.tell(), len(tensor.raw_data))
-            stream.write(tensor.raw_data)
-            tensor.ClearField("raw_data")
-
-
-def require_weights(path: str | os.PathLike[str]) -> None:
-    """InputError if a file of external data of a model is missing."""
-    folder = Path(path).parent
-    for tensor in _stored(load(path).graph):
-        if tensor.data_location == tensor.EXTERNAL and not (folder / _location(tensor)).is_file():
-            raise _missing(tensor, folder, "there is no such file")
+    model = load(path)
+    for tensor in stored_outside(model.graph):
+        external_data(tensor, Path(path))
+    for tensor in stored(model.graph):
+        if tensor.data_location == tensor.EXTERNAL:  # the checker looks for the files from the current folder
+            tensor.ClearField("data_location")
+            tensor.ClearField("external_data")
+            tensor.dims[:] = [0]
+    _require_operator_sets(model, path)
+    try:
+        checker.check_model(model)
+    except checker.ValidationError as error:
+        raise invalid(path, "", error) from None
 
 
-def _missing(tensor: Any, folder: Path, why: str) -> InputError:
-    return InputError(folder / _location(tensor), f"tensor {tensor.name}", f"expected its external data ({why})")
+def _require_operator_sets(model: Any, path: str | os.PathLike[str]) -> None:
+    """InputError for a function of operators that are newer than the installed package, which checks no such call."""
+    import onnx
+
+    newest = onnx.defs.onnx_opset_version()
+    for function in model.functions:
+        for opset in function.opset_import:
+            if opset.domain in STANDARD and opset.version > newest:
+                expected = f"expected operators of at most version {newest}, which the installed package onnx knows"
+                raise InputError(path, f"function {function.name}", f"{expected}, found {opset.version}")
 
 
-def _location(tensor: Any) -> str:
-    """The name of the file with a tensor's external data."""
-    return next((str(entry.value) for entry in tensor.external_data if entry.key == "location"), "")
-
-
-def _stored(graph: Any) -> Iterator[Any]:
-    """Every `onnx.TensorProto` of a graph: initializers and attributes."""
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    for node in graph.node:
-        yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
+def invalid(path: str | os.PathLike[str], place: str, error: Exception) -> InputError:
+    """What the checker of package onnx finds, in a sentence."""
+    why = " ".join(str(error).strip().split("\n")[0].split())
+    return InputError(path, place, f"expected a valid model ({why})")

@@ -16,9 +16,9 @@ from onnx_models import LIGHT, equal_split, plan_folder, random_weights
 from referee import answer
 
 from instances import InputError
-from shardmark.plans import running, stage_runs
-from shardmark.plans.page import slowest_stages
-from shardmark.plans.stage_runs import StageRun, StageRuns, verify
+from shardmark.plans.runs import running, stage_runs
+from shardmark.plans.runs.page import slowest_stages
+from shardmark.plans.runs.stage_runs import StageRun, StageRuns, verify
 
 MODEL = next(path for path in LIGHT if "squeezenet" in path.name)
 
