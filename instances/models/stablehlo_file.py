@@ -13,10 +13,7 @@ random numbers        a call of ``threefry2x32``, JAX's generator, is one operat
 custom calls          moves of bytes, counted in one sentence, unless a rule has their name
 arguments of main     parameters if their buffers are donated for a result (``tf.aliasing_output``) or if their names
                       begin with one of `STATE`; inputs otherwise. JAX writes names as locations, ``params['w']``
-passes                an operator whose location has ``transpose(...)`` is of the backward pass, and so is what needs
-                      its results. Its ``forward`` is the operator of the same scope and line of the program, else that
-                      of the operator it reads from; that of an optimiser's update is the first one that reads the
-                      parameter
+passes                those of a training step are told apart by `instances.models.stablehlo.passes`
 layers                the number at the end of a scope's name, as in ``jax.named_scope("layer7")``
 """
 
@@ -24,18 +21,20 @@ from __future__ import annotations
 
 import math
 import os
-import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from instances.errors import InputError
 from instances.files.jsonfile import collector_paused, read_bytes
-from instances.models.model import BITS, Access, Dims, Model, Nest, Shape, of_unknown_arithmetic
+from instances.models.model import Access, Dims, Model, Nest, Shape, of_unknown_arithmetic
 from instances.models.stablehlo import scopes
-from instances.models.stablehlo.loops import RULES, Operation, nest_of
+from instances.models.stablehlo.loops import RULES, nest_of
 from instances.models.stablehlo.module import parse
+from instances.models.stablehlo.operation import Operation
+from instances.models.stablehlo.passes import mark_passes
+from instances.models.stablehlo.types import Types
 
 LARGEST = 1 << 30  # bytes of a file
 MOST = 2_000_000  # operations after calls are inlined
@@ -47,17 +46,6 @@ _CONTROL = {"while", "case", "if"}
 _SAME = {"optimization_barrier", "sharding_constraint", "propagation_barrier", "Sharding", "annotate_device_placement"}
 _FREE = {"constant", "iota", "partition_id", "replica_id", "create_token", "after_all"}
 _DIALECTS = {"stablehlo", "chlo", "func", "sdy"}
-_TYPE = re.compile(r"tensor<((?:[0-9]+x)*)([A-Za-z][A-Za-z0-9]*(?:<f(?:32|64)>)?)>")
-_DTYPES = {
-    "i1": "bool",
-    **{f"i{bits}": f"int{bits}" for bits in (2, 4, 8, 16, 32, 64)},
-    **{f"ui{bits}": f"uint{bits}" for bits in (2, 4, 8, 16, 32, 64)},
-    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
-    "bf16": "bfloat16",
-    "complex<f32>": "complex64",
-    "complex<f64>": "complex128",
-    **{name.replace("float", "f").replace("_", "").lower(): name for name in BITS if re.match(r"float[48]_", name)},
-}
 
 
 def read_stablehlo(path: str | os.PathLike[str], tell: Callable[[str], None] = lambda _: None) -> Model:
@@ -121,7 +109,7 @@ class _Reader:
         self.model = Model(os.path.basename(source).split(".")[0] or "model")
         self._names: Counter[str] = Counter()
         self._taken: set[str] = set()
-        self._types: dict[str, tuple[Shape, str] | None] = {}
+        self._types = Types(source)
         self._unknown: Counter[str] = Counter()
         self._alike: Counter[tuple[int, str]] = Counter()
         self._keys: list[tuple[str, Any]] = []  # location's name and line of every operator
@@ -154,7 +142,7 @@ class _Reader:
             before, after = values[number], stored[result]
             if isinstance(before, _View) and after is not None and before.shape == self.model.tensors[after].shape:
                 self.model.updates[before.tensor] = after
-        self._passes()
+        mark_passes(self.model, self._keys)
 
     def doubts(self) -> Iterable[str]:
         """Sentences on what may not be as the user thinks."""
@@ -179,7 +167,7 @@ class _Reader:
     def _argument(self, number: int, argument: Any) -> _Value | None:
         location = argument.location
         name = location.name_str if isinstance(location, self._ir.NameLoc) else f"arg{number}"
-        found = self._type(argument.type, f"argument {name}")
+        found = self._types.of(argument.type, f"argument {name}")
         if found is None:
             return None
         parameter = number in self._aliased or name.lower().startswith(STATE)
@@ -197,25 +185,6 @@ class _Reader:
             name = f"{plain}#{self._names[plain] + 1}"
         self._taken.add(name)
         return name
-
-    def _type(self, kind: Any, place: str) -> tuple[Shape, str] | None:
-        """Shape and data type; None for a token, which is no tensor."""
-        text = str(kind)
-        if text not in self._types:
-            match = _TYPE.fullmatch(text)
-            if match is None and text.startswith("tensor<") and isinstance(kind, self._ir.RankedTensorType):
-                if not kind.has_static_shape:
-                    expected = f"expected static shapes, found {text}: export with numbers for all sizes"
-                    raise self._error(place, expected)
-                match = _TYPE.fullmatch(f"tensor<{''.join(f'{size}x' for size in kind.shape)}{kind.element_type}>")
-            if match is None and text in ("!stablehlo.token", "!mhlo.token"):
-                self._types[text] = None
-                return None
-            dtype = None if match is None else _DTYPES.get(match[2]) or _DTYPES.get(match[2].lower())
-            if match is None or dtype is None:
-                raise self._error(place, f"expected a tensor of numbers, found {text}")
-            self._types[text] = tuple(map(int, match[1].split("x")[:-1])), dtype
-        return self._types[text]
 
     def _block(self, block: Any, given: Sequence[_Value | None], place: _Place) -> list[_Value | None]:
         """Run through the operations of a function's body; the values that it returns."""
@@ -249,7 +218,7 @@ class _Reader:
             kind = operation.attributes["call_target_name"].value.removeprefix("mhlo.").removeprefix("chlo.")
         if kind == "composite":
             kind = operation.attributes["name"].value.removeprefix("chlo.")
-        outs: Sequence[Any] = [self._type(result.type, f"operation {inner.name}") for result in operation.results]
+        outs: Sequence[Any] = [self._types.of(result.type, f"operation {inner.name}") for result in operation.results]
         if full == "func.call" or (full == "stablehlo.composite" and kind not in RULES):
             callee = operation.attributes["callee" if full == "func.call" else "decomposition"].value
             return self._call(callee, operands, outs, inner)
@@ -419,88 +388,3 @@ class _Reader:
         written = self._append(kind, nest, [value], [(value.shape, tensor.dtype)], place)[0]
         assert isinstance(written, _View)
         return written.tensor
-
-    def _passes(self) -> None:
-        """Mark the operators of the backward pass, and what needs them, with the operator each belongs to."""
-        operators = self.model.operators
-        marked = [scopes.is_backward(name) for name, _ in self._keys]
-        needs = _needing(self.model, marked)
-        forward = _counterparts(self.model, self._keys, marked, needs)
-        for index, late in enumerate(needs):
-            if late:
-                operators[index] = replace(operators[index], backward=True, forward=forward.get(index))
-
-
-def _needing(model: Model, marked: Sequence[bool]) -> list[bool]:
-    """True for operators that are marked or need what a marked one writes."""
-    late = [False] * len(model.tensors)
-    found = []
-    for operator, mark in zip(model.operators, marked, strict=True):
-        found.append(mark or any(late[access.tensor] for access in operator.reads))
-        for access in operator.writes:
-            late[access.tensor] = found[-1]
-    return found
-
-
-def _counterparts(
-    model: Model, keys: Sequence[tuple[str, Any]], marked: Sequence[bool], late: Sequence[bool]
-) -> Mapping[int, int]:
-    """For operators of the backward pass and updates, the operator of the forward pass that they belong to."""
-    places = defaultdict[Any, list[int]](list)
-    for index, (name, lines) in enumerate(keys):
-        if not late[index]:
-            places[scopes.scope(name), lines].append(index)
-    found = dict[int, int]()
-    for index, (name, lines) in enumerate(keys):
-        if not marked[index]:
-            continue
-        candidates = places.get((scopes.scope(name), lines), ())
-        producers = (model.tensors[access.tensor].producer for access in model.operators[index].reads)
-        inherited = [found[producer] for producer in producers if producer in found]
-        if candidates:
-            found[index] = _closest(model, index, candidates)
-        elif inherited:  # JAX writes another line for some gradients, as of poolings
-            found[index] = inherited[0]
-    return {**_updates(model, marked, late), **found}
-
-
-def _closest(model: Model, index: int, candidates: Sequence[int]) -> int:
-    """The candidate that has most tensors in common with an operator, then the one of its kind, then the greatest."""
-    operators = model.operators
-    own = {access.tensor for access in operators[index].reads}
-
-    def likeness(other: int) -> tuple[int, bool, int, int]:
-        used = {access.tensor for access in (*operators[other].reads, *operators[other].writes)}
-        return len(used & own), operators[other].kind == operators[index].kind, operators[other].flops, -other
-
-    return max(candidates, key=likeness)
-
-
-def _updates(model: Model, marked: Sequence[bool], late: Sequence[bool]) -> Mapping[int, int]:
-    """For operators after the backward pass, the first operator of the forward pass that reads the same parameter.
-
-    Operators that exchange more than a single number belong to the same update.
-    """
-    leader = list(range(len(model.operators)))
-
-    def find(index: int) -> int:
-        while leader[index] != index:
-            leader[index] = leader[leader[index]]
-            index = leader[index]
-        return index
-
-    first = dict[int, int]()  # parameter to the first operator that reads it
-    after = [late[index] and not marked[index] for index in range(len(model.operators))]
-    owners = dict[int, int]()
-    for index, operator in enumerate(model.operators):
-        for access in operator.reads:
-            tensor = model.tensors[access.tensor]
-            if not late[index]:
-                first.setdefault(access.tensor, index)
-            elif after[index] and tensor.producer is not None and after[tensor.producer] and tensor.numbers > 1:
-                leader[find(index)] = find(tensor.producer)
-    for index in (index for index, is_after in enumerate(after) if is_after):
-        for parameter in model.parameters(index):
-            if parameter in first and model.tensors[parameter].numbers > 1:
-                owners.setdefault(find(index), first[parameter])
-    return {index: owners[find(index)] for index, is_after in enumerate(after) if is_after and find(index) in owners}
