@@ -10,7 +10,7 @@ constants         whatever follows from constants and shapes alone is folded: it
 values as shapes  an input of which only the value counts, such as the new shape of a Reshape, is not read if constant
 outputs           those that nobody reads, such as the mask of a Dropout, are no tensors
 views             Reshape, Flatten, Squeeze, Unsqueeze, Identity and Dropout move no byte
-operators         named as `instances.models.onnx_names` does; those without a rule move bytes and are told of
+operators         named as `instances.models.onnx_graph.names` does; those without a rule move bytes and are told of
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from instances.models.onnx_graph.call import Call, Unfit
 from instances.models.onnx_graph.constants import Constants
 from instances.models.onnx_graph.load import load
 from instances.models.onnx_graph.loops import nest_of
+from instances.models.onnx_graph.names import operator_names
 from instances.models.onnx_graph.types import Types
-from instances.models.onnx_names import operator_names
 
 LARGEST = 2 << 30  # bytes of a file, the most that protobuf reads
 _STANDARD = ("", "ai.onnx")

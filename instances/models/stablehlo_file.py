@@ -13,10 +13,7 @@ random numbers        a call of ``threefry2x32``, JAX's generator, is one operat
 custom calls          moves of bytes, counted in one sentence, unless a rule has their name
 arguments of main     parameters if their buffers are donated for a result (``tf.aliasing_output``) or if their names
                       begin with one of `STATE`; inputs otherwise. JAX writes names as locations, ``params['w']``
-passes                an operator whose location has ``transpose(...)`` is of the backward pass, and so is what needs
-                      its results. Its ``forward`` is the operator of the same scope and line of the program, else that
-                      of the operator it reads from; that of an optimiser's update is the first one that reads the
-                      parameter
+passes                those of a training step are told apart by `instances.models.stablehlo.passes`
 layers                the number at the end of a scope's name, as in ``jax.named_scope("layer7")``
 """
 
@@ -24,21 +21,25 @@ from __future__ import annotations
 
 import math
 import os
-import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from instances.errors import InputError
 from instances.files.jsonfile import collector_paused, read_bytes
-from instances.models.model import BITS, Access, Dims, Model, Nest, Shape, of_unknown_arithmetic
+from instances.models.calls import require_few
+from instances.models.model import Access, Dims, Model, Nest, Shape, of_unknown_arithmetic
 from instances.models.stablehlo import scopes
-from instances.models.stablehlo.loops import RULES, Operation, nest_of
+from instances.models.stablehlo.functions import RETURNS, bodies, callee_of, composed, label
+from instances.models.stablehlo.loops import nest_of
 from instances.models.stablehlo.module import parse
+from instances.models.stablehlo.operation import Operation
+from instances.models.stablehlo.passes import mark_passes
+from instances.models.stablehlo.types import Types
+from instances.models.stablehlo.values import Constant, Value, View
 
 LARGEST = 1 << 30  # bytes of a file
-MOST = 2_000_000  # operations after calls are inlined
 #: Names of arguments that stay on the devices between steps begin with one of these.
 STATE = ("param", "weight", "state", "train_state", "opt", "variable", "model", "mu", "nu", "moment")
 
@@ -47,17 +48,6 @@ _CONTROL = {"while", "case", "if"}
 _SAME = {"optimization_barrier", "sharding_constraint", "propagation_barrier", "Sharding", "annotate_device_placement"}
 _FREE = {"constant", "iota", "partition_id", "replica_id", "create_token", "after_all"}
 _DIALECTS = {"stablehlo", "chlo", "func", "sdy"}
-_TYPE = re.compile(r"tensor<((?:[0-9]+x)*)([A-Za-z][A-Za-z0-9]*(?:<f(?:32|64)>)?)>")
-_DTYPES = {
-    "i1": "bool",
-    **{f"i{bits}": f"int{bits}" for bits in (2, 4, 8, 16, 32, 64)},
-    **{f"ui{bits}": f"uint{bits}" for bits in (2, 4, 8, 16, 32, 64)},
-    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
-    "bf16": "bfloat16",
-    "complex<f32>": "complex64",
-    "complex<f64>": "complex128",
-    **{name.replace("float", "f").replace("_", "").lower(): name for name in BITS if re.match(r"float[48]_", name)},
-}
 
 
 def read_stablehlo(path: str | os.PathLike[str], tell: Callable[[str], None] = lambda _: None) -> Model:
@@ -77,38 +67,26 @@ def read_stablehlo(path: str | os.PathLike[str], tell: Callable[[str], None] = l
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
-    """A value of the program: a tensor as readers see it.
-
-    ``dims`` gives, for every dimension of the tensor, the dimension of the view that runs over it; None if the view
-    has none for it, which only dimensions of size 1 lack.
-    """
-
-    tensor: int
-    shape: Shape
-    dims: tuple[int | None, ...]
-
-
-@dataclass(slots=True)
-class _Constant:
-    """A value that is known before the program runs; ``dense`` if it has to be stored, as a parameter."""
-
-    shape: Shape
-    dtype: str
-    dense: bool = False
-    view: _View | None = None  # of the parameter, once an operator reads it
-
-
-_Value = _View | _Constant
-
-
-@dataclass(frozen=True, slots=True)
 class _Place:
     """The calls around an operation: names of their scopes, and their lines as keys."""
 
     name: str = ""
     lines: tuple[Any, ...] = ()
-    functions: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A function that is being walked through.
+
+    ``operations``  those that are left
+    ``values``      of its arguments, and of the operations before
+    ``call``        the operation whose results are what the function returns; None for main
+    """
+
+    operations: Iterator[Any]
+    values: dict[Any, Value | None]
+    place: _Place
+    call: Any = None
 
 
 class _Reader:
@@ -121,11 +99,10 @@ class _Reader:
         self.model = Model(os.path.basename(source).split(".")[0] or "model")
         self._names: Counter[str] = Counter()
         self._taken: set[str] = set()
-        self._types: dict[str, tuple[Shape, str] | None] = {}
+        self._types = Types(source)
         self._unknown: Counter[str] = Counter()
         self._alike: Counter[tuple[int, str]] = Counter()
         self._keys: list[tuple[str, Any]] = []  # location's name and line of every operator
-        self._visited = 0
         self._functions: dict[str, Any] = {}
         for operation in module.body.operations:
             if operation.operation.name == "func.func":
@@ -143,8 +120,9 @@ class _Reader:
             raise self._error("main", "expected a function with a body")
         block = main.regions[0].blocks[0]
         self._aliased = self._donated(main)
+        require_few(bodies(self._functions), main.attributes["sym_name"].value, self._source)
         values = [self._argument(number, argument) for number, argument in enumerate(block.arguments)]
-        results = self._block(block, values, _Place(functions=("main",)))
+        results = self._walk(_frame(main, values, _Place()))
         stored = [None if value is None else self._stored(value, "output") for value in results]
         self.model.outputs += [tensor for tensor in stored if tensor is not None]
         for number, result in self._aliased.items():
@@ -152,9 +130,9 @@ class _Reader:
                 expected = f"expected tf.aliasing_output to number one of {len(stored)} results, found {result}"
                 raise self._error(f"argument {number}", expected)
             before, after = values[number], stored[result]
-            if isinstance(before, _View) and after is not None and before.shape == self.model.tensors[after].shape:
+            if isinstance(before, View) and after is not None and before.shape == self.model.tensors[after].shape:
                 self.model.updates[before.tensor] = after
-        self._passes()
+        mark_passes(self.model, self._keys)
 
     def doubts(self) -> Iterable[str]:
         """Sentences on what may not be as the user thinks."""
@@ -176,18 +154,18 @@ class _Reader:
         key = "tf.aliasing_output"
         return {i: given[key].value for i, given in enumerate(main.attributes["arg_attrs"]) if key in given}
 
-    def _argument(self, number: int, argument: Any) -> _Value | None:
+    def _argument(self, number: int, argument: Any) -> Value | None:
         location = argument.location
         name = location.name_str if isinstance(location, self._ir.NameLoc) else f"arg{number}"
-        found = self._type(argument.type, f"argument {name}")
+        found = self._types.of(argument.type, f"argument {name}")
         if found is None:
             return None
         parameter = number in self._aliased or name.lower().startswith(STATE)
         return self._whole(self.model.tensor(self._unique(name), *found, parameter=parameter))
 
-    def _whole(self, tensor: int) -> _View:
+    def _whole(self, tensor: int) -> View:
         shape = self.model.tensors[tensor].shape
-        return _View(tensor, shape, tuple(range(len(shape))))
+        return View(tensor, shape, tuple(range(len(shape))))
 
     def _unique(self, name: str) -> str:
         """The name, with ``#2``, ``#3`` and so on if it is taken."""
@@ -198,46 +176,31 @@ class _Reader:
         self._taken.add(name)
         return name
 
-    def _type(self, kind: Any, place: str) -> tuple[Shape, str] | None:
-        """Shape and data type; None for a token, which is no tensor."""
-        text = str(kind)
-        if text not in self._types:
-            match = _TYPE.fullmatch(text)
-            if match is None and text.startswith("tensor<") and isinstance(kind, self._ir.RankedTensorType):
-                if not kind.has_static_shape:
-                    expected = f"expected static shapes, found {text}: export with numbers for all sizes"
-                    raise self._error(place, expected)
-                match = _TYPE.fullmatch(f"tensor<{''.join(f'{size}x' for size in kind.shape)}{kind.element_type}>")
-            if match is None and text in ("!stablehlo.token", "!mhlo.token"):
-                self._types[text] = None
-                return None
-            dtype = None if match is None else _DTYPES.get(match[2]) or _DTYPES.get(match[2].lower())
-            if match is None or dtype is None:
-                raise self._error(place, f"expected a tensor of numbers, found {text}")
-            self._types[text] = tuple(map(int, match[1].split("x")[:-1])), dtype
-        return self._types[text]
-
-    def _block(self, block: Any, given: Sequence[_Value | None], place: _Place) -> list[_Value | None]:
-        """Run through the operations of a function's body; the values that it returns."""
-        values: dict[Any, _Value | None] = dict(zip(block.arguments, given, strict=True))
-        for operation in block.operations:
-            operation = operation.operation
-            name = operation.name
-            operands = [values[operand] for operand in operation.operands]
-            if name in ("func.return", "stablehlo.return"):
-                return operands
-            values.update(zip(operation.results, self._operation(operation, name, operands, place), strict=True))
-        return []
+    def _walk(self, frame: _Frame) -> Sequence[Value | None]:
+        """The values that a function returns; those that it calls are entered as they are met, however deep."""
+        frames = [frame]
+        while True:
+            frame = frames[-1]
+            operation = next(frame.operations).operation
+            operands = [frame.values[operand] for operand in operation.operands]
+            if operation.name not in RETURNS:
+                found = self._operation(operation, operation.name, operands, frame.place)
+                if isinstance(found, _Frame):
+                    frames.append(found)
+                    continue
+            else:
+                frames.pop()
+                if not frames:
+                    return operands
+                operation, found, frame = frame.call, operands, frames[-1]
+            frame.values.update(zip(operation.results, found, strict=True))
 
     def _operation(
-        self, operation: Any, full: str, operands: list[_Value | None], place: _Place
-    ) -> Sequence[_Value | None]:
-        """The values of an operation's results."""
-        self._visited += 1
-        if self._visited > MOST:
-            raise self._error("", f"expected at most {MOST:,} operations after inlining of calls")
+        self, operation: Any, full: str, operands: list[Value | None], place: _Place
+    ) -> Sequence[Value | None] | _Frame:
+        """The values of an operation's results, or the function to walk through for them."""
         dialect, _, kind = full.partition(".")
-        inner = self._inside(operation.location, kind, place)
+        inner = _inside(operation, place)
         if dialect not in _DIALECTS:
             raise self._error(inner.name, f"expected operations of StableHLO, found {full}")
         if kind in _CONTROL:
@@ -248,14 +211,16 @@ class _Reader:
         if kind == "custom_call":
             kind = operation.attributes["call_target_name"].value.removeprefix("mhlo.").removeprefix("chlo.")
         if kind == "composite":
-            kind = operation.attributes["name"].value.removeprefix("chlo.")
-        outs: Sequence[Any] = [self._type(result.type, f"operation {inner.name}") for result in operation.results]
-        if full == "func.call" or (full == "stablehlo.composite" and kind not in RULES):
-            callee = operation.attributes["callee" if full == "func.call" else "decomposition"].value
-            return self._call(callee, operands, outs, inner)
+            kind = composed(operation)
+        outs: Sequence[Any] = [self._types.of(result.type, f"operation {inner.name}") for result in operation.results]
+        callee = callee_of(operation)
+        if callee is not None:
+            return self._entered(callee, operation, operands, inner)
+        if full == "func.call":
+            return self._generator(operands, outs, inner)
         if kind in _SAME and [x and x.shape for x in operands] == [out and out[0] for out in outs]:
             return operands
-        if kind in _FREE or (operands and kind != "rng" and all(not isinstance(x, _View) for x in operands)):
+        if kind in _FREE or (operands and kind != "rng" and all(not isinstance(x, View) for x in operands)):
             return self._folded(operation, kind, operands, outs)
         if kind in ("broadcast_in_dim", "reshape"):
             view = self._seen(operation, kind, operands[0], outs[0][0])
@@ -263,30 +228,13 @@ class _Reader:
                 return [view]
         return self._compute(operation, kind, operands, outs, inner)
 
-    def _inside(self, location: Any, kind: str, place: _Place) -> _Place:
-        """The place of an operation: its own name and line after those of the calls around it."""
-        if isinstance(location, self._ir.NameLoc):
-            name, line = location.name_str.rstrip(":"), location.child_loc.attr
-        else:
-            name, line = kind, location.attr
-        if place.name:
-            name = f"{place.name}/{name}"
-        return replace(place, name=name, lines=(*place.lines, line))
-
-    def _call(
-        self, callee: str, operands: list[_Value | None], outs: Sequence[Any], inner: _Place
-    ) -> Sequence[_Value | None]:
-        if callee.startswith(("threefry2x32", "_threefry2x32")):
-            return self._generator(operands, outs, inner)
+    def _entered(self, callee: str, call: Any, operands: list[Value | None], inner: _Place) -> _Frame:
         function = self._functions.get(callee)
         if function is None or not function.regions[0].blocks:
             raise self._error(inner.name, f"expected a function {callee} with a body")
-        if callee in inner.functions:
-            raise self._error(inner.name, f"expected no recursion, found a call of {callee} within itself")
-        inside = replace(inner, functions=(*inner.functions, callee))
-        return self._block(function.regions[0].blocks[0], operands, inside)
+        return _frame(function, operands, inner, call)
 
-    def _generator(self, operands: list[_Value | None], outs: Sequence[Any], inner: _Place) -> Sequence[_Value | None]:
+    def _generator(self, operands: list[Value | None], outs: Sequence[Any], inner: _Place) -> Sequence[Value | None]:
         """JAX's generator of random numbers as one operator: 20 rounds of about 5 operations per pair of numbers."""
         shape = outs[0][0]
         dims = tuple(f"d{i}" for i in range(len(shape)))
@@ -300,18 +248,18 @@ class _Reader:
         return self._append("threefry2x32", nest, [value for value in operands if value], outs, inner)
 
     def _folded(
-        self, operation: Any, kind: str, operands: Sequence[_Value | None], outs: Sequence[Any]
-    ) -> Sequence[_Value | None]:
+        self, operation: Any, kind: str, operands: Sequence[Value | None], outs: Sequence[Any]
+    ) -> Sequence[Value | None]:
         """Constants that follow from constants."""
-        dense = any(isinstance(value, _Constant) and value.dense for value in operands)
+        dense = any(isinstance(value, Constant) and value.dense for value in operands)
         if kind == "constant":
             value = operation.attributes["value"]
             dense = isinstance(value, self._ir.DenseElementsAttr) and not value.is_splat
-        return [out and _Constant(out[0], out[1], dense and math.prod(out[0]) > 1) for out in outs]
+        return [out and Constant(out[0], out[1], dense and math.prod(out[0]) > 1) for out in outs]
 
-    def _seen(self, operation: Any, kind: str, value: _Value | None, shape: Shape) -> _View | None:
+    def _seen(self, operation: Any, kind: str, value: Value | None, shape: Shape) -> View | None:
         """A broadcast, or a reshape by dimensions of size 1, as a view; None for other reshapes."""
-        assert isinstance(value, _View)
+        assert isinstance(value, View)
         if kind == "broadcast_in_dim":
             moved: list[int | None] = [int(dim) for dim in operation.attributes["broadcast_dimensions"]]
         else:
@@ -322,11 +270,11 @@ class _Reader:
             moved = [None] * len(value.shape)
             for i, j in zip(behind, ahead, strict=True):
                 moved[i] = j
-        return _View(value.tensor, shape, tuple(None if dim is None else moved[dim] for dim in value.dims))
+        return View(value.tensor, shape, tuple(None if dim is None else moved[dim] for dim in value.dims))
 
     def _compute(
-        self, operation: Any, kind: str, operands: Sequence[_Value | None], outs: Sequence[Any], inner: _Place
-    ) -> Sequence[_Value | None]:
+        self, operation: Any, kind: str, operands: Sequence[Value | None], outs: Sequence[Any], inner: _Place
+    ) -> Sequence[Value | None]:
         """An operator."""
         given = [value for value in operands if value is not None]
         body = 0
@@ -338,7 +286,7 @@ class _Reader:
                 tuple(value.shape for value in given),
                 tuple(out[0] for out in outs if out is not None),
                 operation.attributes,
-                tuple(isinstance(value, _Constant) and not value.dense for value in given),
+                tuple(isinstance(value, Constant) and not value.dense for value in given),
                 body,
             )
         )
@@ -348,13 +296,13 @@ class _Reader:
             nest = replace(nest, view=False)
         return self._append(kind, nest, given, outs, inner)
 
-    def _spread(self, value: _Value) -> bool:
+    def _spread(self, value: Value) -> bool:
         """True if a view has more numbers than its tensor."""
-        return isinstance(value, _View) and math.prod(value.shape) != self.model.tensors[value.tensor].numbers
+        return isinstance(value, View) and math.prod(value.shape) != self.model.tensors[value.tensor].numbers
 
     def _append(
-        self, kind: str, nest: Nest, operands: Sequence[_Value], outs: Sequence[Any], inner: _Place
-    ) -> Sequence[_Value | None]:
+        self, kind: str, nest: Nest, operands: Sequence[Value], outs: Sequence[Any], inner: _Place
+    ) -> Sequence[Value | None]:
         """An operator of these loops, and the values that it writes."""
         reads = [
             access
@@ -362,7 +310,7 @@ class _Reader:
             if (access := self._access(value, dims, nest.numbers.get(number))) is not None
         ]
         name = self._unique("/".join(scopes.parts(inner.name)))
-        written: list[_Value | None] = []
+        written: list[Value | None] = []
         writes = list[Access]()
         dims_ahead = (dims for dims in nest.writes if dims is not None)
         for number, out in enumerate(outs):
@@ -387,11 +335,11 @@ class _Reader:
         self._keys.append((inner.name, inner.lines))
         return written
 
-    def _access(self, value: _Value, dims: Dims | None, numbers: int | None) -> Access | None:
+    def _access(self, value: Value, dims: Dims | None, numbers: int | None) -> Access | None:
         """A use of the tensor behind a value; None if it costs nothing."""
         if dims is None:
             return None
-        if isinstance(value, _Constant):
+        if isinstance(value, Constant):
             if not value.dense:
                 return None
             if value.view is None:
@@ -405,9 +353,9 @@ class _Reader:
         most = self.model.tensors[value.tensor].numbers
         return Access(value.tensor, over, None if numbers is None or numbers >= most else numbers)
 
-    def _stored(self, value: _Value, name: str) -> int:
+    def _stored(self, value: Value, name: str) -> int:
         """The tensor of a value that the program returns; an operator writes it if it is a view."""
-        if isinstance(value, _Constant):
+        if isinstance(value, Constant):
             return self.model.tensor(self._unique(name), value.shape, value.dtype, parameter=True)
         tensor = self.model.tensors[value.tensor]
         if value == self._whole(value.tensor):
@@ -417,90 +365,16 @@ class _Reader:
         kind = "reshape" if nest.view else "broadcast_in_dim"
         place = _Place(f"{tensor.name}/{kind}", (None,))
         written = self._append(kind, nest, [value], [(value.shape, tensor.dtype)], place)[0]
-        assert isinstance(written, _View)
+        assert isinstance(written, View)
         return written.tensor
 
-    def _passes(self) -> None:
-        """Mark the operators of the backward pass, and what needs them, with the operator each belongs to."""
-        operators = self.model.operators
-        marked = [scopes.is_backward(name) for name, _ in self._keys]
-        needs = _needing(self.model, marked)
-        forward = _counterparts(self.model, self._keys, marked, needs)
-        for index, late in enumerate(needs):
-            if late:
-                operators[index] = replace(operators[index], backward=True, forward=forward.get(index))
+
+def _inside(operation: Any, place: _Place) -> _Place:
+    """The place of an operation: its own name and line after those of the calls around it."""
+    name, line = label(operation)
+    return _Place(f"{place.name}/{name}" if place.name else name, (*place.lines, line))
 
 
-def _needing(model: Model, marked: Sequence[bool]) -> list[bool]:
-    """True for operators that are marked or need what a marked one writes."""
-    late = [False] * len(model.tensors)
-    found = []
-    for operator, mark in zip(model.operators, marked, strict=True):
-        found.append(mark or any(late[access.tensor] for access in operator.reads))
-        for access in operator.writes:
-            late[access.tensor] = found[-1]
-    return found
-
-
-def _counterparts(
-    model: Model, keys: Sequence[tuple[str, Any]], marked: Sequence[bool], late: Sequence[bool]
-) -> Mapping[int, int]:
-    """For operators of the backward pass and updates, the operator of the forward pass that they belong to."""
-    places = defaultdict[Any, list[int]](list)
-    for index, (name, lines) in enumerate(keys):
-        if not late[index]:
-            places[scopes.scope(name), lines].append(index)
-    found = dict[int, int]()
-    for index, (name, lines) in enumerate(keys):
-        if not marked[index]:
-            continue
-        candidates = places.get((scopes.scope(name), lines), ())
-        producers = (model.tensors[access.tensor].producer for access in model.operators[index].reads)
-        inherited = [found[producer] for producer in producers if producer in found]
-        if candidates:
-            found[index] = _closest(model, index, candidates)
-        elif inherited:  # JAX writes another line for some gradients, as of poolings
-            found[index] = inherited[0]
-    return {**_updates(model, marked, late), **found}
-
-
-def _closest(model: Model, index: int, candidates: Sequence[int]) -> int:
-    """The candidate that has most tensors in common with an operator, then the one of its kind, then the greatest."""
-    operators = model.operators
-    own = {access.tensor for access in operators[index].reads}
-
-    def likeness(other: int) -> tuple[int, bool, int, int]:
-        used = {access.tensor for access in (*operators[other].reads, *operators[other].writes)}
-        return len(used & own), operators[other].kind == operators[index].kind, operators[other].flops, -other
-
-    return max(candidates, key=likeness)
-
-
-def _updates(model: Model, marked: Sequence[bool], late: Sequence[bool]) -> Mapping[int, int]:
-    """For operators after the backward pass, the first operator of the forward pass that reads the same parameter.
-
-    Operators that exchange more than a single number belong to the same update.
-    """
-    leader = list(range(len(model.operators)))
-
-    def find(index: int) -> int:
-        while leader[index] != index:
-            leader[index] = leader[leader[index]]
-            index = leader[index]
-        return index
-
-    first = dict[int, int]()  # parameter to the first operator that reads it
-    after = [late[index] and not marked[index] for index in range(len(model.operators))]
-    owners = dict[int, int]()
-    for index, operator in enumerate(model.operators):
-        for access in operator.reads:
-            tensor = model.tensors[access.tensor]
-            if not late[index]:
-                first.setdefault(access.tensor, index)
-            elif after[index] and tensor.producer is not None and after[tensor.producer] and tensor.numbers > 1:
-                leader[find(index)] = find(tensor.producer)
-    for index in (index for index, is_after in enumerate(after) if is_after):
-        for parameter in model.parameters(index):
-            if parameter in first and model.tensors[parameter].numbers > 1:
-                owners.setdefault(find(index), first[parameter])
-    return {index: owners[find(index)] for index, is_after in enumerate(after) if is_after and find(index) in owners}
+def _frame(function: Any, given: Sequence[Value | None], place: _Place, call: Any = None) -> _Frame:
+    block = function.regions[0].blocks[0]
+    return _Frame(iter(block.operations), dict(zip(block.arguments, given, strict=True)), place, call)

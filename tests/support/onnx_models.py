@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx
 
 from instances.files.jsonfile import read_bytes, sha256
-from instances.models.onnx_names import operator_names
+from instances.models.onnx_graph.names import operator_names
 from shardmark.plans import saving
 from shardmark.plans.exports.stages import export_stages
 

@@ -8,6 +8,7 @@ from typing import Any
 from instances.catalog import near_miss
 from instances.errors import InputError
 from instances.models.onnx_graph.constants import SMALL
+from instances.models.onnx_graph.functions import inlined, sentence
 
 _DATA = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
@@ -19,7 +20,6 @@ def load(content: bytes, source: str, dims: Mapping[str, int]) -> Any:
     no size has.
     """
     import onnx
-    import onnx.inliner
     from google.protobuf.message import DecodeError
 
     try:
@@ -34,21 +34,20 @@ def load(content: bytes, source: str, dims: Mapping[str, int]) -> Any:
     _require_one_source(model.graph, source)
     _require_no_control_flow(model, source)
     _set_sizes(model.graph, source, dims)
+    model = inlined(model, source)
     try:
-        if model.functions:
-            model = onnx.inliner.inline_local_functions(model)
         content = model.SerializeToString()
         del model  # as inference makes copies
         return onnx.shape_inference.infer_shapes(content, data_prop=True)
     except Exception as error:  # of onnx's own kinds, which have no common base
-        raise InputError(source, "graph", f"expected shapes that can be inferred ({_sentence(error)})") from None
+        raise InputError(source, "graph", f"expected shapes that can be inferred ({sentence(error)})") from None
 
 
 def _drop_weights(model: Any) -> None:
     """Drop the numbers of large tensors, and texts for people."""
     for tensor in model.graph.initializer:
         _drop_numbers(tensor)
-    for node in model.graph.node:
+    for node in (node for part in (model.graph, *model.functions) for node in part.node):
         for field in ("doc_string", "metadata_props"):
             node.ClearField(field)
         for attribute in node.attribute:
@@ -125,8 +124,3 @@ def _require_sizes(graph: Any, source: str) -> None:
         options, values = " ".join(f"--dim {x}=N" for x in missing), ", ".join(f"{x!r}: N" for x in missing)
         advice = f"pass {options}, or dims={{{values}}} in Python"
         raise InputError(source, f"tensor {tensor}", f"expected a number for its size {name}; {advice}")
-
-
-def _sentence(error: Exception) -> str:
-    """The first line of a message, shortened."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:160]

@@ -20,40 +20,13 @@ selecting and converting numbers counts 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from instances.models.model import Dims, Nest, Shape
 from instances.models.reshape import reshaped
-
-
-@dataclass(frozen=True)
-class Operation:
-    """An operation as rules need it.
-
-    ``kind``        its name without the dialect
-    ``operands``    shapes of what it reads, ``results`` of what it writes
-    ``attributes``  as MLIR's bindings hand them out
-    ``generated``   for every operand, True if it is a constant that costs nothing to make
-    ``body``        operations in its region, 0 if it has none
-    """
-
-    kind: str
-    operands: tuple[Shape, ...]
-    results: tuple[Shape, ...]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    generated: tuple[bool, ...] = ()
-    body: int = 0
-
-    def integers(self, name: str) -> list[int] | None:
-        """The integers of an array attribute, or None if it is missing."""
-        return [int(x) for x in self.attributes[name]] if name in self.attributes else None
-
-    def integer(self, name: str, default: int = 1) -> int:
-        """The value of an integer attribute."""
-        return int(self.attributes[name].value) if name in self.attributes else default
-
+from instances.models.stablehlo.lookups import gather, scatter
+from instances.models.stablehlo.operation import Operation, names, unknown
+from instances.models.stablehlo.products import convolution, dot_general
 
 #: Arithmetic of one operation per result.
 _ARITHMETIC = """
@@ -77,21 +50,6 @@ def nest_of(operation: Operation) -> Nest:
         return rule(operation)
     except (IndexError, KeyError):  # a custom call by a known name, with other operands than that name has
         return unknown(operation)
-
-
-def names(prefix: str, shape: Sequence[int]) -> list[str]:
-    """One loop per dimension."""
-    return [f"{prefix}{dim}" for dim in range(len(shape))]
-
-
-def unknown(operation: Operation) -> Nest:
-    """Bytes moved, and no way to split."""
-    return Nest(
-        {},
-        [(None,) * len(shape) for shape in operation.operands],
-        [(None,) * len(shape) for shape in operation.results],
-        known=False,
-    )
 
 
 def elementwise(operation: Operation) -> Nest:
@@ -278,145 +236,6 @@ def select_and_scatter(operation: Operation) -> Nest:
     whole = frozenset(dim for dim, one in zip(dims, single, strict=True) if not one)
     flops = math.prod(source) * (math.prod(window) + 1)
     return Nest(dict(zip(dims, operand, strict=True)), [tuple(dims), read, ()], [tuple(dims)], flops, whole=whole)
-
-
-def dot_general(operation: Operation) -> Nest:
-    from jaxlib.mlir.dialects import stablehlo
-
-    left, right = operation.operands
-    if "dot_dimension_numbers" in operation.attributes:
-        numbers = stablehlo.DotDimensionNumbers(operation.attributes["dot_dimension_numbers"])
-        batch = list(zip(numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions, strict=True))
-        pairs = list(zip(numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions, strict=True))
-    else:  # the older operation dot: vectors and matrices only
-        batch, pairs = [], [(len(left) - 1, 0)]
-    first, second = names("m", left), names("n", right)
-    for prefix, joined in (("b", batch), ("k", pairs)):
-        for number, (i, j) in enumerate(joined):
-            first[i] = second[j] = f"{prefix}{number}"
-    loops = {**dict(zip(first, left, strict=True)), **dict(zip(second, right, strict=True))}
-    taken = {*(i for i, _ in batch), *(i for i, _ in pairs)}, {*(j for _, j in batch), *(j for _, j in pairs)}
-    written = [first[i] for i, _ in batch]
-    written += [dim for i, dim in enumerate(first) if i not in taken[0]]
-    written += [dim for j, dim in enumerate(second) if j not in taken[1]]
-    multiply_adds = math.prod(loops.values())
-    return Nest(loops, [tuple(first), tuple(second)], [tuple(written)], 2 * multiply_adds, multiply_adds)
-
-
-def convolution(operation: Operation) -> Nest:
-    """Positions stay whole unless the kernel is a single point; zeros between dilated numbers cost nothing."""
-    from jaxlib.mlir.dialects import stablehlo
-
-    image, kernel = operation.operands
-    (result,) = operation.results
-    numbers = stablehlo.ConvDimensionNumbers(operation.attributes["dimension_numbers"])
-    here, there, out = (
-        list(dims)
-        for dims in (
-            numbers.input_spatial_dimensions,
-            numbers.kernel_spatial_dimensions,
-            numbers.output_spatial_dimensions,
-        )
-    )
-    features, batches = operation.integer("feature_group_count"), operation.integer("batch_group_count")
-    channels = (kernel[numbers.kernel_input_feature_dimension], kernel[numbers.kernel_output_feature_dimension])
-    loops = {"n": result[numbers.output_batch_dimension], "o": channels[1], "i": channels[0]}
-    whole = set[str]()
-    read: list[str | None] = [None] * len(image)
-    weight: list[str | None] = [None] * len(kernel)
-    written: list[str | None] = [None] * len(result)
-    for number, (i, k, x) in enumerate(zip(here, there, out, strict=True)):
-        loops[f"x{number}"], loops[f"k{number}"] = result[x], kernel[k]
-        written[x], weight[k] = f"x{number}", f"k{number}"
-        if kernel[k] == 1 and image[i] == result[x]:
-            read[i] = f"x{number}"
-        elif result[x] == 1 and image[i] == kernel[k]:
-            read[i] = f"k{number}"
-        else:
-            whole |= {f"x{number}", f"k{number}"}
-    grouped = "o" if channels[0] == 1 and image[numbers.input_feature_dimension] == channels[1] else None
-    read[numbers.input_feature_dimension] = "i" if features == 1 else grouped
-    read[numbers.input_batch_dimension] = "n" if batches == 1 else None
-    weight[numbers.kernel_input_feature_dimension] = "i"
-    weight[numbers.kernel_output_feature_dimension] = written[numbers.output_feature_dimension] = "o"
-    written[numbers.output_batch_dimension] = "n"
-    if features > 1:
-        whole |= {"i"} if grouped else {"i", "o"}
-    if batches > 1:
-        whole |= {"n", "o"}
-    multiply_adds = math.prod(loops.values()) // math.prod(operation.integers("lhs_dilation") or [1])
-    reads = [tuple(read), tuple(weight)]
-    return Nest(loops, reads, [tuple(written)], 2 * multiply_adds, multiply_adds, frozenset(whole))
-
-
-def gather(operation: Operation) -> Nest:
-    """Dimensions that are taken in full keep their loop; of those looked up, only the rows that are found are read.
-
-    Splitting a loop ``v`` leaves parts of a sum, since a device has zeros for rows that others hold.
-    """
-    from jaxlib.mlir.dialects import stablehlo
-
-    table, indices = operation.operands[:2]
-    result = operation.results[0]
-    numbers = stablehlo.GatherDimensionNumbers(operation.attributes["dimension_numbers"])
-    sizes = operation.integers("slice_sizes") or [1] * len(table)
-    dims = names("d", result)
-    offsets = set(numbers.offset_dims)
-    listed = [dim for i, dim in enumerate(dims) if i not in offsets]
-    second = spread(indices, numbers.index_vector_dim, listed)
-    loops = dict(zip(dims, result, strict=True))
-    first: list[str | None] = [None] * len(table)
-    inner = iter(sorted(offsets))
-    paired = dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
-    for i, size in enumerate(table):
-        if i in paired:
-            first[i] = second[paired[i]]
-        elif i not in numbers.collapsed_slice_dims:
-            dim = dims[next(inner)]
-            first[i] = dim if sizes[i] == size else None
-        elif i in numbers.start_index_map:
-            first[i] = f"v{i}"
-            loops[f"v{i}"] = size
-    return Nest(loops, [tuple(first), second], [tuple(dims)], numbers={0: min(math.prod(table), math.prod(result))})
-
-
-def scatter(operation: Operation) -> Nest:
-    """Splitting an updated dimension is free, since a device leaves out what others hold.
-
-    Updates may be split if what they are added to is a constant, so that nothing else is added more than once.
-    """
-    from jaxlib.mlir.dialects import stablehlo
-
-    count = len(operation.results)
-    target, indices, updates = operation.operands[0], operation.operands[count], operation.operands[count + 1]
-    numbers = stablehlo.ScatterDimensionNumbers(operation.attributes["scatter_dimension_numbers"])
-    window = set(numbers.update_window_dims)
-    dims, third = names("d", target), names("u", updates)
-    second = spread(indices, numbers.index_vector_dim, [dim for i, dim in enumerate(third) if i not in window])
-    inner = iter(sorted(window))
-    paired = dict(zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True))
-    renamed: dict[str | None, str | None] = {}
-    for i, size in enumerate(target):
-        if i in paired:
-            renamed[second[paired[i]]] = dims[i]
-        elif i not in numbers.inserted_window_dims:
-            at = next(inner)
-            renamed[third[at]] = dims[i] if updates[at] == size else None
-    update = tuple(renamed.get(dim, dim) for dim in third)
-    loops = dict(zip(dims, target, strict=True))
-    summed = {dim: size for dim, size in zip(third, updates, strict=True) if dim in update}
-    sums = operation.body <= 1 and all(operation.generated[:count])
-    reads: list[Dims] = [tuple(dims)] * count
-    reads += [tuple(renamed.get(dim, dim) for dim in second), *[update] * count]
-    whole = frozenset() if sums else frozenset(summed)
-    flops = math.prod(updates) * count * operation.body
-    return Nest({**loops, **summed}, reads, [tuple(dims)] * count, flops, whole=whole)
-
-
-def spread(indices: Shape, vector: int, listed: Sequence[str]) -> Dims:
-    """Loops over an array of indices: ``listed`` in their order, none over the dimension of a single index's parts."""
-    ahead = iter(listed)
-    return tuple(None if i == vector else next(ahead) for i in range(len(indices)))
 
 
 RULES: Mapping[str, Callable[[Operation], Nest]] = {

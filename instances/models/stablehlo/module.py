@@ -10,10 +10,15 @@ import re
 from typing import Any
 
 from instances.errors import InputError
+from instances.files.jsonfile import line_and_column
 
 #: The first bytes of MLIR's bytecode, in which portable artifacts are written.
 MAGIC = b"ML\xefR"
 
+#: Brackets within each other, at most. MLIR's parser calls itself for each, and fills 8 MiB of stack with some 4,000.
+DEEPEST = 1000
+
+_BRACKETS = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|->|[<>]=|([\[({<])|([\])}>])')
 _ERROR = re.compile(r'error: "[^"]*":(\d+):(\d+): (.*)')
 
 
@@ -80,7 +85,21 @@ def text(content: bytes, source: str) -> str:
         raise InputError(source, "", "expected StableHLO, as text or as a portable artifact") from None
     if not re.search(r"\bfunc\b|\bmodule\b", found):
         raise InputError(source, "", "expected StableHLO, as text with a module or as a portable artifact")
+    _require_shallow(found, source)
     return found
+
+
+def _require_shallow(found: str, source: str) -> None:
+    """Raise InputError for deeper brackets than MLIR's parser survives; those in strings and comments do not count."""
+    depth = 0
+    for token in _BRACKETS.finditer(found):
+        if token[1]:
+            depth += 1
+            if depth > DEEPEST:
+                place = line_and_column(found, token.start())
+                raise InputError(source, place, f"expected at most {DEEPEST:,} brackets within each other")
+        elif token[2]:
+            depth -= 1
 
 
 def explained(error: str, source: str) -> InputError:

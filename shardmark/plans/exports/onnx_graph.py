@@ -14,6 +14,7 @@ from instances.errors import InputError
 from instances.files.jsonfile import read_bytes, sha256
 from instances.models.model import Tensor
 from instances.models.onnx_file import read_onnx
+from instances.models.onnx_graph.functions import inlined
 from shardmark.plans.exports.external_data import external_data, stored, stored_outside
 
 STANDARD = ("", "ai.onnx")  # domains of the operators of ONNX itself
@@ -23,10 +24,9 @@ def load(path: str | os.PathLike[str], digest: str | None = None) -> Any:
     """The `onnx.ModelProto` of a file, with local functions inlined; external data stay in their files.
 
     Its nodes are those that `instances.models.onnx_file` reads. Raises InputError if the file cannot be read, is not
-    an ONNX model, or does not have the SHA-256 ``digest``.
+    an ONNX model, or does not have the SHA-256 ``digest``, and if its functions cannot be inlined.
     """
     import onnx
-    import onnx.inliner
     from google.protobuf.message import DecodeError
 
     content = read_bytes(path)
@@ -36,7 +36,7 @@ def load(path: str | os.PathLike[str], digest: str | None = None) -> Any:
         model = onnx.ModelProto.FromString(content)
     except DecodeError:
         raise InputError(path, "", "expected an ONNX model, found bytes that do not decode as one") from None
-    return onnx.inliner.inline_local_functions(model) if model.functions else model
+    return inlined(model, os.fspath(path))
 
 
 def load_fixed(

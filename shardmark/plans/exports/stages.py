@@ -32,7 +32,7 @@ from instances.errors import InputError
 from instances.files.folders import replaced_folder
 from instances.files.jsonfile import read_bytes, sha256, write_json
 from instances.models.model import Tensor
-from instances.models.onnx_names import operator_names
+from instances.models.onnx_graph.names import operator_names
 from shardmark.plans.exports.external_data import carry_weights
 from shardmark.plans.exports.onnx_graph import header, invalid, load_fixed, reads, value_info
 
@@ -52,7 +52,7 @@ def export_stages(
 ) -> dict[str, Any]:
     """Write one ONNX model per stage and ``manifest.json`` into a folder, and return the manifest.
 
-    ``stage_of``  stage by operator name (`instances.models.onnx_names`). A node that it does not name must be a
+    ``stage_of``  stage by operator name (`instances.models.onnx_graph.names`). A node that it does not name must be a
                   constant; every stage that needs it gets a copy.
     ``folder``    new, or with stages that are replaced
     ``dims``      sizes of symbolic dimensions

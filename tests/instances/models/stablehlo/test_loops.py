@@ -12,7 +12,8 @@ import pytest
 from jax import lax
 
 from instances.models.reshape import groups
-from instances.models.stablehlo.loops import Operation, nest_of
+from instances.models.stablehlo.loops import nest_of
+from instances.models.stablehlo.operation import Operation
 from instances.models.stablehlo_file import read_stablehlo
 
 

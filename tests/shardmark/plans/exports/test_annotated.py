@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_models import LIGHT, equal_split
 
 from instances import InputError
-from instances.models.onnx_names import operator_names
+from instances.models.onnx_graph.names import operator_names
 from shardmark.plans.exports.annotated import export_annotated, shards
 
 

@@ -19,7 +19,7 @@ from onnx_models import LIGHT, equal_split, random_inputs, run, run_stages
 
 from instances import InputError
 from instances.models.onnx_file import read_onnx
-from instances.models.onnx_names import operator_names
+from instances.models.onnx_graph.names import operator_names
 from shardmark.plans.exports.stages import export_stages
 from shardmark.plans.runs.profile import profile
 

@@ -1,0 +1,67 @@
+"""Functions that an ONNX model brings along: who calls whom, and inlining."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
+
+from instances.errors import InputError
+from instances.models.calls import Body, require_few
+
+_MAIN = "the graph"
+
+
+def inlined(model: Any, source: str) -> Any:
+    """An `onnx.ModelProto` with the bodies of its functions in place of their calls.
+
+    Raises InputError before memory grows for recursion and for more operators than `instances.models.calls` admits,
+    and if onnx cannot inline the functions.
+    """
+    import onnx.inliner
+
+    if not model.functions:
+        return model
+    functions = {_key(function): function.node for function in model.functions}
+    bodies: dict[Hashable, Body] = {key: _body(nodes, functions) for key, nodes in functions.items()}
+    require_few({**bodies, _MAIN: _body(model.graph.node, functions)}, _MAIN, source)
+    try:
+        return onnx.inliner.inline_local_functions(model)
+    except Exception as error:  # of onnx's own kinds, which have no common base
+        raise InputError(source, "functions", f"expected functions that onnx can inline ({sentence(error)})") from None
+
+
+def sentence(error: Exception) -> str:
+    """The first line of a message of onnx, shortened."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:160]
+
+
+class _Key(tuple[str, str, str]):
+    """Domain, name and overload of a function."""
+
+    def __str__(self) -> str:
+        return self[1]
+
+
+def _key(function: Any) -> _Key:
+    return _Key((function.domain, function.name, function.overload))
+
+
+def _callee(node: Any) -> _Key:
+    return _Key((node.domain, node.op_type, node.overload))
+
+
+def _body(nodes: Iterable[Any], functions: Iterable[Hashable]) -> Body:
+    inside = list(_all(nodes))
+    calls = [callee for callee in map(_callee, inside) if callee in functions]
+    size = sum(node.ByteSize() for node in nodes)
+    return Body(len(inside) - len(calls), size, [(callee, 0) for callee in calls])
+
+
+def _all(nodes: Iterable[Any]) -> Iterator[Any]:
+    """Nodes, and those of the graphs in their attributes."""
+    ahead = [iter(nodes)]
+    while ahead:
+        for node in ahead.pop():
+            yield node
+            for attribute in node.attribute:
+                ahead += [iter(graph.node) for graph in (attribute.g, *attribute.graphs)]
