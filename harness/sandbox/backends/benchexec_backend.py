@@ -349,7 +349,9 @@ class BenchexecRun:
         return -code.signal if code.signal else code.value
 
     def _used(self) -> Usage:
-        """Return what BenchExec measured; a run that was refused memory has used its limit.
+        """Return what BenchExec measured; a run that was refused memory at its limit has used it.
+
+        The system also tells BenchExec of a refusal by a group above the run's: its own then has room left.
 
         Resident memory beyond the limit is shared with others: the run's control group has not held it.
         """
@@ -360,5 +362,5 @@ class BenchexecRun:
         status, resident = self._status(), self.result["resident"]
         reported = self.result.get("terminationreason") == "memory" and status != 0
         refused = reported or (self._full and status == -signal.SIGKILL)
-        peak = max(self.result["memory"], resident * (resident <= self.memory), self.memory * refused)
+        peak = max(self.result["memory"], resident * (resident <= self.memory), self.memory * (refused and self._full))
         return Usage(peak=peak, cpu_s=self.result["cputime"], out_of_memory=refused)
