@@ -150,6 +150,7 @@ class BenchexecBackend:
 
         `env` starts it, so the exit status for a missing program is that of a shell.
         """
+        program = command or worker_command(order, deadline)
         executor = self._executor(order, command, folder)
         self.log.seek(0)
         self.log.truncate()
@@ -159,7 +160,8 @@ class BenchexecBackend:
         call = {
             "args": [
                 *("/usr/bin/env", f"HOME={folder}", f"TMPDIR={folder}", *threads),
-                *(command or worker_command(order, deadline)),
+                *(("nice", "-n", "0", "--") if "=" in program[0] else ()),  # `env` would take it for a variable
+                *program,
             ],
             "stdin": channel,
             "output_filename": f"/proc/self/fd/{stdout}",
