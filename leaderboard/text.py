@@ -21,6 +21,7 @@ STATUS = {
     "halted": ("mild", "it was ended at the user's request before it had found anything"),
     "declined": ("mild", "it does not take the instance"),
     "lost": ("mild", "its machine went away"),
+    "killed": ("mild", "it was killed from outside; it is not scored, and the same command runs it again"),
     "crash": ("bad", "its process died, or ended without returning"),
     "error": ("bad", "it raised an exception, or sent a malformed message"),
     "import": ("bad", "its file cannot be imported"),

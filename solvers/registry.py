@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import math
+import os
 import re
 import sys
 import time
@@ -285,7 +286,7 @@ def _import(path: Path) -> ModuleType:
     if path.is_relative_to(FOLDER):
         name = ".".join(("solvers", *path.relative_to(FOLDER).with_suffix("").parts))
         return importlib.import_module(name)
-    name = f"shardmark_external_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    name = f"shardmark_external_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
     loader = _FromSource(name, str(path))
     spec = ModuleSpec(name, loader, origin=str(path))
     spec.has_location = True
@@ -353,7 +354,7 @@ def hash_of(files: Iterable[tuple[str, Path]], text: str = "") -> str:
     digest = hashlib.sha256(text.encode())
     for name, file in files:
         status = file.stat()
-        digest.update(b"\0" + name.encode() + b"\0" + _digest(file, status.st_mtime_ns, status.st_size))
+        digest.update(b"\0" + os.fsencode(name) + b"\0" + _digest(file, status.st_mtime_ns, status.st_size))
     return digest.hexdigest()
 
 

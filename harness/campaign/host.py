@@ -75,7 +75,7 @@ class Disturbances:
         self.before, _ = _counters(root)
 
     def found(self, killed: int = 0) -> list[str]:
-        """Return a sentence per disturbance; ``killed`` runs were ended by the system for lack of memory."""
+        """Return a sentence per disturbance; ``killed`` runs may be among the processes killed for lack of memory."""
         now, unread = _counters(self.root)
         rise = {name: now[name] - self.before[name] for name in now.keys() & self.before}
         return unread + _sentences(rise | {"seconds": time.monotonic() - self.start}, killed)

@@ -17,6 +17,7 @@ from harness.campaign.eta import Eta
 from harness.campaign.jobs import Job, utc_now
 from harness.results.database import Store
 from harness.results.records import Record
+from harness.sandbox.contract import KILLED
 
 WAIT_S = 0.5  # seconds after which the queue checks whether the executor can take more jobs
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that end a campaign or a worker
@@ -26,7 +27,8 @@ class Executor(Protocol):
     """Carries out the jobs of a campaign; all methods raise InputError if the user must act.
 
     ``hosts()`` returns facts of each other machine that took part, by its name. ``disturbances(killed)`` returns
-    sentences on disturbances per machine; ``killed`` counts the runs on each that were ended for lack of memory.
+    sentences on disturbances per machine; ``killed`` counts the runs on each that the system may have killed for lack
+    of memory.
     ``close()`` ends all runs, whose futures raise Cancelled.
     """
 
@@ -74,7 +76,7 @@ def campaign(
         try:
             loop = CampaignLoop(store, number, jobs, executor, ended)
             number_of_signal = loop.run(progress)
-            store.end_campaign(number, utc_now(), executor.disturbances(loop.killed))
+            store.end_campaign(number, utc_now(), loop.disturbances())
             return number_of_signal
         finally:
             executor.close()
@@ -92,7 +94,8 @@ class CampaignLoop:
         self.total = len(jobs)
         self.began = time.monotonic()
         self.hosts: set[str] = set()
-        self.killed: Counter[str] = Counter()
+        self.killed: Counter[str] = Counter()  # runs ended for lack of memory or from outside, by machine
+        self.outside: Counter[str] = Counter()  # runs killed from outside, by machine
 
     def run(self, progress: ProgressCallback | None) -> int:
         """Run until all jobs are done and return 0, or until a signal and return its number."""
@@ -121,6 +124,13 @@ class CampaignLoop:
             self.total - self.eta.left, self.total, len(self.running), slots, now - self.began, left
         )
 
+    def disturbances(self) -> dict[str, list[str]]:
+        """Return sentences on disturbances per machine: those of the executor, and the runs killed from outside."""
+        found = {name: list(words) for name, words in self.executor.disturbances(self.killed).items()}
+        for name, number in self.outside.items():
+            found.setdefault(name, []).append(f"Runs that were killed from outside, and are not scored: {number}.")
+        return found
+
     def _submit(self) -> None:
         while self.waiting and len(self.running) < self.executor.capacity:
             job = self.waiting.popleft()
@@ -138,7 +148,9 @@ class CampaignLoop:
                 self.hosts.add(name)
         store_record(self.store, self.number, job, row)
         self.eta.ended(job, time.monotonic() - began)
-        self.killed[row.host] += row.stop == "memory"
+        self.killed[row.host] += row.stop in ("memory", KILLED)
+        if row.status == KILLED:
+            self.outside[row.host] += 1
         self.users[job.problem.checksum] -= 1
         if not self.users[job.problem.checksum]:
             job.problem.forget()

@@ -28,9 +28,9 @@ def stamp() -> str:
     """
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     folders = [*filter(None, paths), *site.getsitepackages(), site.getusersitepackages()]
-    digest = hashlib.sha256(f"{sys.executable} {sys.version}".encode())
+    digest = hashlib.sha256(os.fsencode(f"{sys.executable} {sys.version}"))
     for path, status in [*_statuses(folders), *(x for folder in FOLDERS for x in _files(f"{ROOT}/{folder}"))]:
-        digest.update(f"{path}\0{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}\0".encode())
+        digest.update(os.fsencode(f"{path}\0{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}\0"))
     return digest.hexdigest()
 
 
@@ -47,7 +47,8 @@ def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _place() -> Path:
-    return cache_folder() / "solvers" / f"{hashlib.sha256(f'{ROOT} {sys.executable}'.encode()).hexdigest()[:16]}.json"
+    digest = hashlib.sha256(os.fsencode(f"{ROOT} {sys.executable}"))
+    return cache_folder() / "solvers" / f"{digest.hexdigest()[:16]}.json"
 
 
 def load(stamp: str) -> list[dict[str, Any]] | None:

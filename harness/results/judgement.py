@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.results.claims import contradicts
 from harness.results.records import Bound, Incumbent, decimal
-from harness.sandbox.contract import Limits, Outcome
+from harness.sandbox.contract import KILLED, Limits, Outcome
 from harness.sandbox.protocol import Message, ProtocolError, decode, is_number, lists_in, values_in
 from harness.verify import Verdict, longest_solution, malformed, verify
 
@@ -21,7 +21,7 @@ LATE = 0.5  # part of the time limit; a solver that begins later is told from on
 MOST_REMARKS = 10  # remarks on messages of a run, at most
 BEGINNING = 60  # bytes quoted of a message that cannot be read
 #: Statuses of runs that ended by a fault, not by a limit or by themselves.
-FAULTS = ("error", "crash", "import", "lost")
+FAULTS = ("error", "crash", "import", "lost", KILLED)
 
 
 class Reports:
@@ -172,7 +172,7 @@ def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: 
     """
     stop, reason = outcome.stop, outcome.reason
     end = sent.end(outcome, external)
-    if stop in ("exit", "crash") and end in ("declined", "error"):
+    if stop in ("exit", "crash", KILLED) and end in ("declined", "error"):
         stop, reason = end, str(sent.word.value if sent.word else "")
     elif stop == "exit" and end == "nothing" and not outcome.fault:  # after such a fault no word could be read
         stop, reason = "crash", "ended its process without a word that it was done"

@@ -60,7 +60,7 @@ CREATE TABLE runs (
   cores INTEGER NOT NULL,
   started TEXT NOT NULL,          -- UTC, ISO 8601
   stop TEXT NOT NULL,             -- why it ended: exit; timeout, cpu, memory, processes, output (a limit); crash,
-                                  --   error, declined, import (the solver); lost (its machine)
+                                  --   error, declined, import (the solver); lost, killed (from outside)
   status TEXT NOT NULL,           -- ok, or one of stop except exit, or infeasible, none (no solution or
                                   --   bound), misclaim (a claimed cost below the true one), contradiction (a bound
                                   --   above its own cost)

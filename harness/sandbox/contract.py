@@ -21,6 +21,9 @@ ISOLATION = ("auto", "none")  # values of ``--isolation``
 #: Keys of `Outcome.enforced`; "network" and "files" are isolation.
 MEASURES = ("wall", "cpu", "memory", "cores", "processes", "output", "network", "files")
 
+#: `Outcome.stop` and status of a run that was ended from outside: it is not scored, and a campaign repeats it.
+KILLED = "killed"
+
 #: Default limits of a run: MiB of memory, and seconds of wall time on an instance without a limit in the catalog, for a
 #: run that a user waits for and for one of a campaign.
 DEFAULT_MEMORY_MIB, DEFAULT_TIMEOUT_S, CAMPAIGN_TIMEOUT_S = 4096.0, 10.0, 60.0
@@ -105,7 +108,8 @@ class Outcome:
 
     ``begun_s`` is the seconds until a worker had read the instance and called the solver, None if it never did; 0 for
     programs, which read it themselves. ``stop`` is "exit", "timeout", "cpu", "memory", "processes", "output", "crash",
-    "import", "lost", "error" or "halted" (at the client's request); ``reason`` is a sentence unless it is "exit".
+    `KILLED`, "import", "lost", "error" or "halted" (at the client's request); ``reason`` is a sentence
+    unless it is "exit".
     ``messages`` holds (seconds since the start, payload) per message that arrived within the time limit. ``enforced``
     maps each of `MEASURES` to "hard" (the system enforces it), "polled" (the monitor does) or "none".
     """
@@ -129,8 +133,8 @@ class Usage:
     """Resources of all processes of a run: current and peak memory in bytes, CPU seconds, number of processes.
 
     ``threads`` is their total number of threads, 0 if unknown. ``written`` is the bytes of the files in the scratch
-    folder. ``out_of_memory``: the system ended the run because it exceeded its memory. ``unended``: some process could
-    not be killed, and nothing else is known.
+    folder. ``out_of_memory``: the system ended the run for lack of memory, at its own limit if ``peak`` has reached it.
+    ``unended``: some process could not be killed, and nothing else is known.
     """
 
     memory: float = 0.0

@@ -18,7 +18,8 @@ from itertools import chain
 from types import TracebackType
 from typing import Protocol
 
-from harness.sandbox.contract import Cancelled, Limits, Outcome, Usage
+from harness.sandbox import outside
+from harness.sandbox.contract import KILLED, Cancelled, Limits, Outcome, Usage
 from harness.sandbox.external_output import OutputParser
 from harness.sandbox.link import Relay
 from harness.sandbox.protocol import BEGUN, FrameDecoder, kind_of
@@ -106,6 +107,9 @@ class Monitor:
         self.waits_for_exit_fd = False  # exit_fd is registered and has not yet become readable
         self.last_stamp = math.inf  # data read after the end of the run was written before it
         self.killed_at = math.inf  # time of a kill during a measurement
+        self.status = 0  # exit status of a run that ended by itself, or was ended from outside
+        self.oom_kills = outside.oom_kills()  # before the run
+        self.stalled_s = 0.0  # seconds that the monitor woke late, as it was stopped itself
         self.selector = selectors.DefaultSelector()
         takers = {
             pipes.errors: self._take_log,
@@ -134,6 +138,8 @@ class Monitor:
         self._read(0.0, math.inf)  # no process is left to write more
         self.frames.close()
         self._account(used)
+        if self.outcome.stop == "exit" and self.status:
+            self._name_end(self.status)
         if self.relay is not None:
             self.relay.finish()
         return self._complete()
@@ -149,7 +155,7 @@ class Monitor:
         while (status := run.ended()) is None:
             now = time.monotonic()
             if now >= end and run.exited_at is None:
-                self._stop("timeout", self._timeout_reason)
+                self._time_out()
                 return min(now, self.killed_at)
             if now >= next_usage or self.received > self.output_limit:
                 began = time.thread_time()
@@ -166,15 +172,25 @@ class Monitor:
         ended = min(run.exited_at or time.monotonic(), self.killed_at)
         self._account(run.usage())
         if self.outcome.stop == "exit" and ended > end:
-            self._stop("timeout", self._timeout_reason)
-        elif self.outcome.stop == "exit" and status:
-            killed = f"killed by {signal_name(-status)}" if status < 0 else ""
-            self._stop("crash", killed or f"ended with exit status {status}")
+            self._time_out()
+        self.status = status
         return ended
 
-    @property
-    def _timeout_reason(self) -> str:
-        return f"killed at the time limit of {self.limits.timeout_s:g} s"
+    def _time_out(self) -> None:
+        if self.stalled_s:
+            self._stop(KILLED, outside.stalled(self.stalled_s, self.limits))
+        else:
+            self._stop("timeout", f"killed at the time limit of {self.limits.timeout_s:g} s")
+
+    def _name_end(self, status: int) -> None:
+        """Tell an end from outside from a crash, once all usage is known: the run has broken no limit."""
+        kills = outside.oom_kills() - self.oom_kills
+        if reason := outside.reason(status, self.limits, self.outcome.peak_mib, kills):
+            self._stop(KILLED, reason)
+        else:
+            self._stop(
+                "crash", f"killed by {signal_name(-status)}" if status < 0 else f"ended with exit status {status}"
+            )
 
     def _next_usage(self, cost_s: float, used: Usage) -> float:
         """Return the time of the next measurement: before the memory limit can be reached, soon at first, cheaply.
@@ -195,8 +211,11 @@ class Monitor:
             self.exit_fd = run.exit_fd
             self.selector.register(run.exit_fd, selectors.EVENT_READ)
             self.waits_for_exit_fd = True
-        pause = max(0.0, until - time.monotonic())
+        due = max(until, time.monotonic())
+        pause = due - time.monotonic()
         self._read(pause if self.waits_for_exit_fd else min(POLL_S, max(0.001, pause)), PIPE_S)
+        if (late := time.monotonic() - due) > outside.STALL_S:
+            self.stalled_s += late
 
     def _stop(self, stop: str, reason: str) -> None:
         self.outcome.stop, self.outcome.reason = stop, reason
@@ -211,7 +230,9 @@ class Monitor:
             self._stop("error", f"the system could not end its processes{before}")
         if outcome.stop != "exit":
             return
-        if used.out_of_memory or outcome.peak_mib > limits.memory_mib:
+        if used.out_of_memory and outcome.peak_mib < limits.memory_mib:
+            self._stop(KILLED, outside.out_of_memory(limits, outcome.peak_mib))
+        elif used.out_of_memory or outcome.peak_mib > limits.memory_mib:
             self._stop("memory", limits.memory_reason(outcome.peak_mib))
         elif outcome.cpu_s > limits.cpu_limit_s:
             self._stop("cpu", f"used {outcome.cpu_s:.1f} s of CPU time, the limit is {limits.cpu_limit_s:g} s")

@@ -27,8 +27,17 @@ from uuid import uuid4
 
 import psutil
 
+from harness.sandbox import outside
 from harness.sandbox.backends import control_groups
-from harness.sandbox.contract import SUPERVISOR_VARIABLE, THREAD_VARIABLES, BackendError, Cancelled, Order, Outcome
+from harness.sandbox.contract import (
+    KILLED,
+    SUPERVISOR_VARIABLE,
+    THREAD_VARIABLES,
+    BackendError,
+    Cancelled,
+    Order,
+    Outcome,
+)
 from harness.sandbox.link import Relay, Watch, receive, send
 from harness.sandbox.memory import resident_bytes
 from instances.catalog import CACHE_VARIABLE, cache_folder
@@ -70,7 +79,7 @@ class Supervisor:
 
     def run(self, order: Order, cancel: threading.Event | None = None, watch: Watch | None = None) -> Outcome:
         """Carry out one run; raise Cancelled once ``cancel`` is set. A ``watch`` gets news of it, and may end it."""
-        failed = "no supervisor could be started"
+        failed, kills = "no supervisor could be started", outside.oom_kills()
         try:
             link = self._connect(order.limits.cores, cancel)
             failed = "its supervisor ended"
@@ -83,6 +92,8 @@ class Supervisor:
             return Outcome("error", str(error), backend=self.backend)
         except REPLY_ERRORS as error:
             self._kill()
+            if outside.oom_kills() > kills:
+                return Outcome(KILLED, f"{failed} when the system had run out of memory", backend=self.backend)
             return Outcome("lost", f"{failed} ({error})", backend=self.backend)
         except BaseException:
             self.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from harness.campaign.queue import Executor, campaign
 from harness.campaign.settings import by_name, with_settings
 from harness.results.database import Store, exclusive
 from harness.sandbox.backends.choice import Backend, choose
-from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, Limits
+from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, KILLED, Limits
 from instances import InputError, catalog
 from shardmark.cli import summary
 from shardmark.cli.options import Answer, check_settings, given_options
@@ -102,12 +102,14 @@ def locked_store(folder: Path) -> Iterator[Store]:
         yield store
 
 
+def missing(jobs: Sequence[Job], finished: Mapping[str, str], *, retry: bool) -> list[Job]:
+    """Return the jobs to run: those not in ``finished`` or killed from outside, and with ``retry`` those not "ok"."""
+    return [job for job in jobs if (status := finished.get(job.id)) in (None, KILLED) or (retry and status != "ok")]
+
+
 def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answer:
     """Run the missing jobs, and count the kinds of ends of all."""
-    finished = store.finished()
-    todo = [
-        job for job in jobs if (status := finished.get(job.id)) is None or (options.retry_failed and status != "ok")
-    ]
+    todo = missing(jobs, store.finished(), retry=options.retry_failed)
     progress = Progress(len(jobs), len(jobs) - len(todo), options.quiet)
     about = utc_now(), sys.argv, host.version(), host.facts(), [job.id for job in jobs]
     with closing(executor_of(options, todo, progress.line)) as executor:

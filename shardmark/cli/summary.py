@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from harness.results.database import Ending
-from harness.sandbox.contract import margin_s
+from harness.sandbox.contract import KILLED, margin_s
 from instances import catalog
 from shardmark.cli.terminal import MAX_LINES, printable
 
@@ -56,7 +56,7 @@ def counts(runs: Collection[Ending]) -> dict[str, Any]:
         if kind(run) == FAILED
     ]
     searched = [f"{run.solver} on {run.instance}" for run in runs if kind(run) == "unsolved"]
-    number = {name: kinds[name] for name in (*EXPECTED, FAILED)}
+    number = {name: kinds[name] for name in (*EXPECTED, FAILED)} | {"killed": sum(x.status == KILLED for x in runs)}
     return {**number, "without_feasible": list(dict.fromkeys(searched)), "failures": failed}
 
 
@@ -74,7 +74,9 @@ def words(found: dict[str, Any]) -> str:
         return "\n".join([*lines, _conclusion(sum(found[name] for name in UNANSWERED))])
     lines += [f"{found[FAILED]:>6} FAILED, which is not expected:"]
     lines += _listed(found["failures"])
-    return "\n".join([*lines, "`shardmark results` shows every run; --retry-failed repeats those that failed."])
+    again = "; the same command repeats those that were killed from outside" if found["killed"] else ""
+    lines += [f"`shardmark results` shows every run; --retry-failed repeats those that failed{again}."]
+    return "\n".join(lines)
 
 
 def _conclusion(unanswered: int) -> str:

@@ -23,7 +23,7 @@ BEYOND = ">1e308"
 #: Looks of words on a terminal: parameters of the control sequence that selects them.
 LOOKS = {"name": "1", "good": "32", "bad": "31"}
 #: Values of a status, or of a check, that tell of a failure.
-BAD_WORDS = ("no", "infeasible", "crash", "error", "import", "lost", "contradiction", "misclaim")
+BAD_WORDS = ("no", "infeasible", "crash", "error", "import", "lost", "killed", "contradiction", "misclaim")
 #: Names of columns and fields whose value is a lower bound.
 LOWER_BOUNDS = ("lower_bound", "bound")
 #: Maximum number of elements shown of a list, one per line.

@@ -174,6 +174,7 @@ def test_every_status_has_a_tone_and_a_meaning() -> None:
         "declined",
         "import",
         "lost",
+        "killed",
         "halted",
     }
     assert set(STATUS) == stops | {"ok", "infeasible", "none", "misclaim", "contradiction"}

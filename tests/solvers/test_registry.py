@@ -47,6 +47,18 @@ def test_a_file_is_compiled_anew_though_its_size_and_time_stay(tmp_path: Path, m
     assert list(tmp_path.iterdir()) == [file]
 
 
+def test_a_solver_file_and_its_helpers_may_have_names_that_are_not_utf_8(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    (folder / os.fsdecode(b"\xff.py")).write_text("")
+    file = folder / "mine.py"
+    file.write_text("from shardmark import solver\n@solver(track='pipeline')\ndef odd_place(instance, run): ...\n")
+    version = source_hash(file)
+    assert [solver.name for solver in registry.load_file(file)] == ["odd-place"]
+    (folder / os.fsdecode(b"\xff.py")).rename(folder / os.fsdecode(b"\xfe.py"))
+    assert source_hash(file) != version
+
+
 def test_variants_have_the_defaults_of_what_they_leave_out(declared: list[Solver]) -> None:
     solver(track="pipeline", variants={"much": {"tries": 9}, "rest": {"most": 2.0}})(method)
     assert [(x.name, x.params) for x in declared] == [

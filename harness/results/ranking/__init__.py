@@ -4,7 +4,8 @@ Costs and bounds are compared as exact fractions of their stored decimal text, n
 The words:
 
 score       least known cost of the instance / cost of the run, the contest's score (1 for a cost that counts as least
-            or proven); 0 without a solution, but null for a solver that declined the whole division
+            or proven); 0 without a solution, but null for a solver that declined the whole division, and for a run
+            that was killed from outside: as if it were missing
 certified   greatest trusted lower bound of the instance / cost of the run: at least this share of the optimum is
             reached (1 if that proves the cost optimal, and only then)
 gap         cost / trusted lower bound - 1; infinite if it lies beyond float64, null for a bound of 0 or less
@@ -33,12 +34,14 @@ from harness.results.ranking.frames import ENTRY, beside, load
 from harness.results.ranking.history import History, history_of
 from harness.results.ranking.methods import (
     bound_totals,
+    counted,
     declined_divisions,
     expected_runs,
     ranked,
     solver_totals,
     with_facts,
     without_declined_scores,
+    without_killed_scores,
 )
 from harness.results.ranking.notes import notes_on
 from harness.results.ranking.scores import best_first, method_results, scored_instances, scored_runs
@@ -157,13 +160,13 @@ def tables(store: Store, only: Collection[str] | None = None, records: Path = FO
     cases = cases_of(instances, runs, by_checksum(records))
     runs = scored_runs(runs, cases, incumbents, reported)
     instances = scored_instances(instances, runs, cases)
-    declined = declined_divisions(runs)
-    runs = without_declined_scores(runs, declined)
-    results = method_results(runs)
+    declined = declined_divisions(counted(runs))
+    runs = without_killed_scores(without_declined_scores(runs, declined))
+    results = method_results(counted(runs))
     runs = best_first(runs)
     hosts = with_run_counts(load(store, "hosts"), runs, {"campaign": "campaign", "host": "name"})
     taken = results.join(declined, on=ENTRY, how="anti")
-    expected = expected_runs(runs, instances).join(declined, on=ENTRY, how="anti")
+    expected = expected_runs(counted(runs), instances).join(declined, on=ENTRY, how="anti")
     contradictions, published = contradictions_of(instances, cases), published_results(instances, cases)
     del cases  # of the size of the runs
     return Tables(
@@ -176,8 +179,8 @@ def tables(store: Store, only: Collection[str] | None = None, records: Path = FO
         solvers=with_facts(ranked(solver_totals(taken, expected), taken), runs, facts),
         bounds=with_facts(bound_totals(taken, expected, contradictions), runs, facts),
         declined=with_facts(declined, runs, facts),
-        profiles=profiles_of(runs, instances),
-        anytime=anytime_of(runs, instances, incumbents),
+        profiles=profiles_of(counted(runs), instances),
+        anytime=anytime_of(counted(runs), instances, incumbents),
         incumbents=incumbents,
         reported=reported,
         published=published,

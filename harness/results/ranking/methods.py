@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from harness.results.ranking.frames import DIVISION, ENTRY, METHOD, beside, frame
+from harness.sandbox.contract import KILLED
 
 #: Bootstrap samples: times that the instances are drawn with replacement to estimate how firm a ranking is.
 RESAMPLES = 2000
@@ -29,6 +30,18 @@ def without_declined_scores(runs: pl.DataFrame, declined: pl.DataFrame) -> pl.Da
     kept = declined.select(*ENTRY, pl.lit(False).alias("scored"))
     score = pl.when(pl.col("scored").fill_null(True)).then(pl.col("score", "certified"))
     return beside(runs, kept, ENTRY).with_columns(score).drop("scored")
+
+
+def counted(runs: pl.DataFrame) -> pl.DataFrame:
+    """Return the runs that count for their method: all that were not killed from outside."""
+    return runs.filter(pl.col("status") != KILLED)
+
+
+def without_killed_scores(runs: pl.DataFrame) -> pl.DataFrame:
+    """Remove the scores of runs that were killed from outside; what they found stays known."""
+    kept = pl.col("status") != KILLED
+    scores, marks = pl.col("score", "certified", "bound_score"), pl.col("best", "proven", "bound_best", "bound_proves")
+    return runs.with_columns(pl.when(kept).then(scores), marks & kept)
 
 
 def expected_runs(runs: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from harness.results.ranking.frames import DIVISION, frame
+from harness.sandbox.contract import KILLED
 
 _Note = tuple[str, str | None, str]
 
@@ -23,6 +24,7 @@ def notes_on(
         *_disturbance_notes(runs, hosts),
         *_missing_notes(expected),
         *_dropped_notes(dropped),
+        *_killed_notes(runs),
         *_name_notes(instances),
     ]
     return frame(("track", "instance", "note"), notes).sort("track", "instance", "note", nulls_last=False)
@@ -104,6 +106,14 @@ def _dropped_notes(dropped: pl.DataFrame) -> list[_Note]:
     return [
         (track, None, f"{count} runs of older solver versions, or repeated since, are not counted.")
         for track, count in left_out.iter_rows()
+    ]
+
+
+def _killed_notes(runs: pl.DataFrame) -> list[_Note]:
+    killed = runs.filter(pl.col("status") == KILLED).group_by("track").len()
+    return [
+        (track, None, f"Runs that were killed from outside and are not scored: {count}. `shardmark run` repeats them.")
+        for track, count in killed.iter_rows()
     ]
 
 

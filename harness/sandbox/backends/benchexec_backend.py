@@ -150,6 +150,7 @@ class BenchexecBackend:
 
         `env` starts it, so the exit status for a missing program is that of a shell.
         """
+        program = command or worker_command(order, deadline)
         executor = self._executor(order, command, folder)
         self.log.seek(0)
         self.log.truncate()
@@ -159,7 +160,8 @@ class BenchexecBackend:
         call = {
             "args": [
                 *("/usr/bin/env", f"HOME={folder}", f"TMPDIR={folder}", *threads),
-                *(command or worker_command(order, deadline)),
+                *(("nice", "-n", "0", "--") if "=" in program[0] else ()),  # `env` would take it for a variable
+                *program,
             ],
             "stdin": channel,
             "output_filename": f"/proc/self/fd/{stdout}",
@@ -349,7 +351,9 @@ class BenchexecRun:
         return -code.signal if code.signal else code.value
 
     def _used(self) -> Usage:
-        """Return what BenchExec measured; a run that was refused memory has used its limit.
+        """Return what BenchExec measured; a run that was refused memory at its limit has used it.
+
+        The system also tells BenchExec of a refusal by a group above the run's: its own then has room left.
 
         Resident memory beyond the limit is shared with others: the run's control group has not held it.
         """
@@ -360,5 +364,5 @@ class BenchexecRun:
         status, resident = self._status(), self.result["resident"]
         reported = self.result.get("terminationreason") == "memory" and status != 0
         refused = reported or (self._full and status == -signal.SIGKILL)
-        peak = max(self.result["memory"], resident * (resident <= self.memory), self.memory * refused)
+        peak = max(self.result["memory"], resident * (resident <= self.memory), self.memory * (refused and self._full))
         return Usage(peak=peak, cpu_s=self.result["cputime"], out_of_memory=refused)

@@ -371,7 +371,7 @@ def tell_of(run: RunResult) -> None:
     if run.status in ("contradiction", "misclaim"):
         print(printable(f"shardmark: {run.method} {run.reason}"), file=sys.stderr)
     if run.status in FAULTS:
-        words = {"crash": "crashed", "lost": "was lost"}.get(run.status, "failed")
+        words = {"crash": "crashed", "lost": "was lost", "killed": "was ended"}.get(run.status, "failed")
         counts = "; what it had reported counts" if run.cost is not None or run.bounds else ""
         print(printable(f"shardmark: {run.method} {words}: {run.reason}{counts}"), file=sys.stderr)
 

@@ -23,7 +23,7 @@ from harness.campaign.queue import store_record
 from harness.results.database import FILE_NAME, Store
 from harness.results.ranking import Tables, tables
 from harness.sandbox.backends.choice import choose
-from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, DEFAULT_MEMORY_MIB, Limits
+from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, DEFAULT_MEMORY_MIB, KILLED, Limits
 from instances import catalog
 
 SUITE = "quick"
@@ -84,7 +84,7 @@ def _perform(
     number = store.add_campaign(utc_now(), sys.argv, host.version(), host.facts(), [job.id for job in jobs])
     with choose().supervisor() as supervisor:
         for job in jobs:
-            if job.id not in done:
+            if done.get(job.id) in (None, KILLED):
                 say(f"{info.name} on {job.problem.id}")
                 store_record(store, number, job, perform(job, supervisor, usable_cpus()[:1]))
             job.problem.forget()

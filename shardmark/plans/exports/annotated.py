@@ -38,7 +38,8 @@ def export_annotated(
 ) -> None:
     """Write a copy of a model, with local functions inlined, that says which stage or device holds what.
 
-    ``stage_of``  stage by operator name (`instances.models.onnx_graph.names`); a constant is of the first stage that needs it
+    ``stage_of``  stage by operator name (`instances.models.onnx_graph.names`); a constant is in the first stage that
+                  needs it
     ``path``      of the copy; external data become one file in the same folder, whose name ends in ``.data``
     ``specs``     for a mesh, in the format of `shardmark.plans.partition_specs`; then no node has a stage
     ``digest``    SHA-256 of the model that was planned; None accepts any

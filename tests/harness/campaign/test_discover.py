@@ -171,6 +171,8 @@ def test_own_files_are_imported_once_until_one_changes(surveys, monkeypatch, tmp
 
 
 def test_an_edit_changes_the_stamp_of_a_survey(monkeypatch, tmp_path):
+    tmp_path /= os.fsdecode(b"not utf-8 \xff")
+    tmp_path.mkdir()
     monkeypatch.setattr(survey_cache, "ROOT", tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
     stamps = [survey_cache.stamp()]

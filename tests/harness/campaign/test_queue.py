@@ -24,6 +24,7 @@ from harness.campaign.queue import campaign
 from harness.results.database import LOCK_NAME, Store, exclusive
 from harness.sandbox.contract import Limits
 from instances import InputError
+from shardmark.cli.matrix import missing
 from shardmark.cli.terminal import Progress
 
 pytestmark = pytest.mark.gate(cases=1)
@@ -66,6 +67,15 @@ def test_bad_solvers_are_rows_and_the_campaign_goes_on(store, zoo, chain):
     assert log.seen[-1].left_s == 0
     assert len(store.rows("instances")[1]) == 1
     assert len(store.rows("solvers")[1]) == 5
+
+
+def test_a_run_killed_from_outside_is_a_warning_and_runs_again(store, zoo, chain):
+    jobs = jobs_of(zoo, chain, "is-done-and-dies", "good")
+    assert not campaign(store, 1, jobs, LocalExecutor(1, 1), None)
+    assert ("", "Runs that were killed from outside, and are not scored: 1.") in store.disturbances(1)
+    assert missing(jobs, store.finished(), retry=False) == jobs[:1]
+    assert missing(jobs, {jobs[0].id: "crash"}, retry=False) == jobs[1:]
+    assert missing(jobs, {jobs[0].id: "crash", jobs[1].id: "ok"}, retry=True) == jobs[:1]
 
 
 def test_the_id_of_a_run_is_its_definition(zoo, chain, tmp_path):

@@ -98,6 +98,24 @@ class Book:
         return tables(self.store, records=records)
 
 
+def test_a_run_killed_from_outside_is_not_scored_but_what_it_found_is_known(book: Book) -> None:
+    killed = {"status": "killed", "stop": "killed", "reason": "killed by SIGKILL"}
+    for name in ("one", "two"):
+        book.run("fast", name, 20)
+    book.run("slow", "one", 20)
+    book.run("slow", "two", 10, **killed)
+    book.run("slow", "two", 40, **{**killed, "status": "ok"}, seed=1)
+    book.run("low", "one", kind="bound", bound=5, **killed)
+    found = book.tables()
+    run = row(found.runs, solver="slow", seed=0, instance="two")
+    assert (run["cost"], run["score"], run["best"], run["certified"]) == ("10", None, False, None)
+    assert row(found.results, solver="slow", instance="two")["score"] == 10 / 40
+    assert row(found.solvers, solver="fast")["score_sum"] == 1 + 10 / 20
+    assert row(found.solvers, solver="slow")["expected"] == 2
+    assert found.bounds.is_empty()
+    assert "not scored: 2. `shardmark run` repeats them." in " ".join(found.notes["note"])
+
+
 @pytest.fixture
 def book(tmp_path: Path) -> Iterator[Book]:
     book = Book(tmp_path)

@@ -282,7 +282,11 @@ GOOD = """echo '{"solution": [0,0,1,1]}'"""
         ("""printf '{"solution": '; head -c 3000000 /dev/zero; echo""", "error", "bytes, a solution here has at most"),
         ("""printf '{"solution": '; head -c 9000000 /dev/zero; echo""", "error", "a line of more than 4 MiB"),
         ("""yes '{"solution": [0,0,0,0]}'""", "output", "wrote more than 8 MiB"),
-        ("""printf '{"bound": 5'; kill -9 $$""", "crash", "killed by SIGKILL"),
+        (
+            """printf '{"bound": 5'; kill -9 $$""",
+            "killed",
+            "killed by SIGKILL, which neither the referee nor a limit of the run sent",
+        ),
         ("""printf '{"bound": '; printf '{"bound": 3}\n' >&2; echo '5}'""", "ok", ""),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from harness.sandbox import outside
 from harness.sandbox.contract import Cancelled, Limits, Usage
 from harness.sandbox.monitor import KEPT_MESSAGES, LATE_S, LONGEST_S, Monitor, Pipes
 from harness.sandbox.protocol import BEGUN, encode
@@ -122,7 +124,7 @@ def test_a_run_that_ends_in_time_is_not_killed(watch):
     [
         (Usage(memory=101 * MIB), "memory", "used 101 MiB, the limit is 100 MiB"),
         (Usage(memory=50 * MIB, peak=102 * MIB), "memory", "used 102 MiB, the limit is 100 MiB"),
-        (Usage(out_of_memory=True), "memory", "used 0 MiB, the limit is 100 MiB"),
+        (Usage(peak=100 * MIB, out_of_memory=True), "memory", "used 100 MiB, the limit is 100 MiB"),
         (Usage(cpu_s=6.5), "cpu", "used 6.5 s of CPU time, the limit is 6 s"),
         (Usage(processes=11), "processes", "had 11 processes at once, the limit is 10"),
         (Usage(processes=2, threads=41), "processes", "had 41 threads at once, the limit is 40"),
@@ -154,6 +156,57 @@ def test_every_limit_is_enforced(watch, used, stop, reason, at_end):
 def test_its_end_is_named(watch, run, stop, reason):
     outcome = watch(run)
     assert (outcome.stop, outcome.reason) == (stop, reason)
+
+
+OUTER = "killed from outside for lack of memory: it used 36 MiB, the limit is 100 MiB"
+UNSENT = "which neither the referee nor a limit of the run sent"
+
+
+@pytest.mark.parametrize(
+    ("used", "status", "kills", "stop", "reason"),
+    [
+        (Usage(peak=36 * MIB, out_of_memory=True), -9, 0, "killed", OUTER),
+        (Usage(peak=36 * MIB, out_of_memory=True), 137, 0, "killed", OUTER),
+        (Usage(peak=36 * MIB), -9, 1, "killed", OUTER),
+        (Usage(peak=36 * MIB), 137, 1, "killed", OUTER),
+        (Usage(peak=36 * MIB), 137, 0, "crash", "ended with exit status 137"),
+        (Usage(peak=36 * MIB), 1, 1, "crash", "ended with exit status 1"),
+        (Usage(peak=36 * MIB), -11, 1, "crash", "killed by SIGSEGV"),
+        (Usage(peak=36 * MIB), 0, 1, "exit", ""),
+        (Usage(peak=101 * MIB), -9, 1, "memory", "used 101 MiB, the limit is 100 MiB"),
+        (Usage(), -9, 0, "killed", f"killed by SIGKILL, {UNSENT}"),
+        (Usage(), -15, 0, "killed", f"killed by SIGTERM, {UNSENT}"),
+        (Usage(), -24, 0, "crash", "killed by SIGXCPU"),
+    ],
+)
+def test_an_end_from_outside_is_told_from_the_run_s_own(watch, monkeypatch, used, status, kills, stop, reason):
+    counts = iter([7, 7 + kills])
+    monkeypatch.setattr(outside, "oom_kills", lambda: next(counts))
+    outcome = watch(SimulatedRun(status=status, at_end=used))
+    assert (outcome.stop, outcome.reason, outcome.peak_mib) == (stop, reason, used.peak / MIB)
+
+
+def test_an_outer_limit_on_cpu_time_is_not_the_run_s(watch, monkeypatch):
+    monkeypatch.setattr(outside, "cpu_limit", lambda: 60)
+    outcome = watch(SimulatedRun(status=-signal.SIGXCPU))
+    assert outcome.stop == "killed"
+    assert outcome.reason.endswith("60 s of CPU time for every process here (ulimit -t)")
+
+
+def test_a_run_whose_machine_stood_still_has_not_had_its_time(watch, monkeypatch):
+    monkeypatch.setattr(outside, "STALL_S", 0.05)
+    monkeypatch.setattr(Monitor, "_read", lambda *_: time.sleep(0.15))
+    outcome = watch(SimulatedRun(last=1000), Limits(0.2, 100.0))
+    assert outcome.stop == "killed"
+    assert re.fullmatch(r"the machine stood still for 0\.\d s before its time limit of 0\.2 s", outcome.reason)
+
+
+def test_the_system_s_counter_of_kills_is_read_and_may_be_missing(monkeypatch, tmp_path):
+    assert outside.oom_kills() >= 0
+    monkeypatch.setattr(outside, "COUNTERS", tmp_path / "vmstat")
+    assert outside.oom_kills() == 0
+    outside.COUNTERS.write_text("pswpin 3\noom_kill 92\noom_kill_total 5\n")
+    assert outside.oom_kills() == 92
 
 
 def test_peaks_and_times_never_fall(watch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -76,6 +77,16 @@ def test_a_missing_program_ends_as_in_a_shell(supervisor, order):
     outcome = supervisor.run(order("nothing-of-that-name"))
     assert (outcome.stop, outcome.reason) == ("crash", "ended with exit status 127")
     assert "nothing-of-that-name" in outcome.log
+
+
+def test_a_program_starts_below_a_folder_of_any_name(supervisor, order, tmp_path):
+    """`env` takes a program with an equals sign for a variable."""
+    program = tmp_path / os.fsdecode(b"-a b=\n%s:$HOME'\"\xff") / "program"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho [0,0,1,1]")
+    program.chmod(0o755)
+    outcome = supervisor.run(order(str(program)))
+    assert (outcome.stop, len(outcome.messages)) == ("exit", 1), outcome.log
 
 
 @pytest.mark.gate

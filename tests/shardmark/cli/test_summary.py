@@ -30,7 +30,10 @@ def ending(status: str, **changes: Any) -> Ending:
         (ending("infeasible"), "failed"),
         (ending("infeasible", instance="waiting-room"), "trapped"),
         (ending("crash", instance="waiting-room"), "failed"),
-        *((ending(status, answered=True, wall_s=2.0), "failed") for status in ("crash", "error", "memory", "lost")),
+        *(
+            (ending(status, answered=True, wall_s=2.0), "failed")
+            for status in ("crash", "error", "memory", "lost", "killed")
+        ),
         *((ending(status, answered=True), "failed") for status in ("misclaim", "contradiction", "import")),
     ],
 )
@@ -50,6 +53,12 @@ def test_failures_are_listed_by_name():
     assert "    30 FAILED, which is not expected:\n       mine on chain (pipeline): crash" in text
     assert "and 10 more" in text
     assert EXPECTED["late"] not in text
+
+
+def test_runs_killed_from_outside_are_told_to_be_repeated():
+    found = {"results": "results", "runs": 2, "started": 2, **counts([ending("killed"), ending("crash")])}
+    assert (found["failed"], found["killed"]) == (2, 1)
+    assert words(found).endswith("; the same command repeats those that were killed from outside.")
 
 
 def test_a_campaign_without_failures_says_so():

@@ -126,6 +126,8 @@ def test_a_run_cannot_leave_its_cores(run):
 
 # ---------------------------------------------------------------- the end of a run
 
+UNSENT = "which neither the referee nor a limit of the run sent"
+
 
 @pytest.mark.parametrize(
     ("body", "stop", "reason"),
@@ -138,8 +140,8 @@ def test_a_run_cannot_leave_its_cores(run):
         ("os._exit(9)", "crash", "ended with exit status 9"),
         ("os.abort()", "crash", "killed by SIGABRT"),
         ("ctypes.string_at(0)", "crash", "killed by SIGSEGV"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "crash", "killed by SIGKILL"),
-        ("os.kill(os.getpid(), signal.SIGTERM)", "crash", "killed by SIGTERM"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "killed", f"killed by SIGKILL, {UNSENT}"),
+        ("os.kill(os.getpid(), signal.SIGTERM)", "killed", f"killed by SIGTERM, {UNSENT}"),
         ("os.kill(os.getpid(), signal.SIGRTMIN + 3)", "crash", "killed by signal 37"),
         ("os.closerange(1, 3)", "exit", ""),
         ("os.kill(os.getpid(), signal.SIGSTOP)", "timeout", "killed at the time limit of 0.5 s"),
