@@ -32,10 +32,8 @@ def logs_of(tables: Tables) -> dict[str, str]:
 
 def solutions_of(tables: Tables) -> tuple[dict[str, str], dict[str, str]]:
     """Return the best run of each instance, by checksum, and the path of its solution if one is stored."""
-    costs = tables.runs.select("checksum", "id", "cost_float", "time_to_best_s").filter(
-        pl.col("cost_float").is_not_null()
-    )
-    least = costs.sort("cost_float", "time_to_best_s", "id")
+    costs = tables.runs.select("checksum", "id", "cost", "time_to_best_s").filter(pl.col("cost").is_not_null())
+    least = costs.sort("cost", "time_to_best_s", "id")
     best = dict(least.unique("checksum", keep="first", maintain_order=True).select("checksum", "id").iter_rows())
     kept = set(filter(tables.store.has_solution, best.values()))
     rows = tables.instances.select("checksum", "track", "instance").iter_rows()

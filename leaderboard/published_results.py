@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +61,8 @@ class Beside:
     @property
     def here(self) -> tuple[str | None, float | None]:
         """The least cost of the runs, as text and float."""
-        least = min(self.runs, key=lambda run: run["cost_float"], default={"cost": None, "cost_float": None})
-        return least["cost"], least["cost_float"]
+        least = min(self.runs, key=itemgetter("cost"), default={"cost_exact": None, "cost": None})
+        return least["cost_exact"], least["cost"]
 
 
 def beside(
@@ -81,7 +82,7 @@ def beside(
 
 def chart(division: Division, rows: Iterable[Beside]) -> Markup | None:
     """Published costs and ours above the greatest lower bound of each instance; None without any."""
-    found = [_strip(division, row) for row in rows if row.instance["lower_bound_float"]]
+    found = [_strip(division, row) for row in rows if row.instance["lower_bound"]]
     shown = [strip for strip in found if strip.marks]
     return draw(shown, "cost above the best lower bound", BOUND) if shown else None
 
@@ -97,14 +98,14 @@ def draw(found: Sequence[Strip], axis: str, zero: str, wide: int = charts.WIDE) 
 
 def _strip(division: Division, row: Beside) -> Strip:
     """Our solvers that have a colour, each with its best seed, and the published costs."""
-    name, bound = row.instance["instance"], row.instance["lower_bound_float"]
+    name, bound = row.instance["instance"], row.instance["lower_bound"]
     marks = []
     for solver, style in division.colours.items():
-        costs = [run["cost_float"] for run in row.runs if run["solver"] == solver]
+        costs = [run["cost"] for run in row.runs if run["solver"] == solver]
         if costs and style != "s0":
             marks.append(mark(solver, min(costs) / bound - 1, "", style, name, BOUND))
     shown = [x for x in row.costs if x["value"] is not None and x["role"] != "later"]
-    marks += [mark(x["who"], x["value_float"] / bound - 1, x["role"], "s0", name, BOUND) for x in shown]
+    marks += [mark(x["who"], x["value"] / bound - 1, x["role"], "s0", name, BOUND) for x in shown]
     return Strip(name, "../" + page_of("instances", division.track, name), marks)
 
 

@@ -79,9 +79,9 @@ def costs_of_seeds(root: str, track: str, cell: Row, seeds: list[int]) -> Markup
 
 
 def _cost_of_seed(run: Row | None) -> str:
-    if run is None or run["cost"] is None:
+    if run is None or run["cost_exact"] is None:
         return f'<td class="n" data-sort="">{badge(run["status"]) if run else "–"}</td>'
-    return _cost(run["cost"], float(run["cost"]))
+    return _cost(run["cost_exact"], float(run["cost_exact"]))
 
 
 def bound_of_method(root: str, track: str, cell: Row) -> Markup:
@@ -94,7 +94,7 @@ def bound_of_method(root: str, track: str, cell: Row) -> Markup:
     return Markup(
         f'<tr id="{anchor}" data-solver="{_word(cell["solver"])}"><th scope="row">{name}{_permalink(anchor)}</th>'
         f"{_seeds(root, cell, 'bound-run')}{_statuses(cell)}"
-        f"{_cost(cell['lower_bound'], cell['lower_bound_float'])}{worth}"
+        f"{_cost(cell['lower_bound_exact'], cell['lower_bound'])}{worth}"
         f"{_time(cell['time_to_bound_s'])}{_time(cell['wall_s'])}</tr>\n"
     )
 
@@ -106,7 +106,7 @@ def result_on_instance(root: str, track: str, cell: Row, kind: str, named: bool)
     worth = _cost_facts(cell)
     if kind == "bound":
         worth = (
-            f"{_cost(cell['lower_bound'], cell['lower_bound_float'])}"
+            f"{_cost(cell['lower_bound_exact'], cell['lower_bound'])}"
             f"{_plain(cell['bound_score'], score_text(cell['bound_score']))}"
             f"{_answer(cell['bound_best'])}{_answer(cell['bound_proves'])}{_time(cell['time_to_bound_s'])}"
         )
@@ -137,7 +137,7 @@ def _cost_facts(cell: Row) -> str:
     score, certified = cell["score"], cell["certified"]
     open_gap, above = 0 if cell["proven"] else cell["gap"], escape(gap(cell["gap"], cell["proven"]))
     return (
-        f"{_cost(cell['cost'], cell['cost_float'])}{_plain(score, score_text(score), '' if score is None else score)}"
+        f"{_cost(cell['cost_exact'], cell['cost'])}{_plain(score, score_text(score), '' if score is None else score)}"
         f"{_plain(certified, score_text(certified))}{_plain(open_gap, above)}{_time(cell['time_to_best_s'])}"
     )
 
@@ -216,6 +216,6 @@ def _seeds(root: str, cell: Row, kind: str) -> str:
 
 
 def _result(run: Row) -> str:
-    cost = f", cost {run['cost']}" if run["cost"] is not None else ""
-    bound = f", bound {run['lower_bound']}" if run["lower_bound"] is not None else ""
+    cost = f", cost {run['cost_exact']}" if run["cost_exact"] is not None else ""
+    bound = f", bound {run['lower_bound_exact']}" if run["lower_bound_exact"] is not None else ""
     return f"seed {run['seed']}: {_word(run['status'])}{cost}{bound}"

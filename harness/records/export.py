@@ -1,4 +1,7 @@
-"""The records for other programs: CSV, JSON, and the lines of MIPLIB's .solu files."""
+"""The records for other programs: CSV, JSON, and the lines of MIPLIB's .solu files.
+
+In CSV and JSON a cost or bound is a float to compute with, and the key that ends in ``_exact`` has its exact text.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,10 @@ from harness.records.history import Improvement, keys_of
 from harness.records.solutions import name_of
 
 _RUN = ("method", "version", "seed", "timeout_s", "memory_mib", "cores", "wall_s", "machine", "date", "by")
-_PUBLISHED = ("best_cost", "best_cost_source", "lower_bound", "lower_bound_source")
 
 
 def as_csv(records: Sequence[BestKnown]) -> str:
-    """Return a row per instance; numbers are exact decimal text, and a missing value is an empty field."""
+    """Return a row per instance; a missing value is an empty field."""
     rows = [_flat(record) for record in records]
     text = io.StringIO()
     writer = csv.DictWriter(text, rows[0] if rows else (), lineterminator="\n")
@@ -32,10 +34,10 @@ def _flat(record: BestKnown) -> dict[str, Any]:
         "track": record.entry.track,
         "instance": record.entry.id,
         "status": record.status,
-        "cost": record.cost.value if record.cost else None,
-        "bound": record.bound.value if record.bound else None,
+        **_number("cost", record.cost.value if record.cost else None),
+        **_number("bound", record.bound.value if record.bound else None),
         "gap": record.gap,
-        **{f"published_{key}": record.entry.published.get(key) for key in _PUBLISHED},
+        **{f"published_{key}": value for key, value in _published(record).items()},
         **_run("cost", record.cost),
         **_run("bound", record.bound),
         "solution": name_of(record.cost) if record.cost else None,
@@ -44,12 +46,28 @@ def _flat(record: BestKnown) -> dict[str, Any]:
     }
 
 
+def _number(key: str, text: str | None) -> dict[str, Any]:
+    """Return a decimal text as a float under a key, and as it is under the key of exact texts."""
+    return {key: None if text is None else float(text), f"{key}_exact": text}
+
+
+def _published(record: BestKnown) -> dict[str, Any]:
+    """Return the published cost and bound of an instance, and their sources; None for what was not published."""
+    facts = record.entry.published
+    return {
+        **_number("best_cost", facts.get("best_cost")),
+        "best_cost_source": facts.get("best_cost_source"),
+        **_number("lower_bound", facts.get("lower_bound")),
+        "lower_bound_source": facts.get("lower_bound_source"),
+    }
+
+
 def _run(kind: str, improvement: Improvement | None) -> dict[str, Any]:
     return {f"{kind}_{key}": getattr(improvement, key) if improvement else None for key in _RUN}
 
 
 def as_json(records: Sequence[BestKnown]) -> str:
-    """Return a list with an object per instance, its history included; values are exact decimal text.
+    """Return a list with an object per instance, its history included.
 
     JSON has no number for a gap beyond float64: it is null, as without a bound, and the values tell the two apart.
     """
@@ -67,7 +85,7 @@ def _document(record: BestKnown) -> dict[str, Any]:
         "gap": record.gap if record.gap is not None and math.isfinite(record.gap) else None,
         "cost": _improvement(record.cost),
         "bound": _improvement(record.bound),
-        "published": dict(record.entry.published),
+        "published": _published(record),
         "history": [_improvement(line) for line in record.history],
     }
 
@@ -77,7 +95,9 @@ def _improvement(improvement: Improvement | None) -> dict[str, Any] | None:
         return None
     shown = {key: value for key, value in keys_of(improvement).items() if key not in ("instance", "checksum")}
     why = improvement.withdrawn
-    return shown | {
+    return {
+        **shown,
+        **_number("value", improvement.value),
         "file": name_of(improvement) if improvement.solution else None,
         "withdrawn": why and {"date": why.date, "reason": why.reason, "by": why.by},
     }

@@ -16,17 +16,19 @@ from harness.results.ranking.frames import DIVISION
 _SHORT = {
     "runs": [
         *("track", "division", "instance", "solver", "seed", "status"),
-        *("cost", "score", "lower_bound", "certified", "gap", "wall_s"),
+        *("cost_exact", "score", "lower_bound_exact", "certified", "gap", "wall_s"),
     ],
     "solvers": [
         *("track", "division", "rank", "solver", "score_sum", "certified_sum"),
         *("instances", "solved", "expected", "best", "proven"),
     ],
-    "incumbents": ["track", "instance", "solver", "seed", "time_s", "feasible", "cost"],
-    "bounds": ["track", "instance", "solver", "seed", "time_s", "value"],
+    "incumbents": ["track", "instance", "solver", "seed", "time_s", "feasible", "cost_exact"],
+    "bounds": ["track", "instance", "solver", "seed", "time_s", "value_exact"],
 }
-#: Columns whose text is JSON: decimals, which float64 may not hold, and objects and lists.
-_JSON = ("cost", "lower_bound", "value", "params", "claimed", "enforced", "command", "facts", "disturbances")
+#: Columns whose text is a JSON object or list.
+_JSON = ("params", "claimed", "enforced", "command", "facts", "disturbances")
+#: Ending of the columns of exact decimal text; the column without it has the float.
+_EXACT = "_exact"
 
 
 def export_table(scored: Tables, name: str) -> pl.DataFrame:
@@ -49,9 +51,12 @@ def with_names(reports: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def as_values(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of an exported table with decimals as exact numbers, and JSON texts as objects and lists."""
-    read = {name for name in _JSON if frame.schema.get(name) == pl.String}
-    return [{key: _value(value) if key in read else value for key, value in row.items()} for row in frame.to_dicts()]
+    """Return the rows of an exported table with costs as exact numbers, and JSON texts as objects and lists."""
+    exact = [name for name in frame.columns if name.endswith(_EXACT)]
+    floats = [name.removesuffix(_EXACT) for name in exact]
+    single = frame.drop(floats, strict=False).rename(dict(zip(exact, floats, strict=True)))
+    read = {name for name in (*_JSON, *floats) if single.schema.get(name) == pl.String}
+    return [{key: _value(value) if key in read else value for key, value in row.items()} for row in single.to_dicts()]
 
 
 def _value(text: str | None) -> Any:
@@ -70,8 +75,8 @@ def _numbers(claimed: dict[str, Any]) -> dict[str, Any]:
 
 def run_table(scored: Tables) -> pl.DataFrame:
     """Return the current runs with their scores, one per row, with flat columns; the best of each instance first."""
-    first = ["track", "division", "instance", "solver", "kind", "seed", "status", "cost", "score"]
-    bound = ["lower_bound", "certified"]
+    first = ["track", "division", "instance", "solver", "kind", "seed", "status", "cost", "cost_exact", "score"]
+    bound = ["lower_bound", "lower_bound_exact", "certified"]
     then = ["gap", "best", "proven", "time_to_best_s", "wall_s", "cpu_s", "peak_mib", "timeout_s", "memory_mib"]
     limits = ["cores", "cpu_limit_s", "processes", "output_mib", "backend", "enforced", "co_runners", "host"]
     last = ["stop", "claimed", "verified", "started", "reason", "solver_hash", "checksum", "id"]

@@ -39,7 +39,7 @@ def best(store: Store, scored: Tables) -> dict[str, Pictures | str]:
     There is none if the graph is too large, or if its file (of a catalog entry, or named by a stored command, from the
     current folder) is missing; nor if no solution is stored, or it does not pass verification again.
     """
-    least = scored.runs.filter(pl.col("cost").is_not_null()).sort("cost_float", "time_to_best_s", "id")
+    least = scored.runs.filter(pl.col("cost").is_not_null()).sort("cost", "time_to_best_s", "id")
     runs = least.unique("checksum", keep="first", maintain_order=True).rows_by_key("checksum", named=True, unique=True)
     entries = {(entry.track, entry.id): entry for entry in catalog.entries()}
     files = _named(scored)
@@ -79,8 +79,8 @@ def _best(store: Store, run: Mapping[str, Any], row: Mapping[str, Any], problems
             return MISSING
         solution = store.solution(run["id"])
         if solution is not None and verify.verify(instance, solution).feasible:
-            words = f"Found by {run['solver']}, cost {exact(run['cost'])}."
-            bound = None if row["lower_bound"] is None else number(row["lower_bound"])
+            words = f"Found by {run['solver']}, cost {exact(run['cost_exact'])}."
+            bound = None if row["lower_bound"] is None else number(row["lower_bound_exact"])
             return pictures_of(instance, solution, bound=bound, caption=words) or UNFIT
     return UNFIT
 

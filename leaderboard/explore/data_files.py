@@ -61,7 +61,7 @@ def all_runs(tables: Tables) -> pl.DataFrame:
     frames = [
         frame.select(
             *("id", *METHOD, "kind", "solver_hash", "checksum", "instance", "seed", "status", "campaign"),
-            value=pl.when(~bound).then("cost_float").when(trusted).then("lower_bound_float"),
+            value=pl.when(~bound).then("cost").when(trusted).then("lower_bound"),
             score=pl.when(~bound).then("score").when(~declined).then(pl.col("bound_score").fill_null(0.0)),
             found_s=pl.when(~bound).then("time_to_best_s").when(trusted).then("time_to_bound_s"),
             wall_s="wall_s",
@@ -122,7 +122,7 @@ def _instances(tables: Tables, track: str) -> Row:
     return {
         "name": list(map(printable, names)),
         "division": rows["division"].to_list(),
-        "best": rows["best_cost_float"].to_list(),
+        "best": rows["best_cost"].to_list(),
         "page": [page_of("instances", track, name) for name in names],
         "curves": [curves_file(track, name) for name in names],
     }
@@ -167,10 +167,10 @@ def _reports(tables: Tables) -> tuple[pl.DataFrame, pl.DataFrame]:
     history = tables.history
     feasible = pl.col("feasible") == 1
     costs = [
-        frame.filter(feasible).select("run", "time_s", value="cost_float")
+        frame.filter(feasible).select("run", "time_s", value="cost")
         for frame in (history.incumbents, tables.incumbents)
     ]
-    bounds = [frame.select("run", "time_s", value="value_float") for frame in (history.reported, tables.reported)]
+    bounds = [frame.select("run", "time_s", value="value") for frame in (history.reported, tables.reported)]
     return pl.concat(costs), pl.concat(bounds)
 
 

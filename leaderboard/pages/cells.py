@@ -16,8 +16,8 @@ CELL = ["track", "solver", "checksum"]
 TOLD = ["instance", "solver", "seed", "status", "reason"]
 #: Columns of runs that charts of convergence show.
 DRAWN = [
-    *("id", "checksum", "solver", "kind", "seed", "timeout_s", "cost"),
-    *("lower_bound", "lower_bound_float", "bound_trusted"),
+    *("id", "checksum", "solver", "kind", "seed", "timeout_s", "cost_exact"),
+    *("lower_bound_exact", "lower_bound", "bound_trusted"),
 ]
 MOST_DRAWN = 30  # runs of solvers, and of bound methods, of a chart of convergence
 #: Columns of runs that a command which repeats them needs, see `leaderboard.rerun_commands`.
@@ -45,21 +45,21 @@ class Parts:
 def cells_of(tables: Tables, runs: pl.DataFrame) -> pl.DataFrame:
     """Return ``tables.results`` with the best cost and bound of all seeds, their times, and the runs themselves.
 
-    The cells are in the order of ``runs``, the best of each instance first. ``cost gap time_to_best_s`` are those of
-    the best run, ``lower_bound bound_trusted time_to_bound_s`` those of the greatest trusted bound, or of any if none
-    is trusted. ``statuses`` has each status once; ``seeds`` has ``seed status cost lower_bound log`` of the first
-    `MOST_SEEDS` seeds; ``asked`` has the columns `ASKED` of the first seed's run.
+    The cells are in the order of ``runs``, the best of each instance first. ``cost cost_exact gap time_to_best_s`` are
+    those of the best run, ``lower_bound lower_bound_exact bound_trusted time_to_bound_s`` those of the greatest trusted
+    bound, or of any if none is trusted. ``statuses`` has each status once; ``seeds`` has ``seed status cost_exact
+    lower_bound_exact log`` of the first `MOST_SEEDS` seeds; ``asked`` has the columns `ASKED` of the first seed's run.
     """
-    by_bound = [pl.col("bound_trusted").fill_null(False), pl.col("lower_bound_float")]
-    greatest = pl.col("lower_bound", "lower_bound_float", "bound_trusted", "time_to_bound_s")
+    by_bound = [pl.col("bound_trusted").fill_null(False), pl.col("lower_bound")]
+    greatest = pl.col("lower_bound", "lower_bound_exact", "bound_trusted", "time_to_bound_s")
     facts = runs.group_by(CELL, maintain_order=True).agg(
-        pl.col("cost", "cost_float", "gap", "time_to_best_s").first(),
+        pl.col("cost", "cost_exact", "gap", "time_to_best_s").first(),
         greatest.sort_by(by_bound, descending=True, nulls_last=True).first(),
         pl.col("wall_s").mean(),
         pl.col("timeout_s", "peak_mib").max(),
         asked=pl.struct(ASKED).sort_by("seed").first(),
         statuses=pl.col("status").unique(maintain_order=True),
-        seeds=pl.struct("seed", "status", "cost", "lower_bound", "log").sort_by("seed").head(MOST_SEEDS),
+        seeds=pl.struct("seed", "status", "cost_exact", "lower_bound_exact", "log").sort_by("seed").head(MOST_SEEDS),
     )
     means = tables.results.drop("time_to_best_s", "time_to_bound_s")
     return facts.join(means, on=CELL, how="left", maintain_order="left")

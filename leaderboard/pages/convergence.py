@@ -22,14 +22,14 @@ FARTHEST = 9.0  # distance to the best cost at which the axis ends, 10 times tha
 
 def convergence(site: Site, division: Division, instance: Row, published: Row, runs: Sequence[Row]) -> Markup | None:
     """Incumbents from above and trusted bounds from below over time, relative to the best cost if there is one."""
-    best = instance["best_cost_float"]
+    best = instance["best_cost"]
     relative = best is not None and best > 0
 
     def place(value: float) -> float:
         return value / best - 1 if relative else value
 
     runs = sorted(runs, key=lambda run: run["kind"] == "bound")  # draws solvers on top
-    trusted = sorted((run for run in runs if run["bound_trusted"]), key=lambda run: -run["lower_bound_float"])
+    trusted = sorted((run for run in runs if run["bound_trusted"]), key=lambda run: -run["lower_bound"])
     events = [t for run in runs for t, _ in (*site.found[run["id"]], *site.proved[run["id"]])]
     if not events:
         return None
@@ -43,7 +43,7 @@ def convergence(site: Site, division: Division, instance: Row, published: Row, r
     lines += _run_curves(division, trusted, site.proved, place, x.high, best_bound, bounds=True)
     rules = _known_before(instance, published, place)
     y = _heights(lines, [rule.value for rule in rules], relative, most)
-    bound = instance["lower_bound_float"]
+    bound = instance["lower_bound"]
     open_gap = best is not None and bound is not None and not instance["proven"]
     band = (place(bound), place(best), "the optimum lies here") if open_gap else None
     y_axis = "distance to the best known cost" if relative else "cost"
@@ -73,11 +73,11 @@ def _known_before(instance: Row, published: Row, place: Callable[[float], float]
         if RECORDS in holders and not {"published", KNOWN} & set(holders):
             recorded.append(what)
             words = f"{what} of the records"
-            rules.append(Rule(place(float(instance[key])), words, f"{words}: {exact(instance[key])}"))
+            rules.append(Rule(place(instance[key]), words, f"{words}: {exact(instance[f'{key}_exact'])}"))
     if len(recorded) == 2 and instance["proven"]:
         words = "record, proven optimal"
         rules = [rule for rule in rules if not rule.label.endswith("of the records")]
-        rules.append(Rule(place(float(instance["best_cost"])), words, f"{words}: {exact(instance['best_cost'])}"))
+        rules.append(Rule(place(instance["best_cost"]), words, f"{words}: {exact(instance['best_cost_exact'])}"))
     return rules
 
 
@@ -108,7 +108,7 @@ def _run_curves(
         if not reported:
             continue
         solver, style = run["solver"], division.colours.get(run["solver"], "s0")
-        last = exact(run["lower_bound"] if bounds else run["cost"])
+        last = exact(run["lower_bound_exact"] if bounds else run["cost_exact"])
         what = "lower bound" if bounds else "cost"
         name = f"{solver} bound" if bounds and run["kind"] == "solver" else solver
         lines.append(

@@ -67,7 +67,7 @@ def _instance(site: Site, division: Division, instance: Row, cells: Sequence[Row
         "stated": published,
         "published": {k: v for k, v in published.items() if v not in (None, "")},
         "solvers": [cell for cell in cells if cell["kind"] == "solver"],
-        "seeded": [cell for cell in cells if cell["kind"] == "solver" and len({r["cost"] for r in cell["seeds"]}) > 1],
+        "seeded": [cell for cell in cells if cell["kind"] == "solver" and _seeds_differ(cell)],
         "bounds": sorted((cell for cell in cells if cell["lower_bound"] is not None), key=_greatest_bound_first),
         "best_solution": site.solutions.get(instance["checksum"]),
         "file": site.instance_files.get(instance["checksum"], (None,))[0],
@@ -75,12 +75,17 @@ def _instance(site: Site, division: Division, instance: Row, cells: Sequence[Row
         "origin": site.origins.get(instance["checksum"]),
         "record": record,
         "ran_best": _from_runs(instance["best_by"]),
-        "found": min((cell["cost"] for cell in cells if cell["cost"] is not None), key=Fraction, default=None),
+        "found": min((cell["cost_exact"] for cell in cells if cell["cost"] is not None), key=Fraction, default=None),
         "ran_bound": _from_runs(instance["bound_by"]),
         "beaten": beaten(instance, record),
-        "infinite": infinite(division.track, instance["best_cost"]),
-        "some_infinite": any(infinite(division.track, cell["cost"]) for cell in cells),
+        "infinite": infinite(division.track, instance["best_cost_exact"]),
+        "some_infinite": any(infinite(division.track, cell["cost_exact"]) for cell in cells),
     }
+
+
+def _seeds_differ(cell: Row) -> bool:
+    """Return True if the runs of a solver with different seeds have different costs."""
+    return len({run["cost_exact"] for run in cell["seeds"]}) > 1
 
 
 def infinite(track: str, cost: str | None) -> bool:
@@ -90,7 +95,7 @@ def infinite(track: str, cost: str | None) -> bool:
 
 def _greatest_bound_first(run: Row) -> tuple[bool, Fraction]:
     """Sort key of runs with a bound: by exact value, contradicted ones last."""
-    return not run["bound_trusted"], -Fraction(run["lower_bound"])
+    return not run["bound_trusted"], -Fraction(run["lower_bound_exact"])
 
 
 def _record(site: Site, checksum: str) -> BestKnown | None:
@@ -107,7 +112,7 @@ def beaten(instance: Row, record: BestKnown | None) -> list[str]:
     """Name what the runs have better than the record: the cost, the bound, both or nothing."""
     if record is None or record.cost is None:
         return []
-    cost, bound = instance["best_cost"], instance["lower_bound"]
+    cost, bound = instance["best_cost_exact"], instance["lower_bound_exact"]
     slack = 0 if isinstance(record.cost.number, int) else TOLERANCE  # as for `shardmark records update`
     ran, held = cost is not None and _from_runs(instance["best_by"]), Fraction(record.cost.value)
     less = ran and Fraction(cost) < held - slack * abs(held)

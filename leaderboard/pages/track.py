@@ -36,7 +36,7 @@ def _division(site: Site, division: Division, room: int) -> Row:
     """Content of a division's part of the page; ``room`` is the greatest number of cells of its matrix."""
     elsewhere = grouped(division.published, "instance")
     solved = division.runs.filter(pl.col("instance").is_in(list(elsewhere)) & pl.col("cost").is_not_null())
-    ours = grouped(solved.select("instance", "solver", "cost", "cost_float").iter_rows(named=True), "instance")
+    ours = grouped(solved.select("instance", "solver", "cost", "cost_exact").iter_rows(named=True), "instance")
     beside = published_results.beside(division.instances, elsewhere, ours)
     solvers, matrix = _matrix(site, division, room)
     return front(division, "../", MAX_ROWS, charts.WIDE, site.newest[division.track]) | {

@@ -59,7 +59,9 @@ from harness.results.ranking.selection import (
 
 @dataclass(frozen=True)
 class Tables:
-    """All tables that pages show. Costs and bounds are decimal text, ``..._float`` is their float; times in seconds.
+    """All tables that pages show. Times are in seconds.
+
+    Every cost and bound has two columns: ``cost`` is a float, to compute with; ``cost_exact`` is its exact text.
 
     ``store``           the database they were read from, for logs and solutions
     ``tracks``          track -> a sentence about it; the tracks that have runs, in the order of the project
@@ -71,8 +73,8 @@ class Tables:
                         ``score certified gap best proven time_to_best_s bound_trusted bound_score bound_best
                         bound_proves time_to_bound_s``
     ``instances``       one row per instance: ``track division instance checksum summary published`` (both JSON),
-                        ``about`` (its note in the catalog, or ""), ``best_cost best_cost_float
-                        best_by lower_bound lower_bound_float bound_by`` (lists of names, including "published",
+                        ``about`` (its note in the catalog, or ""), ``best_cost best_cost_exact
+                        best_by lower_bound lower_bound_exact bound_by`` (lists of names, including "published",
                         "known beforehand" and "records"), ``gap proven runs solved``
     ``results``         one row per method and instance, seeds averaged: ``kind runs solved score certified best
                         proven time_to_best_s bounded bound_score bound_best bound_proves time_to_bound_s``
@@ -88,15 +90,16 @@ class Tables:
     ``profiles``        ``track division solver ratio share``: share of the division's instances solved at a cost of at
                         most ``ratio`` x the known cost; one step per row
     ``anytime``         ``track division solver time_s score``: mean score over the division's instances at that time
-    ``incumbents``      ``run time_s feasible cost cost_float``, in the order of arrival
-    ``reported``        ``run time_s value value_float``: lower bounds, in the order of arrival
+    ``incumbents``      ``run number time_s feasible cost cost_exact``, in the order of arrival
+    ``reported``        ``run number time_s value value_exact``: lower bounds, in the order of arrival
     ``published``       one row per published result, shown beside ours and counted nowhere: ``track
                         division instance checksum who role about made kind`` ("cost" or "bound"), ``value
-                        value_float`` (null if nothing feasible was found), ``of_cost of_bound`` (the value over
+                        value_exact`` (null if nothing feasible was found), ``of_cost of_bound`` (the value over
                         the least cost and over the greatest bound of the runs here), ``better`` (than all runs here),
                         ``contradicted`` (by one of them)
     ``contradictions``  one row per bound above a known cost: ``track division instance checksum solver seed run bound
-                        cost against``; ``solver`` and ``against`` may be "published" or "records"
+                        bound_exact cost cost_exact against``; ``solver`` and ``against`` may be "published" or
+                        "records"
     ``campaigns``       ``id started ended command version executor jobs`` and ``runs``, current ones
     ``hosts``           one row per machine of a campaign: ``campaign name facts disturbances`` (JSON, disturbances null
                         if not checked) and ``runs``, current ones
@@ -130,11 +133,11 @@ class Tables:
 
     def costs_over_time(self) -> dict[str, list[tuple[float, float]]]:
         """Return time and cost of each feasible solution better than all before it, by run; none for any other key."""
-        return improvements(self.incumbents.filter(pl.col("feasible") == 1), "cost_float", pl.Expr.cum_min)
+        return improvements(self.incumbents.filter(pl.col("feasible") == 1), "cost", pl.Expr.cum_min)
 
     def bounds_over_time(self) -> dict[str, list[tuple[float, float]]]:
         """Return time and value of each lower bound better than all before it, by run; none for any other key."""
-        return improvements(self.reported, "value_float", pl.Expr.cum_max)
+        return improvements(self.reported, "value", pl.Expr.cum_max)
 
 
 def tables(store: Store, only: Collection[str] | None = None, records: Path = FOLDER) -> Tables:

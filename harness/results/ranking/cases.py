@@ -124,11 +124,11 @@ def cases_of(instances: pl.DataFrame, runs: pl.DataFrame, records: Mapping[str, 
 
     Costs of a track are integers if all verified ones are written so.
     """
-    integer = pl.col("cost").str.contains(r"^-?\d+$")
+    integer = pl.col("cost_exact").str.contains(r"^-?\d+$")
     integral = dict(runs.group_by("track").agg(integer.any() & integer.all()).iter_rows())
     costs: dict[str, list[_Stated]] = {checksum: [] for checksum in instances["checksum"]}
     bounds: dict[str, list[_Stated]] = {checksum: [] for checksum in instances["checksum"]}
-    for column, stated_by in (("cost", costs), ("lower_bound", bounds)):
+    for column, stated_by in (("cost_exact", costs), ("lower_bound_exact", bounds)):
         claimed = runs.select("checksum", column, "solver", "id", "seed").filter(pl.col(column).is_not_null())
         for checksum, *claim in claimed.iter_rows():
             stated_by[checksum].append(tuple(claim))
@@ -154,13 +154,19 @@ def _published(stated: Mapping[str, Any], key: str) -> list[_Stated]:
 
 def contradictions_of(instances: pl.DataFrame, cases: Mapping[str, Case]) -> pl.DataFrame:
     rows = [
-        (*place, checksum, claim.by, claim.seed, claim.run, claim.text, case.best.text, case.best.by)
+        (*place, checksum, claim.by, claim.seed, claim.run, *_both(claim.text), *_both(case.best.text), case.best.by)
         for *place, checksum in instances.select(*DIVISION, "instance", "checksum").iter_rows()
         if (case := cases[checksum]).best
         for claim in case.contradictions
     ]
-    columns = (*DIVISION, "instance", "checksum", "solver", "seed", "run", "bound", "cost", "against")
+    values = ("bound", "bound_exact", "cost", "cost_exact")
+    columns = (*DIVISION, "instance", "checksum", "solver", "seed", "run", *values, "against")
     return frame(columns, rows).sort("track", "instance", "solver", "seed")
+
+
+def _both(text: str) -> tuple[float, str]:
+    """Return a decimal text as the nearest float, and as it is."""
+    return float(text), text
 
 
 def published_results(instances: pl.DataFrame, cases: Mapping[str, Case]) -> pl.DataFrame:
@@ -173,12 +179,12 @@ def published_results(instances: pl.DataFrame, cases: Mapping[str, Case]) -> pl.
         for ours in [cases[place[-1]].ours]
         for kind, result in published.results(name)
     ]
-    worth_of = ("value_float", "of_cost", "of_bound", "better", "contradicted")
-    return frame((*where, "who", "role", "about", "made", "kind", "value", *worth_of), rows)
+    worth_of = ("value", "of_cost", "of_bound", "better", "contradicted")
+    return frame((*where, "who", "role", "about", "made", "kind", "value_exact", *worth_of), rows)
 
 
 def _compared(kind: str, text: str | None, cost: Fraction | None, bound: Fraction | None) -> tuple[Any, ...]:
-    """``value_float, of_cost, of_bound, better, contradicted`` of a published result; exact except the ratios."""
+    """``value, of_cost, of_bound, better, contradicted`` of a published result; exact except the ratios."""
     if text is None:
         return None, None, None, False, False
     value = Fraction(text)

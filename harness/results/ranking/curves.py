@@ -18,12 +18,12 @@ def profiles_of(runs: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:
 
 
 def anytime_of(runs: pl.DataFrame, instances: pl.DataFrame, incumbents: pl.DataFrame) -> pl.DataFrame:
-    known = instances.select("checksum", best="best_cost_float")
+    known = instances.select("checksum", best="best_cost")
     weighted = _weighted(runs, instances).join(known, on="checksum", maintain_order="left").with_row_index("place")
     found = (
         incumbents.lazy()  # copies of all of them would be large
-        .filter((pl.col("feasible") == 1) & pl.col("cost_float").is_not_null())
-        .select("run", "time_s", "cost_float")
+        .filter((pl.col("feasible") == 1) & pl.col("cost").is_not_null())
+        .select("run", "time_s", "cost")
         .join(weighted.lazy().drop("checksum", "score"), on="run", maintain_order="left")
         .drop("run")
         .collect()
@@ -35,7 +35,7 @@ def anytime_of(runs: pl.DataFrame, instances: pl.DataFrame, incumbents: pl.DataF
 
 def _gains(found: pl.DataFrame) -> pl.DataFrame:
     """Return ``entry time_s gain``: by how much each solution raises the score of its solver."""
-    cost, best = pl.col("cost_float"), pl.col("best")
+    cost, best = pl.col("cost"), pl.col("best")
     score = pl.when(cost <= best).then(1.0).otherwise(best / cost).clip(0.0, 1.0)
     gain = pl.col("score") - pl.col("score").shift(1, fill_value=0.0).over("place")
     gains = found.with_columns(score=score.cum_max().over("place")).with_columns(gain=gain).filter(pl.col("gain") > 0)

@@ -15,7 +15,7 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(["campaign", "seed", "cores", "number", "feasible", "processes", "co_runners", "jobs"], pl.Int64),
     **dict.fromkeys(["timeout_s", "cpu_limit_s", "memory_mib", "output_mib"], pl.Float64),
     **dict.fromkeys(["wall_s", "cpu_s", "peak_mib", "time_s"], pl.Float64),
-    **dict.fromkeys(["cost_float", "best_cost_float", "lower_bound_float", "value_float"], pl.Float64),
+    **dict.fromkeys(["cost", "best_cost", "lower_bound", "bound", "value"], pl.Float64),
     **dict.fromkeys(["score", "certified", "gap", "bound_score", "score_low", "score_high", "first_share"], pl.Float64),
     **dict.fromkeys(["best", "proven", "bound_trusted", "bound_best", "bound_proves"], pl.Boolean),
     **dict.fromkeys(["of_cost", "of_bound"], pl.Float64),
@@ -24,6 +24,12 @@ _TYPES: dict[str, Any] = {
 }
 #: Columns of long texts, many of them equal, of which a loaded table keeps one copy.
 _REPEATED = ("checksum", "solver_hash", "enforced", "run")
+
+#: Columns of exact decimal text and of floats, by their names in the store.
+_RENAMED = {
+    **{name: f"{name}_exact" for name in ("cost", "lower_bound", "value")},
+    **{f"{name}_float": name for name in ("cost", "lower_bound", "value")},
+}
 
 METHOD = ["track", "solver"]
 DIVISION = ["track", "division"]
@@ -44,8 +50,12 @@ def beside(rows: pl.DataFrame, others: pl.DataFrame, on: Sequence[str]) -> pl.Da
 
 
 def load(store: Store, table: str, without: Collection[str] = (), **types: Any) -> pl.DataFrame:
-    """Return a table of the store, less some columns; InputError for the first value that its column cannot hold."""
+    """Return a table of the store, less some columns; InputError for the first value that its column cannot hold.
+
+    The store keeps a cost as ``cost``, exact text, and ``cost_float``. A frame has them as ``cost_exact`` and ``cost``.
+    """
     names, batches = store.batches(table, without)
+    names = [_RENAMED.get(name, name) for name in names]
     types |= dict.fromkeys(_REPEATED, pl.Categorical)
     loaded = pl.concat([frame(names, (), **types), *(frame(names, batch, **types) for batch in batches)])
     return loaded.with_columns(pl.col(pl.Categorical).cast(pl.String))

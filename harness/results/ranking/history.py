@@ -17,8 +17,8 @@ class History:
 
     ``runs``        runs that are not current, on instances with current runs; those of the newest campaign last. They
                     have the store's columns but the log, and as in ``Tables.runs``, but computed in floats, ``instance
-                    division cost_float lower_bound_float score bound_trusted bound_score time_to_best_s
-                    time_to_bound_s``; a score is at most 1, also of a cost below the best known one
+                    division cost cost_exact lower_bound lower_bound_exact score bound_trusted bound_score
+                    time_to_best_s time_to_bound_s``; a score is at most 1, also of a cost below the best known one
     ``incumbents``  their solutions, with the columns of ``Tables.incumbents``
     ``reported``    their lower bounds, with the columns of ``Tables.reported``
     ``asked``       ``campaign run``: all runs of each campaign, current or not
@@ -42,7 +42,7 @@ def history_of(
     ``instances`` are those of ``Tables``; ``reports``, the incumbents and bounds of the current runs, give the types.
     """
     newest = asked.group_by(id="run").agg(asked=pl.col("campaign").max())
-    known = instances.select("checksum", "instance", "division", best="best_cost_float")
+    known = instances.select("checksum", "instance", "division", best="best_cost")
     older = (
         dropped.join(known, on="checksum")
         .join(newest, on="id", how="left")
@@ -58,12 +58,12 @@ def history_of(
 
 def _scored(runs: pl.DataFrame, incumbents: pl.DataFrame, reported: pl.DataFrame) -> pl.DataFrame:
     """Add scores and times as in ``Tables.runs``, and drop ``best``, the best known cost."""
-    cost, bound, best = (pl.col(name) for name in ("cost_float", "lower_bound_float", "best"))
+    cost, bound, best = (pl.col(name) for name in ("cost", "lower_bound", "best"))
     declined = pl.col("status") == "declined"
     trusted = best.is_null() | (bound <= best + best.abs() * float(TOLERANCE))
     scored = (
         runs.with_columns(
-            cost_float=pl.col("cost").cast(pl.Float64), lower_bound_float=pl.col("lower_bound").cast(pl.Float64)
+            cost=pl.col("cost_exact").cast(pl.Float64), lower_bound=pl.col("lower_bound_exact").cast(pl.Float64)
         )
         .with_columns(bound_trusted=trusted)
         .with_columns(
@@ -73,9 +73,9 @@ def _scored(runs: pl.DataFrame, incumbents: pl.DataFrame, reported: pl.DataFrame
         .with_columns(pl.col("score", "bound_score").clip(0.0, 1.0))
         .drop("best")
     )
-    found = incumbents.filter(pl.col("feasible") == 1).select("cost", id="run", time_to_best_s="time_s")
-    proved = reported.select(id="run", lower_bound="value", time_to_bound_s="time_s")
-    for arrivals, value in ((found, "cost"), (proved, "lower_bound")):
+    found = incumbents.filter(pl.col("feasible") == 1).select("cost_exact", id="run", time_to_best_s="time_s")
+    proved = reported.select(id="run", lower_bound_exact="value_exact", time_to_bound_s="time_s")
+    for arrivals, value in ((found, "cost_exact"), (proved, "lower_bound_exact")):
         first = arrivals.unique(["id", value], keep="first", maintain_order=True)
         scored = scored.join(first, on=["id", value], how="left", maintain_order="left")
     return scored

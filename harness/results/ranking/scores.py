@@ -15,17 +15,17 @@ def scored_runs(
     runs: pl.DataFrame, cases: Mapping[str, Case], incumbents: pl.DataFrame, reported: pl.DataFrame
 ) -> pl.DataFrame:
     """Add the scores of runs, and the times at which their final cost and bound came."""
-    of_cost = ("cost_float", "score", "certified", "gap", "best", "proven")
-    of_bound = ("lower_bound_float", "bound_trusted", "bound_score", "bound_best", "bound_proves")
-    claims = runs.select("checksum", "kind", "cost", "lower_bound").iter_slices()
+    of_cost = ("cost", "score", "certified", "gap", "best", "proven")
+    of_bound = ("lower_bound", "bound_trusted", "bound_score", "bound_best", "bound_proves")
+    claims = runs.select("checksum", "kind", "cost_exact", "lower_bound_exact").iter_slices()
     worth = [
         frame((*of_cost, *of_bound), [_score_run(cases[checksum], *claim) for checksum, *claim in part.iter_rows()])
         for part in claims
     ]
     scored = runs.hstack(pl.concat([frame((*of_cost, *of_bound), ()), *worth]))
-    found = incumbents.filter(pl.col("feasible") == 1).select("cost", id="run", time_to_best_s="time_s")
-    proved = reported.select(id="run", lower_bound="value", time_to_bound_s="time_s")
-    for arrivals, value in ((found, "cost"), (proved, "lower_bound")):
+    found = incumbents.filter(pl.col("feasible") == 1).select("cost_exact", id="run", time_to_best_s="time_s")
+    proved = reported.select(id="run", lower_bound_exact="value_exact", time_to_bound_s="time_s")
+    for arrivals, value in ((found, "cost_exact"), (proved, "lower_bound_exact")):
         final = arrivals.join(scored, on=["id", value], how="semi", maintain_order="left")
         first = final.unique(["id", value], keep="first", maintain_order=True)
         scored = beside(scored, first, ["id", value])
@@ -53,7 +53,7 @@ def _score_run(case: Case, kind: str, cost: str | None, bound: str | None) -> tu
 
 def scored_instances(instances: pl.DataFrame, runs: pl.DataFrame, cases: Mapping[str, Case]) -> pl.DataFrame:
     """Add the best cost and the trusted bound of each instance, with their authors, its gap and its proof."""
-    of_best, of_bound = ("best_cost", "best_cost_float", "best_by"), ("lower_bound", "lower_bound_float", "bound_by")
+    of_best, of_bound = ("best_cost_exact", "best_cost", "best_by"), ("lower_bound_exact", "lower_bound", "bound_by")
     known = [_known(cases[checksum]) for checksum in instances["checksum"]]
     counted = runs.group_by("checksum").agg(runs=pl.len(), solved=pl.col("cost").is_not_null().sum())
     scored = instances.hstack(frame((*of_best, *of_bound, "gap", "proven"), known))

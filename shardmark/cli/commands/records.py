@@ -169,7 +169,7 @@ def run_verify(options: argparse.Namespace) -> Answer:
 def run_export(options: argparse.Namespace) -> Answer:
     """Export records as CSV, as JSON with their history, or as MIPLIB's lines ``=opt=``, ``=best=``, ``=unkn=``.
 
-    Costs and bounds are exact decimal text.
+    In CSV and JSON, costs and bounds are floats; a column or key that ends in _exact has their exact text.
     """
     from harness.records.export import FORMATS
 

@@ -44,8 +44,8 @@ def results_arguments(sub: argparse.ArgumentParser) -> None:
 def run_results(options: argparse.Namespace) -> Answer:
     """Show runs with their scores, or another table, or write it as Parquet or CSV.
 
-    In JSON, costs and bounds are numbers: exact integers of any length for `intraop`, floats for other tracks. In files
-    they are decimal texts, as no column of integers holds them all.
+    In JSON, costs and bounds are numbers: exact integers of any length for `intraop`, floats for other tracks. In
+    files, the column cost is a float and cost_exact is its exact decimal text; bounds have two columns as well.
     """
     from harness.results import export
 

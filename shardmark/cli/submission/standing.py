@@ -29,8 +29,8 @@ from instances import catalog
 SUITE = "quick"
 
 #: Columns of tables and their names in `Standing`.
-SOLVER = {"status": "status", "cost": "cost", "best_cost": "best_known", "score": "score"}
-BOUND = {"status": "status", "lower_bound": "bound", "best_bound": "best_known", "bound_score": "score"}
+SOLVER = {"status": "status", "cost_exact": "cost", "best_cost_exact": "best_known", "score": "score"}
+BOUND = {"status": "status", "lower_bound_exact": "bound", "best_bound_exact": "best_known", "bound_score": "score"}
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _number(value: Any) -> Any:
 
 def _standing(info: SolverInfo, found: Tables) -> Standing:
     mine = (pl.col("track") == info.track) & (pl.col("solver") == info.name)
-    best = found.instances.select("track", "instance", "best_cost", best_bound="lower_bound")
+    best = found.instances.select("track", "instance", "best_cost_exact", best_bound_exact="lower_bound_exact")
     runs = found.runs.filter(mine).join(best, on=["track", "instance"], how="left").sort("division", "instance")
     columns = BOUND if info.kind == "bound" else SOLVER
     rows = [

@@ -191,19 +191,18 @@ def test_solu_lines_tell_optimal_from_best_known_and_unknown(records):
     assert export.as_solu(records) == lines
 
 
-def test_csv_has_exact_text_and_a_row_per_instance(records):
+def test_csv_has_a_row_per_instance_with_floats_and_exact_texts(records):
     rows = {row["instance"]: row for row in csv.DictReader(io.StringIO(export.as_csv(records)))}
     assert list(rows) == ["chain", "diamond", "triangle"]
-    assert rows["diamond"]["cost"] == rows["diamond"]["bound"] == "9223372036854775809"
+    assert rows["diamond"]["cost_exact"] == rows["diamond"]["bound_exact"] == "9223372036854775809"
+    assert rows["diamond"]["cost"] == rows["diamond"]["bound"] == "9.223372036854776e+18"
     assert (rows["diamond"]["status"], rows["diamond"]["gap"], rows["diamond"]["bound_method"]) == (
         *("optimal", "0.0"),
         "=a,bound",
     )
     assert rows["triangle"]["solution"] == f"solutions/triangle-{'b' * 12}.json.gz"
-    assert (rows["chain"]["status"], rows["chain"]["cost"], rows["chain"]["published_best_cost"]) == (
-        *("unknown", ""),
-        "11",
-    )
+    published = (rows["chain"]["published_best_cost"], rows["chain"]["published_best_cost_exact"])
+    assert (rows["chain"]["status"], rows["chain"]["cost"], published) == ("unknown", "", ("11.0", "11"))
 
 
 def test_json_has_no_number_for_a_gap_beyond_float64(tmp_path):
@@ -211,13 +210,14 @@ def test_json_has_no_number_for_a_gap_beyond_float64(tmp_path):
     (found,) = chosen(best_known(written(tmp_path, *lines)), ids=["diamond"])
     assert found.gap == math.inf
     (document,) = json.loads(export.as_json([found]), parse_constant=pytest.fail)
-    assert (document["gap"], document["cost"]["value"]) == (None, "1e308")
+    assert (document["gap"], document["cost"]["value_exact"]) == (None, "1e308")
 
 
 def test_json_has_the_history(records):
     _, diamond, triangle = json.loads(export.as_json(records))
-    assert [line["value"] for line in diamond["history"]] == [LINE["value"], BOUND["value"], LINE["value"]]
-    assert triangle["cost"]["value"] == LINE["value"]
+    assert [line["value_exact"] for line in diamond["history"]] == [LINE["value"], BOUND["value"], LINE["value"]]
+    assert (triangle["cost"]["value"], triangle["cost"]["value_exact"]) == (float(LINE["value"]), LINE["value"])
+    assert triangle["published"]["best_cost"] == float(triangle["published"]["best_cost_exact"])
     assert triangle["bound"]["file"] is None
 
 

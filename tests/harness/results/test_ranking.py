@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import random
@@ -165,7 +166,12 @@ def test_certified_scores_and_proofs(book: Book) -> None:
     assert (exact["proven"], exact["covered"], exact["instances"], exact["coverage"]) == (1, 1, 2, 0.5)
     assert (exact["solved"], exact["runs"], exact["expected"], exact["missing"]) == (1, 1, 2, 1)
     x = row(scored.instances, instance="x")
-    assert (x["best_cost"], x["best_by"], x["lower_bound"], x["bound_by"]) == ("100", ["exact"], "100", ["relax"])
+    assert (x["best_cost_exact"], x["best_by"], x["lower_bound_exact"], x["bound_by"]) == (
+        "100",
+        ["exact"],
+        "100",
+        ["relax"],
+    )
     assert (x["gap"], x["proven"], x["runs"], x["solved"]) == (0.0, True, 3, 2)
     run = row(scored.runs, solver="greedy", instance="x")
     assert (run["gap"], run["best"], run["proven"]) == (pytest.approx(0.25), False, False)
@@ -246,7 +252,12 @@ def test_incumbents_of_bounds_and_bounds_of_solvers_count_for_the_instance(book:
     book.run("tree", "x", 100, bound=70)
     scored = book.tables()
     x = row(scored.instances, instance="x")
-    assert (x["best_cost"], x["best_by"], x["lower_bound"], x["bound_by"]) == ("80", ["mip"], "70", ["tree"])
+    assert (x["best_cost_exact"], x["best_by"], x["lower_bound_exact"], x["bound_by"]) == (
+        "80",
+        ["mip"],
+        "70",
+        ["tree"],
+    )
     assert row(scored.solvers, solver="tree")["score_sum"] == pytest.approx(0.8)
     assert row(scored.bounds, solver="mip")["bound_sum"] == pytest.approx(60 / 80)
 
@@ -368,7 +379,7 @@ def test_the_terminal_names_divisions_if_there_are_several(book: Book) -> None:
     bounds = export_table(book.tables(), "bounds")
     names = ["track", "instance", "solver", "seed"]
     assert bounds.columns[:5] == [*names, "run"]
-    assert shown_table(bounds, "bounds").columns == [*names, "time_s", "value"]
+    assert shown_table(bounds, "bounds").columns == [*names, "time_s", "value_exact"]
 
 
 def test_integers_are_compared_exactly_beyond_64_bits(book: Book) -> None:
@@ -378,7 +389,7 @@ def test_integers_are_compared_exactly_beyond_64_bits(book: Book) -> None:
     book.run("proof", "x", kind="bound", bound=large)
     book.run("wrong", "x", kind="bound", bound=large + 1)
     scored = book.tables()
-    assert row(scored.instances, instance="x")["best_cost"] == str(large)
+    assert row(scored.instances, instance="x")["best_cost_exact"] == str(large)
     for name, told in (("first", True), ("second", False)):
         assert row(scored.runs, solver=name).items() >= {"best": told, "proven": told}.items()
     assert scored.contradictions["solver"].to_list() == ["wrong"]
@@ -412,8 +423,13 @@ def test_contradictions_are_kept_apart(book: Book) -> None:
     book.run("honest", "x", kind="bound", bound=60)
     scored = book.tables()
     wrong = scored.contradictions.row(0, named=True)
-    assert (wrong["solver"], wrong["bound"], wrong["cost"], wrong["against"]) == ("liar", "101", "100", "greedy")
-    assert row(scored.instances, instance="x")["lower_bound"] == "60"
+    assert (wrong["solver"], wrong["bound_exact"], wrong["cost_exact"], wrong["against"]) == (
+        "liar",
+        "101",
+        "100",
+        "greedy",
+    )
+    assert row(scored.instances, instance="x")["lower_bound_exact"] == "60"
     liar = row(scored.bounds, solver="liar")
     assert (liar["bound_sum"], liar["bound_geomean"], liar["bounded"], liar["contradictions"]) == (0.0, None, 0, 1)
     run = row(scored.runs, solver="liar")
@@ -428,11 +444,11 @@ def test_published_values_count_and_can_be_contradicted(book: Book) -> None:
     book.run("greedy", "y", 10)
     scored = book.tables()
     x = row(scored.instances, instance="x")
-    assert (x["best_cost"], x["best_by"]) == ("80", ["published"])
-    assert (x["lower_bound"], x["bound_by"]) == ("40.5", ["published"])
+    assert (x["best_cost_exact"], x["best_by"]) == ("80", ["published"])
+    assert (x["lower_bound_exact"], x["bound_by"]) == ("40.5", ["published"])
     assert row(scored.solvers, solver="greedy")["score_sum"] == pytest.approx(0.8 + 1)
     wrong = scored.contradictions.row(0, named=True)
-    assert (wrong["instance"], wrong["solver"], wrong["run"], wrong["bound"]) == ("y", "published", None, "20")
+    assert (wrong["instance"], wrong["solver"], wrong["run"], wrong["bound_exact"]) == ("y", "published", None, "20")
 
 
 def record_line(checksum: str, instance: str, kind: str, value: str) -> str:
@@ -460,7 +476,7 @@ def test_records_count_by_checksum_and_can_be_contradicted(book: Book, tmp_path:
     book.run("greedy", "diamond", 100)
     scored = book.tables(tmp_path)
     found = {
-        row["instance"]: (row["best_cost"], row["best_by"], row["lower_bound"], row["bound_by"])
+        row["instance"]: (row["best_cost_exact"], row["best_by"], row["lower_bound_exact"], row["bound_by"])
         for row in scored.instances.iter_rows(named=True)
     }
     assert found == {
@@ -471,7 +487,7 @@ def test_records_count_by_checksum_and_can_be_contradicted(book: Book, tmp_path:
     }
     run = row(scored.runs, instance="renamed")
     assert (run["score"], run["certified"], run["best"]) == (0.8, 0.6, False)
-    wrong = scored.contradictions.select("instance", "solver", "run", "bound", "cost", "against")
+    wrong = scored.contradictions.select("instance", "solver", "run", "bound_exact", "cost_exact", "against")
     assert set(wrong.rows()) == {
         ("triangle", "records", None, "60", "50", "greedy"),
         ("overflow", "greedy", row(scored.runs, instance="overflow")["id"], "90", "80", "greedy"),
@@ -506,7 +522,7 @@ def test_nothing_solved(book: Book) -> None:
     scored = book.tables()
     a = row(scored.solvers, solver="a")
     assert (a["score_sum"], a["score_geomean"], a["certified_sum"], a["coverage"]) == (0, None, 0, 0)
-    assert row(scored.instances, instance="x")["lower_bound"] == "3"
+    assert row(scored.instances, instance="x")["lower_bound_exact"] == "3"
     assert row(scored.bounds, solver="bound")["bound_sum"] == 0.0
     assert scored.profiles.is_empty()
 
@@ -526,8 +542,8 @@ def test_newest_run_of_the_newest_version_counts(book: Book) -> None:
     book.run("b", "x", 200)
     scored = book.tables()
     assert row(scored.solvers, solver="a")["hash"] == "v2"
-    assert row(scored.instances, instance="x")["best_cost"] == "80"
-    assert row(scored.instances, instance="y")["best_cost"] == "100"
+    assert row(scored.instances, instance="x")["best_cost_exact"] == "80"
+    assert row(scored.instances, instance="y")["best_cost_exact"] == "100"
     assert row(scored.solvers, solver="a")["score_sum"] == 1.0  # its first version's run on y is gone
     assert row(scored.solvers, solver="b")["score_sum"] == pytest.approx(80 / 200 + 1)
     sentences = [note for _, note in notes(scored)]
@@ -676,8 +692,25 @@ def test_export(
     back = read(path)
     assert back.columns == frame.columns
     assert back["reason"].to_list() == ["", 'said "no", twice']
-    assert [str(cost) for cost in back["cost"]] == ["None", "1" + "0" * 20]
+    assert [str(cost) for cost in back["cost_exact"]] == ["None", "1" + "0" * 20]
+    assert back["cost"].to_list() == [None, 1e20]
     assert back["certified"].to_list() == [None, 1.0]
+
+
+def test_every_exact_text_of_an_exported_table_has_a_float_to_compute_with(book: Book) -> None:
+    book.instance("contest-G", **G)
+    for name, cost in (("near", 9), ("far", 12)):
+        book.run(name, "contest-G", cost, bound=cost - 1)
+    scored = book.tables()
+    assert scored.runs["cost"].min() == 9.0  # of texts it would be "12"
+    for name in ("runs", "incumbents", "bounds", "published"):
+        frame = pl.read_parquet(io.BytesIO(export.parquet(export_table(scored, name))))
+        exact = [column for column in frame.columns if column.endswith("_exact")]
+        assert exact, name
+        for column in exact:
+            floats = frame[column.removesuffix("_exact")]
+            assert floats.dtype == pl.Float64
+            assert floats.to_list() == frame[column].cast(pl.Float64).to_list()
 
 
 DECIMAL = "a number as decimal text, within float64"
@@ -828,21 +861,21 @@ def test_published_results_are_listed_with_ours_and_count_nowhere(book: Book) ->
     assert set(scored.profiles["solver"]) == set(scored.anytime["solver"]) == {"ours"}
     assert len(scored.published) == 11
     first = row(scored.published, who="1st place")
-    assert (first["value"], first["kind"], first["role"], first["better"]) == ("217039", "cost", "winner", True)
+    assert (first["value_exact"], first["kind"], first["role"], first["better"]) == ("217039", "cost", "winner", True)
     assert first["of_cost"] == pytest.approx(217039 / 271299)
     assert first["of_bound"] == pytest.approx(217039 / 200000)
     third = row(scored.published, who="3rd place")
     assert (third["of_cost"], third["better"]) == (pytest.approx(362368 / 271299), False)
     assert row(scored.published, kind="bound")["better"]
     assert not scored.published["contradicted"].any()
-    assert export_table(scored, "published")["value"].to_list()[:2] == ["217039", "217039"]
+    assert export_table(scored, "published")["value_exact"].to_list()[:2] == ["217039", "217039"]
 
 
 def test_a_published_result_that_is_as_good_as_ours_is_not_better(book: Book) -> None:
     book.instance("contest-G", **G)
     book.run("ours", "contest-G", 217039, bound=217039)
     published = book.tables().published
-    assert published.filter(value="217039")["kind"].unique().sort().to_list() == ["bound", "cost"]
+    assert published.filter(value_exact="217039")["kind"].unique().sort().to_list() == ["bound", "cost"]
     assert not published["better"].any()
     assert not published["contradicted"].any()
 
@@ -853,7 +886,7 @@ def test_nothing_feasible_is_no_result(book: Book) -> None:
     scored = book.tables()
     for name in ("5th place", "XLA"):
         found = row(scored.published, who=name)
-        assert [found[key] for key in ("value", "value_float", "of_cost", "better")] == [None, None, None, False]
+        assert [found[key] for key in ("value_exact", "value", "of_cost", "better")] == [None, None, None, False]
 
 
 def test_a_published_cost_below_our_bound_is_exact(book: Book) -> None:
@@ -865,7 +898,7 @@ def test_a_published_cost_below_our_bound_is_exact(book: Book) -> None:
     assert wrong["who"].to_list() == better
     assert not wrong["better"].any()
     told = row(scored.contradictions, solver="ours")
-    assert (told["bound"], told["cost"], told["against"]) == ("217040", "217039", "published")
+    assert (told["bound_exact"], told["cost_exact"], told["against"]) == ("217040", "217039", "published")
 
 
 def test_a_published_bound_above_our_cost_is_exact(book: Book) -> None:
@@ -874,7 +907,12 @@ def test_a_published_bound_above_our_cost_is_exact(book: Book) -> None:
     scored = book.tables()
     assert scored.published.filter(pl.col("contradicted"))["kind"].to_list() == ["bound"]
     told = row(scored.contradictions, instance="contest-G")
-    assert (told["solver"], told["bound"], told["cost"], told["against"]) == ("published", "217039", "217038", "ours")
+    assert (told["solver"], told["bound_exact"], told["cost_exact"], told["against"]) == (
+        "published",
+        "217039",
+        "217038",
+        "ours",
+    )
 
 
 def test_a_bound_of_ours_that_our_own_cost_refutes_says_nothing_of_others(book: Book) -> None:

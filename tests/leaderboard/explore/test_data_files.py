@@ -49,7 +49,7 @@ def test_columns_are_those_of_the_runs(written: dict[str, str], scored: Tables) 
     names = value(written[INDEX])["tracks"]["pipeline"]["instances"]["name"]
     rows = scored.runs.filter(scored.runs["solver"] == "merge")
     assert [names[place] for place in columns["instance"]] == rows["instance"].to_list()
-    assert columns["value"] == rows["cost_float"].to_list()
+    assert columns["value"] == rows["cost"].to_list()
     assert columns["score"] == pytest.approx(rows["score"].to_list(), abs=1e-11)
     assert [columns["statuses"][number] for number in columns["status"]] == rows["status"].to_list()
     assert columns["campaigns"] == [[2]]
@@ -65,7 +65,7 @@ def test_bounds_that_are_not_trusted_have_no_value(written: dict[str, str], scor
 def test_curves_come_down_to_the_cost(written: dict[str, str], scored: Tables) -> None:
     lines = value(written[curves_file("intraop", "tight")])
     [(_, version, seed, times, values)] = [line for line in lines if line[0] == HOSTILE]
-    [cost] = scored.runs.filter((scored.runs["solver"] == HOSTILE) & (scored.runs["instance"] == "tight"))["cost_float"]
+    [cost] = scored.runs.filter((scored.runs["solver"] == HOSTILE) & (scored.runs["instance"] == "tight"))["cost"]
     assert (len(version), seed, values[-1]) == (12, 0, cost)
     assert values == sorted(values, reverse=True)
     assert times == sorted(times)
