@@ -44,7 +44,10 @@ ALLOWED = {
     "harness.sandbox.contract": set(),
     "harness.sandbox.supervisor": {"harness.sandbox", "instances.catalog", "instances.errors"},
     "harness.results": {"instances", "harness.results", "harness.sandbox", "harness.verify"},
-    "harness.results.ranking": {"instances", "harness.results", "harness.records.best", "harness.records.history"},
+    "harness.results.ranking": {
+        *("instances", "harness.results", "harness.records.best", "harness.records.history"),
+        "harness.sandbox.contract",
+    },
     "harness.campaign": {
         *("instances", "harness.campaign", "harness.sandbox", "harness.verify", "harness.results"),
         *("solvers.external", "solvers.registry"),

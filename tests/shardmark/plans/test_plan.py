@@ -165,8 +165,8 @@ def test_a_model_that_is_no_path_is_refused():
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--export", "stages", "--devices", "2"], "--export: expected --output too"),
-        (["--mesh", "2x4", "--sweep", "2"], "--sweep: expected --devices N too"),
+        (["--export", "stages", "--devices", "2"], "--export: expected --output as well"),
+        (["--mesh", "2x4", "--sweep", "2"], "--sweep: expected --devices N as well"),
         (["other.onnx", "--devices", "2"], "expected one model, or `plan verify DIR`"),
     ],
 )

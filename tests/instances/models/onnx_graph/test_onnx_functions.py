@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from instances.errors import InputError
 from instances.models.onnx_file import read_onnx
-from shardmark.plans.onnx_graph import load
+from shardmark.plans.exports.onnx_graph import load
 
 OPSETS = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
 
