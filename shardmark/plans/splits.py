@@ -16,8 +16,9 @@ from instances.files.jsonfile import read_json, shortened
 from instances.graph import find_cycle
 from instances.models.model import Model
 from leaderboard.text import count
+from shardmark.plans import saving
 
-#: The stage of every operator by its name, or the path of a JSON file with such an object.
+#: The stage of every operator by its name, or the path of a JSON file with such an object or with a whole plan.
 Split: TypeAlias = "Mapping[str, int] | str | os.PathLike[str]"
 
 
@@ -28,18 +29,32 @@ def stages_of(split: Split, model: Model, stages: int, tell: Callable[[str], Non
     names are told and ignored: reading a model folds constants.
     """
     names = [operator.name for operator in model.operators]
-    where, stage_of = (os.fspath(split), read_json(split)) if isinstance(split, str | os.PathLike) else ("split", split)
-    given = _numbers(stage_of, where, names, stages, tell)
+    where, found = (os.fspath(split), read_json(split)) if isinstance(split, str | os.PathLike) else ("split", split)
+    given = _numbers(_of_plan(found, where), where, names, stages, tell)
     used = sorted(set(given))
     place = {stage: index for index, stage in enumerate(used)}
-    found = [place[stage] for stage in given]
-    crossing = {(found[u], found[v]): (u, v) for u, v in model.edges() if found[u] != found[v]}
+    numbered = [place[stage] for stage in given]
+    crossing = {(numbered[u], numbered[v]): (u, v) for u, v in model.edges() if numbered[u] != numbered[v]}
     cycle = find_cycle(len(used), *np.array(list(crossing), dtype=np.int64).reshape(-1, 2).T)
     if cycle:
         path = " -> ".join(str(used[stage]) for stage in cycle)
         edges = ", ".join(f"{names[u]!r} -> {names[v]!r}" for u, v in map(crossing.__getitem__, pairwise(cycle)))
         raise InputError(where, "", f"expected no cycle among the stages, found {path} through the edges {edges}")
-    return found
+    return numbered
+
+
+def _of_plan(found: Any, where: str) -> Any:
+    """The stage of every operator that a whole plan has; what has no format is returned as it is."""
+    written = found.get("format") if isinstance(found, Mapping) else None
+    if not isinstance(written, str):
+        return found
+    if written != saving.FORMAT:
+        expected = f"expected {saving.FORMAT!r}, or an object with nothing but the stage of every operator"
+        raise InputError(where, "format", f"{expected}, found {shortened(written)}")
+    if found.get("track") != "pipeline":
+        track = shortened(str(found.get("track")))
+        raise InputError(where, "track", f"expected a plan over equal devices, 'pipeline', found {track}")
+    return found.get("assignment")
 
 
 def _numbers(given: Any, where: str, names: Sequence[str], stages: int, tell: Callable[[str], None]) -> list[int]:

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from shardmark.plans.runs.stage_runs import StageRuns
 
 VERIFY = "verify"
+#: Options that `plan verify` does not take.
+OF_A_SEARCH = (
+    *("devices", "mesh", "machine", "device", "profile", "dim", "fuse"),
+    *("timeout", "cores", "seed", "split", "sweep", "export"),
+)
 MOST_NAMES = 5  # of random operators that are shown
 
 
@@ -66,7 +71,7 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
         "--split",
         type=values.path,
         metavar="FILE",
-        help="judge this split over --devices N: a JSON file with the stage of each operator, by name",
+        help="judge this split over --devices N: an earlier plan.json, or JSON with the stage of each operator, by name",
     )
     search.add_argument(
         "--sweep", type=values.from_one, metavar="LIST", help="other numbers of devices to compare, such as 2,8"
@@ -183,6 +188,7 @@ def _run_stages(options: argparse.Namespace) -> Answer:
 
     if not options.folders:
         raise InputError("plan", VERIFY, "expected the folder of a plan after `verify`")
+    _require_no_options_of_a_search(options)
     if len(options.folders) > 1 or options.output:
         return _run_stages_of_several(options)
     (folder,) = options.folders
@@ -208,6 +214,16 @@ def _run_stages(options: argparse.Namespace) -> Answer:
     }
     say(printable("\n\n".join([table(rows, {"planned µs": 1, "measured µs": 1}), pairs(facts)]), keep="\n") + "\n")
     return int(not found.equal), None
+
+
+def _require_no_options_of_a_search(options: argparse.Namespace) -> None:
+    """InputError for an option that `plan verify` would ignore, as it takes the plan as it was made."""
+    parser = argparse.ArgumentParser()
+    plan_arguments(parser)
+    for name, value in vars(options).items():
+        if name in OF_A_SEARCH and value != parser.get_default(name):
+            expected = f"expected no such option after `plan {VERIFY}`, which takes all but the folders from the plans"
+            raise InputError("plan", f"--{name}", expected)
 
 
 def _random(found: StageRuns) -> dict[str, str]:

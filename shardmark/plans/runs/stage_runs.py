@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 
 from instances.errors import InputError
 from instances.files.jsonfile import read_json, require_keys, require_regular
+from instances.models.model import Tensor
 from shardmark.plans import saving
 from shardmark.plans.exports.external_data import locate_weights
 from shardmark.plans.exports.onnx_graph import load, load_fixed
@@ -86,7 +87,7 @@ def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lamb
     model, planned = load_fixed(path, plan["options"]["dims"], about["sha256"])
     locate_weights(model, path)
     seed_random_operators(model)
-    manifest = _manifest(folder / STAGES, about["sha256"], plan["assignment"])
+    manifest = _manifest(folder / STAGES, about["sha256"], plan["assignment"], planned)
     tell(f"costs of the plan: {plan['costs']}; times are measured on this machine")
     tell(f"running the whole model {path}")
     names = [port["name"] for stage in manifest["stages"] for port in stage["outputs"]]
@@ -107,8 +108,11 @@ def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lamb
     return StageRuns(runs)
 
 
-def _manifest(folder: Path, model: str, assignment: Mapping[str, int]) -> dict[str, Any]:
-    """The manifest of the stages of a plan; InputError if they are of another one, or a file was edited."""
+def _manifest(folder: Path, model: str, assignment: Mapping[str, int], planned: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The manifest of the stages of a plan; InputError if they are of another one, or a file was edited.
+
+    ``model`` is the SHA-256 of the model, ``planned`` has its tensors: with other sizes it is another plan.
+    """
     path = folder / MANIFEST
     if not path.exists():
         raise InputError(folder, "", "expected the stages of the plan: make them with --export stages")
@@ -121,7 +125,7 @@ def _manifest(folder: Path, model: str, assignment: Mapping[str, int]) -> dict[s
         if not _sound(require_keys(stage, str(path), f"stages[{index}]", STAGE_KEYS)):
             raise InputError(path, f"stages[{index}]", "expected what --export stages wrote, found an edited value")
     stage_of = {name: stage["stage"] for stage in found["stages"] for name in stage["operators"]}
-    if found["model"] != model or stage_of != assignment:
+    if found["model"] != model or stage_of != assignment or not all(_as_planned(x, planned) for x in _ports(found)):
         raise InputError(path, "", "expected the stages of the plan, found those of another: use --export stages again")
     for stage in found["stages"]:
         for name, digest in stage["sha256"].items():
@@ -130,9 +134,20 @@ def _manifest(folder: Path, model: str, assignment: Mapping[str, int]) -> dict[s
     return found
 
 
+def _ports(manifest: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The tensors that the stages read and return."""
+    for stage in manifest["stages"]:
+        yield from (*stage["inputs"], *stage["outputs"])
+
+
+def _as_planned(port: Mapping[str, Any], planned: Mapping[str, Tensor]) -> bool:
+    tensor = planned.get(port["name"])
+    return tensor is not None and (port.get("shape"), port.get("dtype")) == (list(tensor.shape), tensor.dtype)
+
+
 def _sound(stage: Mapping[str, Any]) -> bool:
     """True if the values of a stage that are used are of their kinds, and its model is among its files."""
-    ports, hashes, operators = stage["outputs"], stage["sha256"], stage["operators"]
+    hashes, operators = stage["sha256"], stage["operators"]
     return (
         type(stage["stage"]) is int
         and isinstance(hashes, dict)
@@ -140,8 +155,8 @@ def _sound(stage: Mapping[str, Any]) -> bool:
         and stage["file"] in hashes
         and isinstance(operators, list)
         and all(isinstance(name, str) for name in operators)
-        and isinstance(ports, list)
-        and all(isinstance(port, dict) and isinstance(port.get("name"), str) for port in ports)
+        and all(isinstance(stage[key], list) for key in ("inputs", "outputs"))
+        and all(isinstance(port, dict) and isinstance(port.get("name"), str) for port in _ports({"stages": [stage]}))
     )
 
 

@@ -12,6 +12,7 @@ from referee import answer, refusal, shardmark
 
 import shardmark as sm
 from harness.verify import verify
+from shardmark.plans.splits import stages_of
 
 SQUEEZENET = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_squeezenet.onnx"
 STAGES = 3
@@ -68,6 +69,22 @@ def test_the_command_judges_a_split(equal, tmp_path):
     found = answer("plan", SQUEEZENET, "--devices", STAGES, "--split", file, "--timeout", 10)
     assert found["cost_us"] > found["better_us"] >= found["lower_bound_us"]
     assert found["gap"] > 0.01
+
+
+def test_a_whole_plan_is_a_split(best, tmp_path):
+    best.save(tmp_path)
+    given = stages_of(tmp_path / "plan.json", best.model, STAGES, print)
+    assert given == list(best.assignment.values())
+    plan = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
+    cases = {
+        "format: expected 'shardmark/plan/1', or an object with nothing but": {"format": "shardmark/stages/1"},
+        "track: expected a plan over equal devices, 'pipeline', found 'placement'": {"track": "placement"},
+        "expected an object with the stage of every operator, such as": {"assignment": [0, 1]},
+    }
+    for words, edited in cases.items():
+        told = refusal(stages_of, plan | edited, best.model, STAGES, print)
+        assert told.startswith("split: ")
+        assert words in told
 
 
 def test_bad_splits_are_refused_in_a_sentence(equal, tmp_path):

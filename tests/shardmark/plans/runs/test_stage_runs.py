@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx_models import LIGHT, equal_split, plan_folder, random_weights
-from referee import answer
+from referee import answer, refused
 
 from instances import InputError
 from shardmark.plans.runs import running, stage_runs
@@ -105,6 +105,29 @@ def test_stages_of_an_earlier_plan_are_refused(folder: Path) -> None:
         verify(folder)
 
 
+def test_stages_of_a_plan_for_other_sizes_are_refused(tmp_path: Path) -> None:
+    """Their operators may lie in the same stages."""
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", 4]) for name in "xy"]
+    nodes = [onnx.helper.make_node("Relu", ["x"], ["a"]), onnx.helper.make_node("Neg", ["a"], ["y"])]
+    opsets = [onnx.helper.make_opsetid("", 21)]
+    graph = onnx.helper.make_graph(nodes, "graph", ends[:1], ends[1:])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "model.onnx")
+    folders = [
+        plan_folder(tmp_path / f"{batch}", tmp_path / "model.onnx", {"a": 0, "y": 1}, {"batch": batch})
+        for batch in (2, 3)
+    ]
+    assert verify(folders[1]).equal
+    shutil.copy(folders[0] / "plan.json", folders[1])
+    with pytest.raises(InputError, match=r"manifest\.json: expected the stages of the plan, found those of another"):
+        verify(folders[1])
+
+
+@pytest.mark.parametrize("option", ["--dim=batch=8", "--devices=2", "--profile", "--seed=3", "--export=stages"])
+def test_options_of_a_search_are_refused_after_verify(option: str, tmp_path: Path) -> None:
+    told = refused("plan", "verify", tmp_path, option)
+    assert f"{option.partition('=')[0]}: expected no such option after `plan verify`" in told
+
+
 @pytest.mark.parametrize(
     ("defect", "sentence"),
     [
@@ -121,7 +144,8 @@ def test_a_manifest_of_another_form_is_refused(folder: Path, defect: dict[str, o
 
 
 @pytest.mark.parametrize(
-    "defect", [{"sha256": []}, {"file": "../model.onnx"}, {"operators": 3}, {"outputs": [{}]}, {"stage": None}]
+    "defect",
+    [{"sha256": []}, {"file": "../model.onnx"}, {"operators": 3}, {"outputs": [{}]}, {"inputs": 3}, {"stage": None}],
 )
 def test_a_manifest_with_an_edited_stage_is_refused(folder: Path, defect: dict[str, object]) -> None:
     path = folder / "stages/manifest.json"
