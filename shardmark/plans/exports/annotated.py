@@ -20,7 +20,7 @@ import numpy as np
 from instances.errors import InputError
 from instances.models.onnx_graph.names import operator_names
 from shardmark.plans.exports.external_data import carry_weights
-from shardmark.plans.exports.onnx_graph import invalid, load, reads
+from shardmark.plans.exports.onnx_graph import load, reads, require_valid
 
 IR_VERSION = 11  # the first with multi-device metadata
 NAME = "shardmark"  # of the configuration
@@ -118,19 +118,15 @@ def shards(spec: Spec, mesh: Mapping[str, int]) -> Iterator[list[int]]:
 
 def _write(model: Any, source: Path, target: Path) -> None:
     """Write a model with its external data, by a temporary folder."""
-    from onnx import checker
-
     data = target.with_suffix(".data")
     try:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
             carry_weights(model, source, Path(folder) / data.name)
             staged = Path(folder) / target.name
             staged.write_bytes(model.SerializeToString(deterministic=True))
-            checker.check_model(staged)
+            require_valid(model, source)
             for file in (data, target):
                 if (Path(folder) / file.name).exists():
                     os.replace(Path(folder) / file.name, file)
-    except checker.ValidationError as error:
-        raise invalid(source, "", error) from None
     except OSError as error:
         raise InputError(target, "", f"expected a place that can be written ({error.strerror})") from None

@@ -19,7 +19,6 @@ from instances.models.model import BITS
 
 ALIGNMENT = 4096  # bytes; external data begin at a page, as ONNX advises, so that they can be mapped into memory
 CHUNK = 16 << 20  # bytes that are copied at a time
-ROOT = "/"  # folder that the locations of `locate_weights` are relative to
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def _regular_file(location: str, model: Path) -> tuple[Path, int]:
         why = error.strerror if isinstance(error, OSError) else "links in a circle"
         missing = "there is no such file" if isinstance(error, FileNotFoundError) else why
         raise _Unfit(f"expected its external data ({missing})") from None
-    if not any(file.is_relative_to(folder) for folder in (model.parent.resolve(), model.resolve().parent)):
+    if not any(file.is_relative_to(folder) for folder in _folders(model)):
         raise _Unfit(f"expected external data within the model's folder, found a link to {file}")
     if not stat.S_ISREG(status.st_mode):
         found = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
@@ -93,6 +92,16 @@ def _regular_file(location: str, model: Path) -> tuple[Path, int]:
     if not os.access(file, os.R_OK):
         raise _Unfit("expected external data that can be read (Permission denied)")
     return file, status.st_size
+
+
+def _folders(model: Path) -> tuple[Path, Path]:
+    """The folder of a model's file, and that of the file that it is a link to."""
+    return model.parent.resolve(), model.resolve().parent
+
+
+def common_folder(model: Path) -> Path:
+    """The folder below which all external data of a model are found."""
+    return Path(os.path.commonpath(_folders(model)))
 
 
 def _bytes_needed(tensor: Any) -> int:
@@ -119,12 +128,13 @@ def _number(entries: Mapping[str, str], key: str, default: int) -> int:
 
 
 def locate_weights(model: Any, path: Path) -> None:
-    """Let the locations of a model's external data be relative to `ROOT`, as they are for ONNX Runtime.
+    """Let the locations of a model's external data be files without links, relative to its `common_folder`.
 
     ``path`` is the model's file. Raises InputError as `external_data` does.
     """
     for tensor in stored_outside(model.graph):
-        _place(tensor, external_data(tensor, path))
+        found = external_data(tensor, path)
+        _place(tensor, str(found.file.relative_to(common_folder(path))), found.offset, found.bytes)
 
 
 def carry_weights(model: Any, source: Path, target: Path) -> None:
@@ -139,7 +149,7 @@ def carry_weights(model: Any, source: Path, target: Path) -> None:
         for tensor in outside:
             found = external_data(tensor, source)
             copy.write(bytes(-copy.tell() % ALIGNMENT))
-            _place(tensor, ExternalData(Path(ROOT, target.name), copy.tell(), found.bytes))
+            _place(tensor, target.name, copy.tell(), found.bytes)
             _append(found, copy)
 
 
@@ -155,9 +165,7 @@ def _append(found: ExternalData, copy: Any) -> None:
             left -= len(chunk)
 
 
-def _place(tensor: Any, data: ExternalData) -> None:
-    """Write a place into a tensor, the location relative to `ROOT`."""
-    entries = {"location": data.file.relative_to(ROOT), "offset": data.offset, "length": data.bytes}
+def _place(tensor: Any, location: str, offset: int, length: int) -> None:
     del tensor.external_data[:]
-    for key, value in entries.items():
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
         tensor.external_data.add(key=key, value=str(value))

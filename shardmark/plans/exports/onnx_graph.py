@@ -15,7 +15,7 @@ from instances.files.jsonfile import read_bytes, sha256
 from instances.models.model import Tensor
 from instances.models.onnx_file import read_onnx
 from instances.models.onnx_graph.functions import inlined
-from shardmark.plans.exports.external_data import external_data, stored, stored_outside
+from shardmark.plans.exports.external_data import external_data, stored_outside
 
 STANDARD = ("", "ai.onnx")  # domains of the operators of ONNX itself
 
@@ -102,21 +102,11 @@ def require_exportable(path: str | os.PathLike[str]) -> None:
 
     What only ONNX Runtime refuses is left to it.
     """
-    from onnx import checker
-
     model = load(path)
     for tensor in stored_outside(model.graph):
         external_data(tensor, Path(path))
-    for tensor in stored(model.graph):
-        if tensor.data_location == tensor.EXTERNAL:  # the checker looks for the files from the current folder
-            tensor.ClearField("data_location")
-            tensor.ClearField("external_data")
-            tensor.dims[:] = [0]
     _require_operator_sets(model, path)
-    try:
-        checker.check_model(model)
-    except checker.ValidationError as error:
-        raise invalid(path, "", error) from None
+    require_valid(model, path)
 
 
 def _require_operator_sets(model: Any, path: str | os.PathLike[str]) -> None:
@@ -131,7 +121,19 @@ def _require_operator_sets(model: Any, path: str | os.PathLike[str]) -> None:
                 raise InputError(path, f"function {function.name}", f"{expected}, found {opset.version}")
 
 
-def invalid(path: str | os.PathLike[str], place: str, error: Exception) -> InputError:
-    """What the checker of package onnx finds, in a sentence."""
-    why = " ".join(str(error).strip().split("\n")[0].split())
-    return InputError(path, place, f"expected a valid model ({why})")
+def require_valid(model: Any, path: str | os.PathLike[str], place: str = "") -> None:
+    """InputError at a place if package onnx finds a model invalid, whose external data it loses here.
+
+    They have been found; the package would look for them from the current folder, and takes no path that is not UTF-8.
+    """
+    from onnx import checker
+
+    for tensor in list(stored_outside(model.graph)):
+        tensor.ClearField("data_location")
+        tensor.ClearField("external_data")
+        tensor.dims[:] = [0]
+    try:
+        checker.check_model(model)
+    except checker.ValidationError as error:
+        why = " ".join(str(error).strip().split("\n")[0].split())
+        raise InputError(path, place, f"expected a valid model ({why})") from None

@@ -34,7 +34,7 @@ from instances.files.jsonfile import read_bytes, sha256, write_json
 from instances.models.model import Tensor
 from instances.models.onnx_graph.names import operator_names
 from shardmark.plans.exports.external_data import carry_weights
-from shardmark.plans.exports.onnx_graph import header, invalid, load_fixed, reads, value_info
+from shardmark.plans.exports.onnx_graph import header, load_fixed, reads, require_valid, value_info
 
 FORMAT = "shardmark/stages/1"
 MANIFEST = "manifest.json"
@@ -190,17 +190,12 @@ class _Cut:
 
 def _write(cut: _Cut, stage: _Stage, folder: Path) -> dict[str, Any]:
     """Write the model of a stage, and return its entry of the manifest."""
-    from onnx import checker
-
     file = folder / f"stage-{stage.number}.onnx"
     data = file.with_suffix(".data")
     model = _model(cut, stage)
     carry_weights(model, cut.path, data)
     file.write_bytes(model.SerializeToString(deterministic=True))
-    try:
-        checker.check_model(file)
-    except checker.ValidationError as error:
-        raise invalid(cut.path, f"stage {stage.number}", error) from None
+    require_valid(model, cut.path, f"stage {stage.number}")
     return {
         "stage": stage.number,
         "file": file.name,

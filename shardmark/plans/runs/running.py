@@ -7,6 +7,7 @@ operators across the cuts of a plan, and time the fused ones.
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 from instances.errors import InputError
 from instances.models.model import Tensor
 from instances.models.onnx_file import UNFOLDED
-from shardmark.plans.exports.external_data import ROOT
+from shardmark.plans.exports.external_data import common_folder
 from shardmark.plans.exports.onnx_graph import STANDARD, header, reads
 from shardmark.plans.runs.values import Value, shares_memory, to_array, to_value
 
@@ -76,7 +77,8 @@ def _options(path: Path) -> Any:
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4  # fatal; errors are raised
-    options.add_session_config_entry("session.model_external_initializers_file_folder_path", ROOT)
+    folder = os.fsencode(common_folder(path))  # names need not be UTF-8
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
     return options
 
 

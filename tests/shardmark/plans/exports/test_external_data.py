@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from onnx_models import random_inputs, run, run_stages
+from onnx_models import plan_folder, random_inputs, run, run_stages
 from referee import refused
 
 from instances import InputError
@@ -18,8 +18,10 @@ from shardmark.plans.exports.annotated import export_annotated
 from shardmark.plans.exports.external_data import external_data, locate_weights
 from shardmark.plans.exports.onnx_graph import load, require_exportable
 from shardmark.plans.exports.stages import export_stages
+from shardmark.plans.runs import stage_runs
 from shardmark.plans.runs.profile import profile
 from shardmark.plans.runs.running import Session
+from shardmark.plans.runs.stage_runs import verify
 from shardmark.plans.runs.values import to_array, to_value
 
 WEIGHTS = np.arange(256, dtype=np.float32).reshape(16, 16)
@@ -95,6 +97,15 @@ def test_weights_are_found_by_exports_and_runs(place: Callable[[Path], Path], tm
     locate_weights(whole, path)
     values = {name: to_value(array) for name, array in inputs.items()}
     assert np.array_equal(to_array(Session(whole, path).run(values)["y"]), output)
+
+
+def test_a_folder_need_not_have_a_name_in_utf_8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage_runs, "SECONDS", 0.0)
+    folder = tmp_path / os.fsdecode(b"of\xff = mine")
+    folder.mkdir()
+    path = within_a_file(folder)
+    assert verify(plan_folder(folder / "plan", path, SPLIT)).equal
+    export_annotated(path, SPLIT, folder / "annotated.onnx")
 
 
 def test_an_annotated_copy_has_the_weights_of_links(tmp_path: Path) -> None:
