@@ -97,15 +97,24 @@ def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lamb
     runs = []
     for stage in manifest["stages"]:
         tell(f"running stage {stage['stage']}")
-        file = folder / STAGES / stage["file"]
-        proto = load(file)
-        random = seed_random_operators(proto)
-        outputs, seconds = _timed(proto, file, tensors)
-        differences = [_difference(to_array(value), whole[name]) for name, value in outputs.items()]
         predicted = plan["parts"][stage["stage"]]["compute_us"]
-        runs.append(StageRun(stage["stage"], predicted, 1e6 * seconds, max(differences, default=0.0), random))
-        tensors |= outputs
+        runs.append(_run(stage, folder / STAGES / stage["file"], predicted, tensors, whole))
     return StageRuns(runs)
+
+
+def _run(
+    stage: Mapping[str, Any], path: Path, predicted: float, tensors: dict[str, Value], whole: Mapping[str, Array]
+) -> StageRun:
+    """Run a stage on ``tensors``, which get its outputs, and compare these with those of the whole model."""
+    model = load(path)
+    locate_weights(model, path)
+    random = seed_random_operators(model)
+    session = Session(model, path)
+    outputs = session.run(tensors)
+    seconds = standing_median(lambda: session.run(tensors), SECONDS)
+    tensors |= outputs
+    differences = [_difference(to_array(value), whole[name]) for name, value in outputs.items()]
+    return StageRun(stage["stage"], predicted, 1e6 * seconds, max(differences, default=0.0), random)
 
 
 def _manifest(folder: Path, model: str, assignment: Mapping[str, int], planned: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -167,14 +176,6 @@ def _whole(model: Any, names: Sequence[str], path: Path) -> Session:
         if name not in returned:
             model.graph.output.add(name=name)
     return Session(model, path)
-
-
-def _timed(model: Any, path: Path, tensors: Mapping[str, Value]) -> tuple[dict[str, Value], float]:
-    """The outputs of a stage, and its median time in seconds."""
-    locate_weights(model, path)
-    session = Session(model, path)
-    outputs = session.run(tensors)
-    return outputs, standing_median(lambda: session.run(tensors), SECONDS)
 
 
 def _difference(found: Array, expected: Array) -> float:
