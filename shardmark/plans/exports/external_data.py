@@ -57,7 +57,7 @@ def external_data(tensor: Any, model: Path) -> ExternalData:
     try:
         file, size = _regular_file(entries.get("location", ""), model)
         needed = _bytes_needed(tensor)
-        offset, length = _number(entries, "offset", 0), _number(entries, "length", needed)
+        offset, length = _number(entries, "offset"), _number(entries, "length") or needed
         if length != needed:
             raise _Unfit(f"expected {needed} bytes of external data, found a length of {length}")
         if offset + needed > size:
@@ -74,7 +74,7 @@ class _Unfit(ValueError):
 
 def _regular_file(location: str, model: Path) -> tuple[Path, int]:
     """The file at a location, with all links followed, and its size in bytes."""
-    place = PurePosixPath(location)
+    place = PurePosixPath(os.path.normpath(location))
     if not location or "\0" in location or place.is_absolute() or ".." in place.parts:
         raise _Unfit(f"expected external data at a path within the model's folder, found location {location!r}")
     try:
@@ -120,8 +120,9 @@ def _bytes_needed(tensor: Any) -> int:
     return -(-numbers * bits // 8)
 
 
-def _number(entries: Mapping[str, str], key: str, default: int) -> int:
-    text = entries.get(key, str(default))
+def _number(entries: Mapping[str, str], key: str) -> int:
+    """A number of bytes; 0 if there is none: a length of 0 stands for all bytes that the tensor has."""
+    text = entries.get(key, "0")
     if not re.fullmatch("[0-9]{1,19}", text):
         raise _Unfit(f"expected the {key} of external data as a whole number of bytes, found {text[:40]!r}")
     return int(text)
