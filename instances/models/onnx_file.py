@@ -141,7 +141,12 @@ class _Reader:
             return
         self._types.infer(node)
         standard = node.domain in _STANDARD
-        if standard and node.op_type not in UNFOLDED and not self._drops(node) and self._folded(node, inputs):
+        if (
+            standard
+            and node.op_type not in UNFOLDED
+            and not self._is_random_dropout(node)
+            and self._folded(node, inputs)
+        ):
             return
         nest = self._nest(node, outputs, place)
         if not nest.known:
@@ -208,7 +213,7 @@ class _Reader:
                 self._types.settle(value, self._constants.numbers(value))
         return True
 
-    def _drops(self, node: Any) -> bool:
+    def _is_random_dropout(self, node: Any) -> bool:
         """True for a Dropout that may be in training, whose outputs are random."""
         if node.op_type != "Dropout" or len(node.input) < 3 or not node.input[2]:
             return False

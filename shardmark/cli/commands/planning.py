@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 VERIFY = "verify"
 #: Options that `plan verify` does not take.
-OF_A_SEARCH = (
+SEARCH_OPTIONS = (
     *("devices", "mesh", "machine", "device", "profile", "dim", "fuse"),
     *("timeout", "cores", "seed", "split", "sweep", "export"),
 )
@@ -188,7 +188,7 @@ def _run_stages(options: argparse.Namespace) -> Answer:
 
     if not options.folders:
         raise InputError("plan", VERIFY, "expected the folder of a plan after `verify`")
-    _require_no_options_of_a_search(options)
+    _require_no_search_options(options)
     if len(options.folders) > 1 or options.output:
         return _run_stages_of_several(options)
     (folder,) = options.folders
@@ -216,12 +216,12 @@ def _run_stages(options: argparse.Namespace) -> Answer:
     return int(not found.equal), None
 
 
-def _require_no_options_of_a_search(options: argparse.Namespace) -> None:
+def _require_no_search_options(options: argparse.Namespace) -> None:
     """InputError for an option that `plan verify` would ignore, as it takes the plan as it was made."""
     parser = argparse.ArgumentParser()
     plan_arguments(parser)
     for name, value in vars(options).items():
-        if name in OF_A_SEARCH and value != parser.get_default(name):
+        if name in SEARCH_OPTIONS and value != parser.get_default(name):
             expected = f"expected no such option after `plan {VERIFY}`, which takes all but the folders from the plans"
             raise InputError("plan", f"--{name}", expected)
 

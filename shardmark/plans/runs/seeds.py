@@ -6,7 +6,7 @@ An operator's seed follows from the name of its first output, which a stage and 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from instances.models.onnx_graph.names import operator_names
@@ -17,18 +17,30 @@ SEEDS = 1 << 20  # that a float32 tells apart
 
 
 def seed_random_operators(model: Any) -> list[str]:
-    """Give every random operator of an `onnx.ModelProto` that has no seed one; return the operators' names."""
+    """Give every random operator of an `onnx.ModelProto` that has no seed one; return their names.
+
+    Calls of functions that could not be inlined are operators, random if the body is.
+    """
     never = set(_false_tensors(model.graph))
+    functions = {(function.domain, function.name): _seed_all(function.node, never) for function in model.functions}
+    found = set(_seed_all(model.graph.node, never))
+    names = operator_names(model.graph.node)
+    calls = (index for index, node in enumerate(model.graph.node) if functions.get((node.domain, node.op_type)))
+    return [names[index] for index in sorted(found.union(calls))]
+
+
+def _seed_all(nodes: Sequence[Any], never: set[str]) -> list[int]:
+    """Seed the random nodes without a seed, and return their indices; ``never`` are tensors of false."""
     found = []
-    for node, name in zip(model.graph.node, operator_names(model.graph.node), strict=True):
+    for index, node in enumerate(nodes):
         if _is_random(node, never) and not any(attribute.name == "seed" for attribute in node.attribute):
-            found.append(name)
+            found.append(index)
             _seed(node)
     return found
 
 
 def _is_random(node: Any, never: set[str]) -> bool:
-    """True also for a Dropout that may be in training, as far as the graph tells; ``never`` are tensors of false."""
+    """True also for a Dropout that may be in training, as far as the graph tells."""
     if node.domain not in STANDARD:
         return False
     training = node.input[2] if node.op_type == "Dropout" and len(node.input) > 2 else ""

@@ -151,6 +151,19 @@ def test_random_operators_are_compared_with_the_same_seed(kind: str, tmp_path: P
     assert _random(found)["random"].startswith("'r'; without a seed")
 
 
+def test_random_functions_of_another_operator_set_are_compared_too(tmp_path: Path) -> None:
+    """The inliner leaves them as they are."""
+    model = onnx.load(random_model(tmp_path, "Bernoulli"))
+    opsets = [helper.make_opsetid("", 17)]
+    model.functions.add().CopyFrom(helper.make_function("local", "F", ["a"], ["r"], [model.graph.node[1]], opsets))
+    model.graph.node[1].CopyFrom(helper.make_node("F", ["a"], ["r"], domain="local"))
+    model.graph.value_info.append(info("r"))
+    model.opset_import.append(helper.make_opsetid("local", 1))
+    onnx.save(model, tmp_path / "model.onnx")
+    found = verify(plan_folder(tmp_path / "plan", tmp_path / "model.onnx", {"a": 0, "r": 1, "b": 1, "y": 2}))
+    assert (found.equal, [list(run.random) for run in found.stages]) == (True, [[], ["r"], []])
+
+
 def test_a_dropout_that_is_not_in_training_is_not_random(tmp_path: Path) -> None:
     folder = plan_folder(
         tmp_path / "plan", random_model(tmp_path, "Dropout", training=False), {"a": 0, "r": 0, "b": 0, "y": 1}
