@@ -143,13 +143,13 @@ def fold_constants(model: Any, path: Path) -> dict[str, Value]:
     large = {}
     for name, value in zip(names, values, strict=True):
         array = to_array(value)
-        tensor = numpy_helper.from_array(array, name)
-        if array.nbytes > LARGE and shares_memory(array.dtype):
-            large[name] = to_value(array)
-            tensor.ClearField("raw_data")
-            tensor.data_location = TensorProto.EXTERNAL
-            tensor.external_data.add(key="location", value="folded")
-        graph.initializer.append(tensor)
+        if array.nbytes <= LARGE or not shares_memory(array.dtype):
+            graph.initializer.append(numpy_helper.from_array(array, name))
+            continue
+        tensor = graph.initializer.add(name=name, data_type=value.element_type(), dims=value.shape())
+        tensor.data_location = TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value="folded")
+        large[name] = to_value(array)
     return large
 
 
