@@ -42,7 +42,9 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
 # Tests keep no arrays of large instances in the user's cache; those that are about arrays have a cache of their own.
 os.environ["SHARDMARK_ARRAYS"] = "off"
 
-ROOT = Path(__file__).parents[1]
+ROOT, TESTS = Path(__file__).parents[1], Path(__file__).parent
+#: Folders of tests that compute all the time.
+COMPUTING = ("c_src", "fuzz", "instances", "mutants", "solvers")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,10 +57,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave to the gate the tests marked ``gate``, but for the cases that the mark keeps or that are asked for by name.
 
-    ``gate(cases=4)`` keeps four cases of each parametrised test, evenly spaced; ``gate`` keeps none. Tests of the whole
-    project come first: their files take longest, and at the end one would run alone.
+    ``gate(cases=4)`` keeps four cases of each parametrised test, evenly spaced; ``gate`` keeps none.
     """
-    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
+    places = places_in_run(list(dict.fromkeys(item.path for item in items)))
+    items.sort(key=lambda item: places[item.path])
     if GATE or any("[" in name for name in config.args):
         return
     marked: dict[tuple[str, int], list[pytest.Item]] = {}
@@ -72,6 +74,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     }
     config.hook.pytest_deselected(items=list(left))
     items[:] = [item for item in items if item not in left]
+
+
+def places_in_run(files: list[Path]) -> dict[Path, float]:
+    """Return where each test file comes in a run, from 0 to 1.
+
+    Tests of the whole project come first: their files take longest, and at the end one would run alone. Then files
+    that compute take turns with files that wait for processes and time limits, as all processes run files side by side.
+    """
+    rooms: dict[bool, list[Path]] = {True: [], False: []}
+    for file in files:
+        rooms[file.is_relative_to(TESTS) and file.relative_to(TESTS).parts[0] in COMPUTING].append(file)
+    places = {file: (at + 1) / len(room) for room in rooms.values() for at, file in enumerate(room)}
+    return {file: 0.0 if file.parent == TESTS else place for file, place in places.items()}
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ HOSTILE = ("../../escaped", "<img src=x onerror=alert(1)>", "a\u202eb", "n" * 10
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a generated results folder."""
-    return generate(tmp_path_factory.mktemp("generated"), 20, 30, 2)
+    return generate(tmp_path_factory.mktemp("generated"), 10, 15, 2)
 
 
 def test_the_same_database_gives_the_same_bytes_and_every_link_a_file(results: Path, tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_the_same_database_gives_the_same_bytes_and_every_link_a_file(results: P
     assert list(dead_links(first)) == []
     packed = first.get("data/runs.csv.gz")
     text = gzip.decompress(packed) if packed else first["data/runs.csv"]
-    assert pl.read_csv(io.BytesIO(text), infer_schema=False).height == frame.height == 1200
+    assert pl.read_csv(io.BytesIO(text), infer_schema=False).height == frame.height == 300
     assert pl.read_parquet(io.BytesIO(first["data/runs.parquet"])).equals(downloads.flat(frame))
     logs = [path for path in first if path.startswith("data/logs/")]
     assert len(logs) == 2  # one per content, not per run

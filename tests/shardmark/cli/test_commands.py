@@ -293,9 +293,7 @@ def test_nothing_on_a_terminal_has_the_double_backticks_of_docstrings():
 
 @pytest.mark.gate
 def test_generate_is_repeatable(tmp_path):
-    from instances.generate import families
-
-    for family in families():
+    for family in ("menus", "watts-strogatz", "inception", "random-dataflow"):
         first, again = tmp_path / f"{family}.json", tmp_path / f"{family}-again.json"
         facts = answer("generate", family, "--seed", 3, "--output", first)
         answer("generate", family, "--seed", 3, "--output", again)

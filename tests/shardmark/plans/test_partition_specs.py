@@ -122,7 +122,7 @@ def test_a_step_with_the_specs_gives_what_it_gives_without(sharding, tmp_path):
     """The plan is solved by the method that commands use; half of the parameters do not fit without a split."""
     from shardmark import solve
 
-    result = solve(sharding.instance, solver="cfn-native", timeout=10)
+    result = solve(sharding.instance, solver="cfn-native", timeout=3)
     assert result.gap is not None
     assert result.gap < 0.05
     path = tmp_path / "specs.json"

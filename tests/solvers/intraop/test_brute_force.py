@@ -17,13 +17,13 @@ pytestmark = pytest.mark.gate(cases=4)
 IMPOSSIBLE = 10**18
 METHODS = methods("intraop")
 #: Methods that end with a proof, and on how many instances they are tried; they say why they decline.
-COMPLETE = {"cfn-native": 360, "ilp-cpsat": 160, "ilp-scip": 160, "toulbar2-exact": 60}
+COMPLETE = {"cfn-native": 180, "ilp-cpsat": 80, "ilp-scip": 80, "toulbar2-exact": 30}
 #: Others, and how many instances: the slower, the fewer.
-OTHERS = {"simple": 100, "greedy": 60, "cfn-relaxed": 40, "lagrange": 40, "lp": 30, "toulbar2": 40}
+OTHERS = {"simple": 50, "greedy": 30, "cfn-relaxed": 20, "lagrange": 20, "lp": 15, "toulbar2": 20}
 FEW = 4
 #: Seconds of a run that does not end by itself, or not soon.
 SECONDS = 0.3
-INSTANCES_AT_ONCE = 60
+INSTANCES_AT_ONCE = 30
 
 
 def blocks():
@@ -76,8 +76,8 @@ def test_claims_agree_with_a_brute_force(tiny, name, first, count, monkeypatch):
     assert usual > count // 3
 
 
-def test_there_are_a_thousand_instances():
-    assert sum(count for _, _, count in blocks()) >= draws(1000, 200)
+def test_there_are_500_instances():
+    assert sum(count for _, _, count in blocks()) >= draws(500, 100)
     assert set(COMPLETE) | set(OTHERS) <= set(METHODS)
 
 

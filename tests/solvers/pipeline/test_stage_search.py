@@ -139,7 +139,7 @@ def test_a_hunt_finds_sets_that_fit(oracle: SimpleNamespace, cores: int, closure
     """Most that exist, on graphs so small that a hunt sees nearly all sets."""
     rng = np.random.default_rng(27)
     missed = hits = 0
-    for _ in range(15):
+    for _ in range(10):
         instance = oracle.draw(rng, int(rng.integers(1, 9)), 3)
         stage_search, weight = search_of(instance, cores), rng.integers(0, 5, instance.nodes)
         need = max(1, int(weight.sum()) // 2)
@@ -400,7 +400,7 @@ def test_wrong_numbers_of_the_engine_raise_no_bound(
     monkeypatch.setattr("solvers.pipeline.bounds.reweighted.MOST_DIVIDED", divided)
     rng = np.random.default_rng([53, divided, int(100 * share)])
     told = lying_glop(rng, share)
-    for _ in range(15):
+    for _ in range(7):
         instance = oracle.draw(rng, 8, int(rng.integers(3, 6)), density=0.3)
         run = LocalRun(timeout=1.0)
         reweighted(instance, run)

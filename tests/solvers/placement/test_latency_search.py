@@ -77,7 +77,7 @@ PUBLISHED = {
 def test_comes_as_low_as_the_published_integer_program(file: str, contiguity: str) -> None:
     instance = load(FILES / file, "placement", **LATENCY, contiguity=contiguity)
     run = LocalRun(cores=2, timeout=600.0)
-    search(instance, run, most=100_000)
+    search(instance, run, most=50_000)
     assert cost_of(instance, run.solutions[-1]) < PUBLISHED[file] * (1 + 1e-4)
 
 

@@ -52,8 +52,8 @@ def solved(instance: Instance) -> tuple[float, float]:
 
 
 def test_the_optimum_is_that_of_trying_everything():
-    drawn = [instance for seed in range(120) if (instance := draw_plain(seed, 8))]
-    assert len(drawn) >= 100
+    drawn = [instance for seed in range(60) if (instance := draw_plain(seed, 8))]
+    assert len(drawn) >= 50
     for instance in drawn:
         cost, bound = solved(instance)
         best = optimum(instance)
@@ -98,7 +98,7 @@ def draw_tight(seed: int, links: str, holding: str) -> Instance | None:
 @pytest.mark.parametrize("holding", ["waiting", "reserved"])
 @pytest.mark.parametrize("links", ["independent", "queue"])
 def test_the_optimum_is_found_and_proved_with_memory_and_queues_and_that_there_is_none(links: str, holding: str):
-    drawn = [instance for seed in range(40) if (instance := draw_tight(seed, links, holding))]
+    drawn = [instance for seed in range(25) if (instance := draw_tight(seed, links, holding))]
     feasible, shorter = 0, 0
     for instance in drawn:
         best = optimum(instance)
@@ -112,7 +112,7 @@ def test_the_optimum_is_found_and_proved_with_memory_and_queues_and_that_there_i
         feasible += 1
         free = replace(instance, memory=np.full(instance.devices, np.inf), links="independent", holding="waiting")
         shorter += solved(free)[0] < best * (1 - 1e-6)
-    assert feasible >= 20
+    assert feasible >= 12
     assert feasible < len(drawn) or holding == "reserved"
     assert shorter
 
