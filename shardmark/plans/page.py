@@ -40,7 +40,7 @@ def rows(plan: CertifiedSplit) -> list[dict[str, Any]]:
 def facts(plan: CertifiedSplit) -> dict[str, str]:
     """The answer in a few lines."""
     speedup = f"{plan.speedup:.2f}, against one device that holds the whole model"
-    better = {} if plan.better is None else {"better split": f"{plan.better:,.6g} µs, the plan if no split is given"}
+    better = {} if plan.better is None else {"better split": f"{plan.better:,.6g} µs, found if no split is given"}
     return {
         "model": f"{plan.source.name}, {count(len(plan.assignment), 'operator')}",
         "devices": plan.target.devices + (f", {plan.layout.idle} of them idle" if plan.layout.idle else ""),

@@ -67,7 +67,7 @@ TOPICS = {
     "isolation": "measuring.html",
     "benchexec": "measuring.html",
     "scores": "measuring.html",
-    "not promised": "measuring.html",
+    "known limitations": "measuring.html",
     "reproduce": "reproductions.html",
     "findings do not hold": "reproductions.html",
     "contradiction": "glossary.html",
