@@ -102,7 +102,7 @@ def suite(name: str) -> tuple[Entry, ...]:
 def named(kind: str, name: str, known: Iterable[str]) -> str:
     """``"the name of a suite, did you mean 'x'? ..."``: the known name most like ``name``, then the command for all."""
     near = near_miss(name, known) or ";"
-    return f"the name of a {kind}{near} `shardmark list {kind}s` lists all"
+    return f"the name of a {kind}{near} `shardmark list {kind}s` lists them"
 
 
 def near_miss(name: str, known: Iterable[str]) -> str:
@@ -127,7 +127,9 @@ def cache_folder() -> Path:
     try:
         return Path.home() / ".cache" / "shardmark"
     except RuntimeError:
-        raise InputError(CACHE_VARIABLE, "", "expected a folder for the cache, as this user has no home") from None
+        raise InputError(
+            CACHE_VARIABLE, "", "expected a folder for the cache, but this user has no home folder"
+        ) from None
 
 
 def place_of_arrays(path: str | os.PathLike[str]) -> Path | None:

@@ -35,7 +35,7 @@ class Graph:
 
     def __post_init__(self, names: Sequence[str] | None, places: Ints | None) -> None:
         if self.tail.shape != self.head.shape:
-            raise InputError(self.source, "edges", "expected as many tails as heads")
+            raise InputError(self.source, "edges", "expected equally many tails and heads")
         for name, column in (("tail", self.tail), ("head", self.head)):
             bad = (column < 0) | (column >= self.nodes)
             for at in np.flatnonzero(bad)[:1]:

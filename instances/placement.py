@@ -124,13 +124,15 @@ class Instance(Evaluator, Workload):
                     expected = f"expected {usual} with the objective latency, found {given[name]}"
                     raise InputError(self.source, f"option {name}", expected)
         if self.allreduce is not None and self.schedule == "gpipe":
-            raise InputError(self.source, "option allreduce", "expected it with the schedule pipedream only")
+            raise InputError(self.source, "option allreduce", "expected the schedule pipedream")
         if self.cluster is not None and self.slowdown == 1:
-            raise InputError(self.source, "option cluster", "expected a slowdown above 1 too")
+            raise InputError(self.source, "option cluster", "expected a slowdown above 1 as well")
         if self.cluster is None and self.slowdown != 1:
-            raise InputError(self.source, "option slowdown", "expected a cluster too, the size of the clusters")
+            raise InputError(
+                self.source, "option slowdown", "expected the option cluster as well, the size of the clusters"
+            )
         if self.allreduce is not None and self.cluster is not None:
-            raise InputError(self.source, "option allreduce", "expected it without clusters")
+            raise InputError(self.source, "option allreduce", "expected no clusters")
 
     def _refuse_lack_of_memory(self) -> None:
         """Raise InputError if there are no CPUs and the accelerators cannot hold the nodes."""

@@ -43,7 +43,7 @@ def _require_pipeline(workload: Workload, kept: Ints) -> None:
         place = f"nodes[{backward[0]}].isBackwardNode"
         raise InputError(workload.source, place, f"{expected}, found {len(backward)} backward nodes")
     for v in kept[~workload.supported[kept]][:1]:
-        expected = "expected a node that accelerators support, a pipeline has no CPUs"
+        expected = "expected a node that accelerators support, as a pipeline has no CPUs"
         raise InputError(workload.source, f"nodes[{v}].supportedOnFpga", expected)
 
 

@@ -177,7 +177,7 @@ class Known:
 @cache
 def _records() -> Mapping[str, BestKnown]:
     """Return the project's records by checksum, read once; a line that cannot be read is left out with a warning."""
-    return by_checksum(wrong=lambda error: warnings.warn(f"left out of the records: {error}", stacklevel=1))
+    return by_checksum(wrong=lambda error: warnings.warn(f"skipped in the records: {error}", stacklevel=1))
 
 
 def solution_of(solution: Any, instance: Any) -> Any:

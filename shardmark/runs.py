@@ -70,7 +70,7 @@ def find_method(infos: Sequence[SolverInfo], track: str, name: str, kind: str | 
         raise InputError(kind or "solver", repr(name), expected)
     info = names[name]
     if kind == "solver" and info.kind == "bound":
-        expected = "expected a solver, this is a bound method: run it with `bound`"
+        expected = "expected a solver, found a bound method: run it with `bound`"
         raise InputError("solver", repr(name), expected)
     if info.error:
         raise InputError(info.file, "", f"expected a solver file that can be imported ({info.error})")
@@ -140,7 +140,7 @@ def _cores(value: Any) -> int:
     """Return a number of cores; InputError for more than this process may use."""
     usable = len(usable_cpus())
     if whole("cores", value) > usable:
-        raise InputError("cores", "", f"expected at most {usable}, as many as there are to use here, found {value}")
+        raise InputError("cores", "", f"expected at most {usable}, the number of usable CPUs, found {value}")
     return int(value)
 
 

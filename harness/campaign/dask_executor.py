@@ -245,7 +245,9 @@ class DaskExecutor:
         if reply.missing.startswith("instances/"):
             files = {reply.missing: job.problem.path}
         elif source_hash(place) != job.solver.hash:
-            raise InputError(place, "", "expected the content that the campaign began with, it has changed")
+            raise InputError(
+                place, "", "expected the same content as at the start of the campaign, found other content"
+            )
         else:
             files = {f"{Path(reply.missing).parent}/{file.name}": file for file in {place, *place.parent.glob("*.py")}}
         for name, path in files.items():

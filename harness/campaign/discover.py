@@ -133,7 +133,7 @@ def _checked(paths: Iterable[str | Path]) -> list[Path]:
     given = [Path(path).resolve() for path in paths]
     for path in given:
         if not path.exists():
-            raise InputError(path, "", "expected a solver file or a folder of them, there is none of that name")
+            raise InputError(path, "", "expected a solver file or a folder of them, found nothing of that name")
         if not path.is_dir() and path.suffix not in (".py", ".toml"):
             raise InputError(path, "", "expected a Python file, a TOML file or a folder of them")
     return given

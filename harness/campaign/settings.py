@@ -62,7 +62,7 @@ def declared_and_settings(name: str, params: Mapping[str, Any]) -> tuple[str, di
 
 def _value(info: SolverInfo, name: str, text: str) -> Any:
     if info.command:
-        raise InputError("parameter", repr(name), f"expected a solver in Python, {info.name} is a program")
+        raise InputError("parameter", repr(name), f"expected a solver in Python, found the program {info.name}")
     if name not in info.params:
         known = f"a parameter of {info.name}: {', '.join(info.params)}" if info.params else f"none for {info.name}"
         raise InputError("parameter", repr(name), f"expected {known}{catalog.near_miss(name, info.params)}")

@@ -45,7 +45,9 @@ def write_instance(order: Order, folder: Path) -> Path:
     else:
         checksum = _decompress(order.instance, target)
     if checksum != order.checksum:
-        raise InputError(order.instance, "", "expected the content that the campaign began with, it has changed")
+        raise InputError(
+            order.instance, "", "expected the same content as at the start of the campaign, found other content"
+        )
     return target
 
 

@@ -52,7 +52,7 @@ class OutputParser:
         self._line += part
         if len(self._line) > LINE_BYTES or self._too_long:
             if self._line[:1] in (b"[", b"{") and not self._too_long:
-                self.fault = f"printed a line of more than {LINE_BYTES >> 20} MiB, a solution has at most that"
+                self.fault = f"printed a line of more than {LINE_BYTES >> 20} MiB, the limit for a solution"
             self._too_long = True
             self.log(bytes(self._line))
             self._line.clear()
@@ -67,7 +67,7 @@ class OutputParser:
         message = b'["solution",' + line.strip() + b"]"
         candidate = line.lstrip()[:1] in (b"[", b"{")
         if candidate and lists_in(line) > LINE_LISTS:
-            self.fault = f"printed a line of more than {LINE_LISTS} lists, an answer has at most that"
+            self.fault = f"printed a line of more than {LINE_LISTS} lists, the limit for an answer"
             self.log(line + end)
         elif not candidate or not _is_message(message):
             self.log(line + end)

@@ -60,7 +60,7 @@ def decode(payload: bytes) -> Message:
         with collector_paused():
             content = json.loads(payload, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        raise ProtocolError("a message was not JSON that can be read") from None
+        raise ProtocolError("a message was not valid JSON") from None
     if isinstance(content, dict):
         content = _printed(content)
     match content:
@@ -69,9 +69,9 @@ def decode(payload: bytes) -> Message:
         case ["solution", _, number] | ["bound" | "done", number] if is_number(number):
             return Message(*content)
         case ["solution", _, _]:
-            raise ProtocolError("claimed a cost that is no finite number")
+            raise ProtocolError("claimed a cost that is not a finite number")
         case ["bound", _]:
-            raise ProtocolError("reported a bound that is no finite number")
+            raise ProtocolError("reported a bound that is not a finite number")
     raise ProtocolError("a message was not one of " + ", ".join(KINDS))
 
 
@@ -81,7 +81,7 @@ def _printed(report: dict[str, Any]) -> list[Any]:
         return ["bound", report["bound"]]
     if {"solution"} <= report.keys() <= {"solution", "cost"}:
         return ["solution", report["solution"], report.get("cost")]
-    raise ProtocolError('a message was not an object with "solution" and maybe "cost", or with "bound" alone')
+    raise ProtocolError('a message was not an object with "solution" and optionally "cost", or with only "bound"')
 
 
 def kind_of(payload: bytes) -> bytes:
@@ -126,7 +126,7 @@ class FrameDecoder:
         while len(self._buffer) >= HEADER.size:
             magic, length, checksum = HEADER.unpack_from(self._buffer)
             if magic != MAGIC or length > MAX_PAYLOAD:
-                self._fail("wrote bytes that are no message into the referee's pipe")
+                self._fail("wrote bytes that are not a message into the referee's pipe")
                 break
             if len(self._buffer) < HEADER.size + length:
                 break

@@ -58,7 +58,7 @@ class PipeRun(registry.Run):
     def bound(self, value: float) -> None:
         with contextlib.suppress(TypeError, OverflowError):  # no number, or a whole one of any size
             if not math.isfinite(value):
-                raise ValueError(f"reported a bound that is no finite number: {value}")
+                raise ValueError(f"reported a bound that is not a finite number: {value}")
         self.send("bound", value)
 
 
@@ -116,7 +116,9 @@ def load_instance(order: Order) -> Any:
     """Return the instance; InputError if its content is not that of the order's checksum."""
     instance, checksum = load_hashed(order.instance, order.track, keep=False, **order.options)
     if checksum != order.checksum:
-        raise InputError(order.instance, "", "expected the content that the campaign began with, it has changed")
+        raise InputError(
+            order.instance, "", "expected the same content as at the start of the campaign, found other content"
+        )
     return instance
 
 

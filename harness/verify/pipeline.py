@@ -117,7 +117,7 @@ class Partition:
         rank = np.full(self.graph.nodes, -1)
         rank[order] = np.arange(len(order))
         if (rank < 0).any():
-            return f"order: expected every node once, node {int(np.argmax(rank < 0))} is missing"
+            return f"order: expected every node once, but node {int(np.argmax(rank < 0))} is missing"
         tail, head = self.graph.tail, self.graph.head
         late = ~self.crossing & (rank[tail] > rank[head])
         if late.any():

@@ -151,9 +151,9 @@ def _groups(instance: Instance, solution: Any) -> Groups | str:
 def _no_form(solution: dict[str, Any], *, latency: bool) -> str:
     """Return why an object with these keys is no solution."""
     if "slot" in solution and not latency:
-        return "slot: expected it with the objective latency only, found throughput"
+        return "slot: expected no such key, or the objective latency, found throughput"
     if solution and all(key.lstrip("-").isdigit() for key in solution):
-        return "solution: expected a list, its i-th entry the device of the i-th of the file's nodes, found ids"
+        return "solution: expected a list whose i-th entry is the device of the file's i-th node, found ids"
     ours = "device and maybe slot" if latency else "device, with stage and replicas"
     expected = f"expected a list of devices in the order of the file's nodes, or an object with {ours},"
     found = ", ".join(map(repr, list(solution)[:MOST_NAMED])) + ", ..." * (len(solution) > MOST_NAMED)
@@ -181,7 +181,7 @@ def _from_published(instance: Instance, solution: dict[str, Any]) -> list[int] |
     of_unit = {int(instance.unit[v]): d for v, d in enumerate(device) if d >= 0}
     device = [of_unit.get(int(instance.unit[v]), -1) if d < 0 else d for v, d in enumerate(device)]
     lost = next((v for v, d in enumerate(device) if d < 0), None)
-    return device if lost is None else f"fpgas: expected every node, node {instance.ids[lost]} is missing"
+    return device if lost is None else f"fpgas: expected every node, but node {instance.ids[lost]} is missing"
 
 
 def _devices(instance: Instance, device: Any) -> Groups | str:
@@ -225,7 +225,7 @@ def _stages(instance: Instance, stage: Any, replicas: Any) -> Groups | str:
     used, of = np.unique(np.array(stage, dtype=np.int64), return_inverse=True)
     idle = next((i for i in used.tolist() if not replicas[i]), None)
     if idle is not None:
-        return f"replicas[{idle}]: expected at least one device, the stage has nodes"
+        return f"replicas[{idle}]: expected at least one device, as the stage has nodes"
     first = np.array([replicas[i][0] for i in used.tolist()], dtype=np.int64)
     counts = np.array([len(replicas[i]) for i in used.tolist()], dtype=np.int64)
     names = tuple(f"stage {i}" for i in used.tolist())
@@ -239,7 +239,7 @@ def _broken(instance: Instance, groups: Groups) -> Iterator[str]:
         u, there = first[v], groups.names[groups.of[first[v]]]
         yield f"node {v}: expected {there}, where node {u} of its colour class is, found {groups.names[groups.of[v]]}"
     for v in np.flatnonzero(groups.accelerator[groups.of] & ~instance.supported)[:MOST_NAMED].tolist():
-        yield f"node {v}: expected a CPU, accelerators do not support it, found {groups.names[groups.of[v]]}"
+        yield f"node {v}: expected a CPU, as accelerators do not support it, found {groups.names[groups.of[v]]}"
     for g, total in enumerate(groups.sums(groups.of, instance.size)):
         if groups.accelerator[g] and total > instance.capacity:
             yield f"{groups.names[g]}: expected sizes of at most {instance.memory:.12g}, found {total:.12g}"
@@ -275,7 +275,7 @@ def _not_contiguous(instance: Instance, groups: Groups) -> Iterator[str]:
         for begin in range(0, len(several), AT_ONCE):
             for v in _returns(instance, groups, nodes, several[begin : begin + AT_ONCE]):
                 name = groups.names[groups.of[v]]
-                yield f"{name}: expected contiguous {part} nodes, a path leaves it and comes back to node {v}"
+                yield f"{name}: expected contiguous {part} nodes, but a path leaves it and returns to node {v}"
 
 
 def _returns(instance: Instance, groups: Groups, inside: NDArray[np.bool_], chosen: Ints) -> list[int]:

@@ -101,7 +101,7 @@ def _unordered(instance: Instance, device: list[int], solution: dict[str, Any]) 
             if seen[v]:
                 return f"order[{d}][{i}]: expected every vertex once, found vertex {v} again"
             seen[v] = True
-    return "" if all(seen) else f"order: expected every vertex once, vertex {seen.index(False)} is missing"
+    return "" if all(seen) else f"order: expected every vertex once, but vertex {seen.index(False)} is missing"
 
 
 def _no_priorities(values: Any, nodes: int) -> str:
@@ -345,7 +345,7 @@ def _deadlock(instance: Instance, order: list[list[int]]) -> str:
     head = np.append(instance.graph.head, [v for _, v in then])
     cycle = find_cycle(instance.nodes, tail.astype(np.int64), head.astype(np.int64))
     path = " -> ".join([*map(str, cycle[:8]), *["..."] * (len(cycle) > 8)])
-    return f"order: expected an order that can be run, found vertices that wait for each other: {path}"
+    return f"order: expected an executable order, found vertices that wait for each other: {path}"
 
 
 def _overfull(instance: Instance, device: list[int], execution: Execution) -> Iterator[str]:

@@ -40,7 +40,7 @@ def read_bytes(path: str | os.PathLike[str], largest: int | None = None) -> byte
         with Path(path).open("rb") as stream:
             content = stream.read(most + 1)
     except FileNotFoundError:
-        raise InputError(path, "", "expected a file, there is none of that name") from None
+        raise InputError(path, "", "expected a file, found nothing of that name") from None
     except IsADirectoryError:
         raise InputError(path, "", "expected a file, found a folder") from None
     except OSError as error:
@@ -130,7 +130,7 @@ def parse_json(text: str, source: str | os.PathLike[str], constant: Callable[[st
         place = f"line {error.lineno} column {error.colno}"
         raise InputError(source, place, f"expected JSON ({error.msg})") from None
     except RecursionError:
-        raise InputError(source, _position(text, r"[\[{]"), "expected JSON that is nested less deeply") from None
+        raise InputError(source, _position(text, r"[\[{]"), "expected less deeply nested JSON") from None
     except ValueError:
         raise InputError(source, _position(text, r"\d{4301,}"), "expected a number of at most 4300 digits") from None
 

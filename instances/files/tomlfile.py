@@ -20,6 +20,6 @@ def load_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise InputError(path, "", f"expected TOML ({error})") from None
     except RecursionError:
-        raise InputError(path, "", "expected TOML that is nested less deeply") from None
+        raise InputError(path, "", "expected less deeply nested TOML") from None
     except ValueError:  # of Python's, for an integer that is too long
         raise InputError(path, "", "expected numbers of at most 4300 digits") from None

@@ -170,7 +170,7 @@ class _Graph:
         found = parse(text, source, {**_GRAPH, **_META})
         graph = found.get("graph_def", found)
         if graph is not found and found.keys() & _GRAPH.keys():
-            raise InputError(source, "", "expected nodes and libraries in the graph_def only, found others outside")
+            raise InputError(source, "", "expected nodes and libraries only inside graph_def, found others outside")
         self._nodes: list[Message] = graph.get("node", [])
         if not self._nodes:
             raise InputError(source, "", "expected at least one node")
@@ -273,7 +273,7 @@ class _Graph:
         for number, node in enumerate(self._nodes):
             called = (value.get("func") or value.get("list", {}).get("func") for value in node["attr"].values())
             if node["op"] in self._functions or any(called):
-                expected = "expected no function call, as its operations are not counted, or `--weights random`"
+                expected = "expected no function call, whose operations cannot be counted, or `--weights random`"
                 raise self._error(number, f"{expected}, found the operation {_quoted(node['op'])}")
         edges = [[u, v, sum(operations.size(u, port) for port in ports)] for (u, v), ports in self._edges().items()]
         return [operations.count(number, inputs) for number, inputs in enumerate(self._inputs)], edges
@@ -289,8 +289,8 @@ class _Graph:
                 yield f"{_many(count)} of the unknown operation {_quoted(op)} counted as one operation per element"
         if shapes and drawn:
             yield (
-                "weights are operations and bytes, but speeds and bandwidths are drawn and have no unit, nor has a"
-                " cost: `--machine FILE` gives devices, and costs in seconds"
+                "weights are operations and bytes, but random speeds and bandwidths have no unit, so costs have none:"
+                " with `--machine FILE`, costs are in seconds"
             )
 
     def _edges(self) -> dict[tuple[int, int], list[int]]:

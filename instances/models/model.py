@@ -255,4 +255,4 @@ class Nest:
 def of_unknown_arithmetic(number: Counter[str]) -> str:
     """A sentence on operators of unknown arithmetic, from their number by kind."""
     listed = ", ".join(f"{kind} ({count})" for kind, count in number.most_common(8))
-    return f"arithmetic unknown, taken to move bytes only: {listed}; {number.total()} in all"
+    return f"arithmetic unknown, only bytes moved are counted: {listed}; {number.total()} in all"

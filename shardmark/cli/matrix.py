@@ -86,7 +86,7 @@ def contenders(options: argparse.Namespace, tracks: Iterable[str]) -> list[Solve
     programs = [from_command(command, track) for command in options.command_line for track in tracks]
     for program in programs:
         if (program.track, program.name) in taken:
-            expected = f"expected a name that {program.track} does not have yet; a TOML file can rename the program"
+            expected = f"expected a name that is unused in {program.track}; a TOML file can rename the program"
             raise InputError("command", program.name, expected)
         taken.add((program.track, program.name))
     if options.solver or programs:

@@ -40,7 +40,7 @@ def open_streams() -> None:
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 open as long as the process lives
     if sys.stdout is None:
-        raise InputError("standard output", "", "expected one that is open")
+        raise InputError("standard output", "", "expected an open stream")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -39,7 +39,7 @@ def rows(plan: CertifiedSplit) -> list[dict[str, Any]]:
 
 def facts(plan: CertifiedSplit) -> dict[str, str]:
     """The answer in a few lines."""
-    speedup = f"{plan.speedup:.2f}, against one device that holds the whole model"
+    speedup = f"{plan.speedup:.2f}, relative to one device that holds the whole model"
     better = {} if plan.better is None else {"better split": f"{plan.better:,.6g} µs, found if no split is given"}
     return {
         "model": f"{plan.source.name}, {count(len(plan.assignment), 'operator')}",
@@ -73,7 +73,7 @@ def split(plan: CertifiedSplit) -> Split:
         patterns = [_axes(plan, name) for name in names]
         known = sorted(set(patterns))
         devices, of = [Device(pattern) for pattern in known], [known.index(pattern) for pattern in patterns]
-        caption = "The colour says which axes of the mesh split an operator."
+        caption = "Colours show which axes of the mesh split an operator."
     title = f"Operators by {'axes' if plan.layout.specs else plan.target.kind}"
     return Split(names, list(plan.model.edges()), of, devices, title, f"{caption} Data flows from left to right.")
 

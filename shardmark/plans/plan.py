@@ -70,7 +70,7 @@ def _measured(path: Path, model: Model, dims: Mapping[str, int] | None, tell: Te
     names = [operator.name for operator in model.operators]
     absent = [name for name in names if name not in measured]
     if absent:
-        tell(f"did not run in the profile and count nothing: {', '.join(absent[:5])}; {len(absent)} in all")
+        tell(f"did not run in the profile and count as 0: {', '.join(absent[:5])}; {len(absent)} in all")
     return Costs(np.array([measured.get(name, 0.0) for name in names]), "measured on this machine")
 
 
@@ -79,7 +79,7 @@ def _verified(task: Task, solution: Any) -> tuple[Any, Cost]:
     tidied = task.tidy(solution)
     verdict = verify(task.instance, tidied)
     if not verdict.feasible or verdict.cost is None:
-        raise AssertionError(f"expected a split that stays feasible, found {verdict.violations}")
+        raise AssertionError(f"expected a split that is feasible, found {verdict.violations}")
     return tidied, verdict.cost
 
 
@@ -145,16 +145,16 @@ def plan(
     require_regular(path, device, machine, split if isinstance(split, str | os.PathLike) else None)
     target = target_of(devices, device, mesh, machine)
     if profile and not target.measurable:
-        expected = "expected equal devices or a machine: what is measured here cannot price CPUs or a mesh as well"
+        expected = "expected equal devices or a machine: times measured here do not apply to CPUs or to a mesh"
         raise InputError("plan", "profile", expected)
     stages = target.stages if isinstance(target, Pipeline) and not fuse else None
     if split is not None and stages is None:
-        expected = "expected a number of equal devices, and no fuse: a split has the stage of every operator"
+        expected = "expected a number of equal devices, and no fuse, as a split has a stage per operator"
         raise InputError("plan", "split", expected)
     whole = read_model(path, dims=dims or {}, tell=progress)
     content = read_bytes(path)
     if dims and not is_onnx(content):
-        raise InputError(path, "", "expected no dims: sizes of a StableHLO program are set when it is lowered")
+        raise InputError(path, "", "expected no dims, as lowering a StableHLO program sets its sizes")
     if profile and not is_onnx(content):
         raise InputError(path, "", "expected an ONNX model to profile, as ONNX Runtime measures its operators")
     given = None if stages is None or split is None else stages_of(split, whole, stages, progress)

@@ -127,7 +127,9 @@ def require_export(export: str | None, model: str | os.PathLike[str], *, on_mesh
         raise InputError("plan", "export", f"{expected}, found {export!r}")
     if export != "specs" and not begins_as_onnx(model):
         read_bytes(model)  # says so if there is no such file
-        raise InputError(model, "", f"expected an ONNX model to export {export}; of StableHLO, a mesh has specs")
+        raise InputError(
+            model, "", f"expected an ONNX model to export {export}; a StableHLO program has only specs, with a mesh"
+        )
 
 
 def _export(plan: CertifiedSplit, export: str | None, folder: Path) -> None:
@@ -167,7 +169,7 @@ def load(folder: Path) -> dict[str, Any]:
         raise InputError(path, "format", f"expected {FORMAT!r}, found {found['format']!r}")
     for key, sound in _SOUND.items():
         if not sound(found):
-            raise InputError(path, key, "expected what `shardmark plan` wrote, found an edited value")
+            raise InputError(path, key, "expected a file written by `shardmark plan`, found an edited value")
     return found
 
 

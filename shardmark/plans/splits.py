@@ -73,5 +73,5 @@ def _numbers(given: Any, where: str, names: Sequence[str], stages: int, tell: Ca
             raise InputError(where, repr(name), f"expected a stage from 0 to {stages - 1}, found {stage!r}")
     if others:
         ignored = count(len(others), "name")
-        tell(f"{where}: ignored {ignored} of no operator of the model, such as {shortened(others[0])}")
+        tell(f"{where}: ignored {ignored} that no operator of the model has, such as {shortened(others[0])}")
     return [int(given[name]) for name in names]

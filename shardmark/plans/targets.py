@@ -294,7 +294,7 @@ def target_of(
     """
     ways = [name for name, value in (("devices", devices), ("mesh", mesh), ("machine", machine)) if value is not None]
     if len(ways) != 1:
-        found = " and ".join(ways) or "none: --devices 4 (devices=4 in Python) stands for a pipeline of four"
+        found = " and ".join(ways) or "none: --devices 4 (devices=4 in Python) is a pipeline of four"
         raise InputError("plan", "", f"expected one of devices, mesh and machine, found {found}")
     if mesh is not None:
         parts = mesh if isinstance(mesh, Iterable) and not isinstance(mesh, str) else [mesh]
@@ -310,7 +310,7 @@ def target_of(
         return Pipeline(device(kind), int(text))
     kinds = [_counted(part) for part in text.split(",")]
     if len(kinds) > 2:
-        expected = "expected one kind of accelerators and one of CPUs; a machine file takes any devices"
+        expected = "expected one kind of accelerators and one of CPUs; a machine file can have any devices"
         raise InputError("plan", "devices", f"{expected}, found {text!r}")
     if os.fspath(kind) != DEVICE:
         raise InputError(
@@ -318,7 +318,7 @@ def target_of(
         )
     (accelerator, accelerators), (cpu, cpus) = kinds[0], kinds[1] if len(kinds) > 1 else (CPU, 0)
     if accelerator == CPU or (cpu != CPU and cpu in devices_of_catalog()):
-        expected = "expected accelerators and then CPUs, such as h100:6,cpu:2; a machine file takes any devices"
+        expected = "expected accelerators and then CPUs, such as h100:6,cpu:2; a machine file can have any devices"
         raise InputError("plan", "devices", f"{expected}, found {text!r}")
     return AcceleratorsAndCpus(device(accelerator), accelerators, device(cpu), cpus)
 

@@ -190,7 +190,7 @@ RAW: dict[str, tuple[Callable[[str], bytes], str, str]] = {
     "nested too deeply": (
         lambda track: with_number(track, b"[" * 200_000 + b"]" * 200_000),
         "line 1 column 1",
-        "expected JSON that is nested less deeply",
+        "expected less deeply nested JSON",
     ),
     "number of 5000 digits": (
         lambda track: b"\n\n" + with_number(track, b"7" * 5000),
@@ -309,7 +309,7 @@ def test_bad_stages_option(stages, expected, tmp_path):
 
 
 def test_missing_file(tmp_path):
-    with pytest.raises(InputError, match=r"none\.json: expected a file, there is none of that name"):
+    with pytest.raises(InputError, match=r"none\.json: expected a file, found nothing of that name"):
         load(tmp_path / "none.json")
 
 

@@ -164,7 +164,9 @@ def test_a_user_without_a_home_is_told_to_name_a_cache(monkeypatch):
     for name in ("SHARDMARK_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "home", homeless)
-    with pytest.raises(InputError, match="SHARDMARK_CACHE: expected a folder for the cache, as this user has no home"):
+    with pytest.raises(
+        InputError, match="SHARDMARK_CACHE: expected a folder for the cache, but this user has no home folder"
+    ):
         catalog.cache_folder()
 
 

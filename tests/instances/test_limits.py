@@ -156,7 +156,7 @@ def test_no_part_of_a_text_goes_uncounted(value):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a = " + "[" * 100_000, "expected TOML that is nested less deeply"),
+        ("a = " + "[" * 100_000, "expected less deeply nested TOML"),
         ("a = " + "9" * 5000, "expected numbers of at most 4300 digits"),
         ("#" * (1 << 20) + "\n", "expected at most 1048576 bytes, compressed or not"),
         ("a = 1\na = 2", "expected TOML (Cannot overwrite a value"),

@@ -135,15 +135,15 @@ CHANGES: list[Change] = [
     ("options", {"cluster": 10**20, "slowdown": 2}, f"option cluster: expected 1 to 2147483647, found {10**20}"),
     ("options", [1], "options: expected an object, found a list of 1"),
     ("options", None, "options: expected an object, found null"),
-    ("options", {"cluster": 2}, "option cluster: expected a slowdown above 1 too"),
+    ("options", {"cluster": 2}, "option cluster: expected a slowdown above 1 as well"),
     ("options", {"slowdown": 2}, "option slowdown: expected a cluster too"),
     ("options", {"cluster": 2, "slowdown": 0.5}, "option slowdown: expected at least 1, found 0.5"),
     ("options", {"slowdown": None}, "option slowdown: expected a finite number, at least 0, found null"),
     ("options", {"objective": None}, "option objective: expected a text, found null"),
     ("options", {"cluster": 2.0, "slowdown": 2}, "option cluster: expected an integer, found 2.0"),
-    ("options", {"cluster": 2, "slowdown": 2, "allreduce": 4}, "option allreduce: expected it without clusters"),
+    ("options", {"cluster": 2, "slowdown": 2, "allreduce": 4}, "option allreduce: expected no clusters"),
     ("options", {"allreduce": "8"}, "option allreduce: expected a finite number, at least 0, found '8'"),
-    ("options", {"allreduce": 8, "schedule": "gpipe"}, "option allreduce: expected it with the schedule pipedream"),
+    ("options", {"allreduce": 8, "schedule": "gpipe"}, "option allreduce: expected the schedule pipedream"),
     *[
         ("options", {"objective": "latency", **other}, f"option {name}: expected {usual} with the objective latency")
         for name, usual, other in (

@@ -412,13 +412,13 @@ def test_a_broken_line_of_the_records_is_left_out_with_a_warning(monkeypatch, tm
     (tmp_path / "history.jsonl").write_bytes(b'{"instance": \xff\n' + whole + b'{"instance": "diamond"}\n')
     monkeypatch.setattr(problems, "by_checksum", lambda wrong: by_checksum(tmp_path, wrong))
     monkeypatch.setattr(problems, "_records", problems._records.__wrapped__)
-    with pytest.warns(UserWarning, match=r"left out of the records: .*history.jsonl: line ") as caught:
+    with pytest.warns(UserWarning, match=r"skipped in the records: .*history.jsonl: line ") as caught:
         assert sm.check("chain", [0, 0, 0, 1, 1]).best_known == 11.0
     assert len(caught) == 2
     write_json(tmp_path / "solution.json", [0, 0, 0, 1, 1])
     told = shardmark("check", "chain", tmp_path / "solution.json")
     assert (told.returncode, told.stderr.count("\n")) == (0, 2)
-    assert told.stderr.startswith("warning: left out of the records: ")
+    assert told.stderr.startswith("warning: skipped in the records: ")
 
 
 def test_a_recorded_bound_is_shown_without_a_recorded_cost(monkeypatch):

@@ -15,7 +15,7 @@ from instances import InputError
 from instances.files.jsonfile import read_bytes, sha256
 
 WORDS = {"hard": "hard", "polled": "polled", "none": "not held"}  # values of `Outcome.enforced` in words
-NOT_ISOLATED = "runs are not isolated on this machine, they can use the network and change your files"
+NOT_ISOLATED = "runs are not isolated on this machine: they can use the network and change your files"
 #: Limits of the trial run, ample for a Python interpreter that does nothing.
 TRIAL = Limits(timeout_s=20.0, memory_mib=256.0)
 
@@ -72,7 +72,9 @@ def choose(limits: str = "auto", isolation: str = "auto", *, keep: bool = False)
                     return backend
             if failure not in failures:
                 failures.append(failure)
-    raise InputError("limits", limits, f"expected a machine on which it can enforce limits ({'; '.join(failures)})")
+    raise InputError(
+        "limits", limits, f"expected a machine on which this backend can enforce limits ({'; '.join(failures)})"
+    )
 
 
 def trial(supervisor: Supervisor) -> Outcome:

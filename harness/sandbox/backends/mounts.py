@@ -30,7 +30,7 @@ def mount(source: str | None, place: str, kind: str | None, flags: int, options:
     """Call mount(2); OSError if the system refuses."""
     source_, kind_, options_ = (text and os.fsencode(text) for text in (source, kind, options))
     result = prctl.LIBC.mount(source_, os.fsencode(place), kind_, ctypes.c_ulong(flags), options_)
-    prctl.check(result, f"the system lets us mount nothing at {place}")
+    prctl.check(result, f"the system does not permit mounting at {place}")
 
 
 def mount_tmpfs(place: str, size: int, mode: str) -> None:

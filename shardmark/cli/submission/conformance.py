@@ -101,7 +101,7 @@ def declares(info: SolverInfo, others: Sequence[SolverInfo]) -> Iterator[Finding
     yield Finding("name is free", info.name, NO if taken else YES, detail)
     if (left := _left_of_template(info)) is not None:
         yield Finding(
-            "module docstring", info.name, NO, f"expected words of your own, found those of the template: {left!r}"
+            "module docstring", info.name, NO, f"expected your own words, found those of the template: {left!r}"
         )
     for key, text in (("description", info.description.strip()), ("source", info.source.strip())):
         if info.command and Path(info.file).suffix != ".toml":
@@ -109,7 +109,7 @@ def declares(info: SolverInfo, others: Sequence[SolverInfo]) -> Iterator[Finding
         elif not text:
             yield Finding(key, info.name, NO, f"expected a {key}, found none")
         elif text in UNCHANGED[key]:
-            yield Finding(key, info.name, NO, f"expected a {key} of your own, found that of the template: {text!r}")
+            yield Finding(key, info.name, NO, f"expected your own {key}, found that of the template: {text!r}")
         elif "\n" in text or len(text) > MAX_DESCRIPTION:
             yield Finding(key, info.name, NO, f"expected one line of at most {MAX_DESCRIPTION} characters")
         else:
@@ -156,7 +156,7 @@ class Trial:
         """Check that one seed gives one result, unless time ran out or the solver is declared not deterministic."""
         check = "is repeatable"
         if not self.info.deterministic:
-            return Finding(check, self.info.name, UNTESTED, "it is declared with deterministic = false")
+            return Finding(check, self.info.name, UNTESTED, "declared with deterministic = false")
         if all(row.status != "ok" for _, row in self.first):
             return Finding(check, self.info.name, UNTESTED, "no run on a tiny instance succeeded")
         same = []

@@ -110,11 +110,9 @@ def require_place(path: Path, infos: Sequence[SolverInfo]) -> tuple[Path, str, s
             raise InputError(path, "--branch", "expected solvers of one track and kind in the file")
     branch = f"solver/{first.name}"
     if _git(root, "branch", "--list", branch):
-        raise InputError(branch, "", "expected no branch of that name, delete it or rename the solver")
+        raise InputError(branch, "", "expected no branch of that name: delete it or rename the solver")
     if home != PROGRAMS and _git(root, "ls-tree", "HEAD", "--", home) and path.resolve() != root / home:
-        raise InputError(
-            path, "--branch", f"expected a file name that is free, the project has {home}: rename the file"
-        )
+        raise InputError(path, "--branch", f"expected an unused file name, the project has {home}: rename the file")
     _author(root)
     return root, home, branch
 
@@ -125,7 +123,7 @@ def _with_programs(root: Path, path: Path) -> bytes:
     InputError if its entries cannot be added, as when they are written inline, or if the file is the project's own.
     """
     if path.resolve() == root / PROGRAMS:
-        raise InputError(path, "--branch", "expected a file of your own, whose programs are added to this one")
+        raise InputError(path, "--branch", "expected a file of your own, from which programs are added to this one")
     theirs, mine = _git(root, "show", f"HEAD:{PROGRAMS}"), path.read_text(encoding="utf-8-sig")
     declared = f"{theirs}\n\n{mine.strip()}\n"
     entries = [entry for text in (theirs, mine) for entry in tomllib.loads(text).get("solver", [])]

@@ -149,7 +149,7 @@ class _Cut:
         used = {name for read in self.reads for name in read} | set(self.outputs)
         for name, number, node, read in zip(self.names, self.number, self.nodes, self.reads, strict=True):
             if number is None and not given.isdisjoint(read) and not used.isdisjoint(node.output):
-                expected = "expected a stage for it in the plan, because it is not a constant"
+                expected = "expected a stage for this operator in the plan, as it is not a constant"
                 raise InputError(self.path, f"operator {name!r}", expected)
 
     def _require_order(self) -> None:

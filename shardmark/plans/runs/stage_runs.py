@@ -124,22 +124,26 @@ def _manifest(folder: Path, model: str, assignment: Mapping[str, int], planned: 
     """
     path = folder / MANIFEST
     if not path.exists():
-        raise InputError(folder, "", "expected the stages of the plan: make them with --export stages")
+        raise InputError(folder, "", "expected the stages of the plan: write them with --export stages")
     found = dict(require_keys(read_json(path), str(path), "", KEYS))
     if found["format"] != FORMAT:
         raise InputError(path, "format", f"expected {FORMAT!r}, found {found['format']!r}")
     if not isinstance(found["stages"], list):
-        raise InputError(path, "stages", "expected what --export stages wrote, found an edited value")
+        raise InputError(path, "stages", "expected a file written by --export stages, found an edited value")
     for index, stage in enumerate(found["stages"]):
         if not _sound(require_keys(stage, str(path), f"stages[{index}]", STAGE_KEYS)):
-            raise InputError(path, f"stages[{index}]", "expected what --export stages wrote, found an edited value")
+            raise InputError(
+                path, f"stages[{index}]", "expected a file written by --export stages, found an edited value"
+            )
     stage_of = {name: stage["stage"] for stage in found["stages"] for name in stage["operators"]}
     if found["model"] != model or stage_of != assignment or not all(_as_planned(x, planned) for x in _ports(found)):
-        raise InputError(path, "", "expected the stages of the plan, found those of another: use --export stages again")
+        raise InputError(
+            path, "", "expected the stages of this plan, found those of another plan: use --export stages again"
+        )
     for stage in found["stages"]:
         for name, digest in stage["sha256"].items():
             if file_sha256(folder / name) != digest:
-                raise InputError(folder / name, "", "expected the file as it was exported, found an edited one")
+                raise InputError(folder / name, "", "expected the exported file, found an edited one")
     return found
 
 

@@ -70,7 +70,7 @@ def test_a_wrong_setting_is_one_sentence(given, sentence):
 def test_solvers_without_parameters_and_programs_take_none():
     with pytest.raises(InputError, match="'a': expected none for t"):
         with_settings(SolverInfo("t", "pipeline", "solver", "t.py", "0"), {"a": "1"})
-    with pytest.raises(InputError, match="expected a solver in Python, t is a program"):
+    with pytest.raises(InputError, match="expected a solver in Python, found the program t"):
         with_settings(SolverInfo("t", "pipeline", "solver", "t", "0", params={"a": 1}, command=("t",)), {"a": "1"})
     with pytest.raises(InputError, match="'a': expected one value for each parameter"):
         by_name([("a", "1"), ("b", "2"), ("a", "1")])
@@ -90,7 +90,7 @@ def test_a_text_can_be_read_from_a_file(tmp_path):
     assert max(map(len, names)) < 30
     file.write_text("0" * 1_500_001)
     for given, sentence in (
-        ({"split": "@no.json"}, r"no\.json: expected a file, there is none of that name"),
+        ({"split": "@no.json"}, r"no\.json: expected a file, found nothing of that name"),
         ({"split": "@"}, "'split': expected the name of a file after @"),
         ({"split": f"@{file}"}, "expected at most 1,500,000 characters for a parameter, found 1,500,001"),
         ({"count": "@no.json"}, "'count': expected a whole number for t, found '@no.json'"),

@@ -126,7 +126,7 @@ def test_a_changed_or_missing_instance_is_an_error(run, chain, tmp_path):
     problem.path.write_text(problem.path.read_text() + "\n")
     row = run('echo "[0,0,1,1]"', problem=problem)
     assert row.status == "error"
-    assert "expected the content that the campaign began with, it has changed" in row.reason
+    assert "expected the same content as at the start of the campaign, found other content" in row.reason
     problem.path.unlink()
     assert "expected a file that can be read and copied" in run('echo "[0,0,1,1]"', problem=problem).reason
 
@@ -231,9 +231,9 @@ def test_solutions_and_bounds_count_as_they_are_printed(run, script, costs, boun
             'not an object with "solution" and maybe "cost", or with "bound" alone',
         ),
         ('{"solution": [0,0,1,1], "time": 1}', "error", "not an object"),
-        ('{"bound": "6"}', "error", "reported a bound that is no finite number"),
+        ('{"bound": "6"}', "error", "reported a bound that is not a finite number"),
         ('{"bound": NaN}', "error", "not JSON that can be read"),
-        ('{"solution": [0,0,0,0], "cost": "low"}', "error", "claimed a cost that is no finite number"),
+        ('{"solution": [0,0,0,0], "cost": "low"}', "error", "claimed a cost that is not a finite number"),
         ('{"solution": 7}', "ok", "is malformed: solution: expected a list of 4 integers, found 7"),
         ('{"solution": [0,1,0,1]}', "ok", "is infeasible: solution: expected no cycle"),
         ('{"solution": [0,0,0,0], "cost": 9}', "misclaim", ""),
@@ -358,7 +358,7 @@ def test_a_line_far_longer_than_any_solution_is_a_fault(run):
     assert "a solution here has at most" in row.reason
     row = run('printf "["; yes "0, " | head -n 3000000 | tr -d "\\n"; echo "0]"; echo "[0,0,1,1]"', timeout=120.0)
     assert (row.status, row.cost) == ("error", 6.0)
-    assert row.reason == "printed a line of more than 4 MiB, a solution has at most that"
+    assert row.reason == "printed a line of more than 4 MiB, the limit for a solution"
 
 
 def test_a_long_line_of_log_is_no_fault(run):

@@ -90,7 +90,7 @@ def test_a_line_that_is_too_long_is_log_and_a_fault_if_it_looks_like_an_answer()
     assert log == b"x" + long + b"]\n"
     answer, message, _ = told((b"[1]\n[" + long, 1.0), (b"]\n", 2.0))
     assert message == (1.0, ["solution", [1]])
-    assert answer.fault == "printed a line of more than 4 MiB, a solution has at most that"
+    assert answer.fault == "printed a line of more than 4 MiB, the limit for a solution"
 
 
 def test_a_line_of_too_many_lists_is_log_and_a_fault(monkeypatch):
@@ -99,5 +99,5 @@ def test_a_line_of_too_many_lists_is_log_and_a_fault(monkeypatch):
     monkeypatch.setattr(printing, "decode", lambda message: Message("solution", 0) if line not in message else 1 / 0)
     answer, message, log = told((b"[1]\n" + line + b"\n", 1.0))
     assert (message, log) == ((1.0, ["solution", [1]]), line + b"\n")
-    assert answer.fault == "printed a line of more than 131072 lists, an answer has at most that"
+    assert answer.fault == "printed a line of more than 131072 lists, the limit for an answer"
     assert told((b"log " + line + b"\n", 1.0))[0].fault is None

@@ -80,7 +80,7 @@ def test_an_invalid_payload_is_refused(payload):
     ("begin", "fault"), [(b'["bound", ', "reported a bound"), (b'["solution", 0, ', "claimed a cost")]
 )
 def test_an_invalid_number_is_refused(begin, fault, number):
-    with pytest.raises(ProtocolError, match=f"{fault} that is no finite number"):
+    with pytest.raises(ProtocolError, match=f"{fault} that is not a finite number"):
         decode(begin + number + b"]")
 
 

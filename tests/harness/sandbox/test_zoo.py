@@ -248,7 +248,7 @@ UNSENT = "which neither the referee nor a limit of the run sent"
 WORDLESS = "ended its process without a word that it was done"
 FULL = r"used \d+ MiB, the limit is [13]00 MiB"
 PLAIN = r"ValueError: reported a (solution|bound) that is not plain JSON: .* \((zoo|values).py:\d+\)"
-NO_FINITE = r"ValueError: reported a bound that is no finite number: (inf|nan) \(values.py:\d+\)"
+NO_FINITE = r"ValueError: reported a bound that is not a finite number: (inf|nan) \(values.py:\d+\)"
 
 ENDS = (
     Case("segfaults", "crash", "crash", "killed by SIGSEGV"),
@@ -285,7 +285,7 @@ HANGS = (
     *late("spins", cost=None, limits=briefly(cpu_s=5.0)),
 )
 
-NO_MESSAGE = "wrote bytes that are no message into the referee's pipe"
+NO_MESSAGE = "wrote bytes that are not a message into the referee's pipe"
 
 
 def broken(fault: str, *solvers: str) -> tuple[Case, ...]:
@@ -300,9 +300,7 @@ MESSAGES = (
     Case("huge-message", "output", "output", "wrote more than 64 MiB.*", 10.0),
     Case("many-incumbents", "exit", "ok", cost=6.0, log=r".* last 500 of each kind, it dropped 99\d\d\d between"),
     Case("floods", "exit", "ok", cost=6.0, log=r".* last 500 of each kind, it dropped 1001 between"),
-    *broken(
-        "a message was not JSON that can be read", "raw-nan", "raw-infinite-bound", "million-digits", "odd-messages"
-    ),
+    *broken("a message was not valid JSON", "raw-nan", "raw-infinite-bound", "million-digits", "odd-messages"),
     *broken("sent a message of 100001 lists, .*", "deep-nesting"),
     Case("done-twice", "exit", "ok", cost=6.0),
     Case("odd-done", "crash", "crash", WORDLESS, 10.0),
@@ -325,8 +323,8 @@ def element(solver: str, found: str, place: str = "solution[0]") -> Case:
     return malformed(solver, re.escape(f"{place}: expected a stage from 0 to 1, found {found}"))
 
 
-NO_BOUND = "reported a bound that is no finite number"
-NO_COST = "claimed a cost that is no finite number"
+NO_BOUND = "reported a bound that is not a finite number"
+NO_COST = "claimed a cost that is not a finite number"
 
 VALUES = (
     malformed("wrong-length", "solution: expected 4 elements, one per node, found 3"),
@@ -348,7 +346,7 @@ VALUES = (
         "number-keys",
         "solution: expected a list of 4 stages, or an object with the keys block and order, found '0', '1', '2', '3'",
     ),
-    malformed("no-order", "order: expected every node once, node 1 is missing"),
+    malformed("no-order", "order: expected every node once, but node 1 is missing"),
     malformed("nonsense", "solution: expected a list of 4 integers, found true"),
     element("out-of-range", "2", "solution[2]"),
     element("negative", "-1", "solution[2]"),

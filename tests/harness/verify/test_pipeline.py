@@ -192,7 +192,7 @@ def test_cost_is_rounded_only_once():
         ({"block": None}, "block: expected a list of 5 integers, found null"),
         ({"block": [0] * 5, "order": 5}, "order: expected a list of 5 integers, found 5"),
         ({"block": [0] * 5, "order": [0, 1, 2, 3, 5]}, "order[4]: expected a node index from 0 to 4, found 5"),
-        ({"block": [0] * 5, "order": [0, 1, 2, 3, 3]}, "order: expected every node once, node 4 is missing"),
+        ({"block": [0] * 5, "order": [0, 1, 2, 3, 3]}, "order: expected every node once, but node 4 is missing"),
         (
             {"block": [0] * 5, "order": [0, 1, 2, 4, 3]},
             "order[3]: expected node 3 before node 4, which consumes its output in the same stage",

@@ -177,7 +177,7 @@ def test_an_unsupported_node_belongs_on_a_cpu():
     instance = make([1, 1], [(0, 1)])
     instance = dataclasses.replace(instance, supported=~instance.supported)
     assert verify(instance, [2, 0]).violations == (
-        "node 1: expected a CPU, accelerators do not support it, found accelerator 0",
+        "node 1: expected a CPU, as accelerators do not support it, found accelerator 0",
     )
 
 
@@ -255,13 +255,16 @@ SCHEDULES = f"{LIST}, or an object with device and maybe slot, or with fpgas and
         ([0, 0, 0, True], "device[3]: expected a device from 0 to 2, found true"),
         ({}, f"solution: {FORMS}, found no keys"),
         ({"cpus": [{"nodes": [0, 1, 2, 3]}]}, f"solution: {FORMS}, found 'cpus'"),
-        ({"device": [0] * 4, "slot": [0] * 4}, "slot: expected it with the objective latency only, found throughput"),
+        (
+            {"device": [0] * 4, "slot": [0] * 4},
+            "slot: expected no such key, or the objective latency, found throughput",
+        ),
         (dict.fromkeys("0123", 0), "expected a list, its i-th entry the device of the i-th of the file's nodes"),
         (dict.fromkeys("abcdefghijkl", 0), f"solution: {FORMS}, found {', '.join(map(repr, 'abcdefghij'))}, ..."),
         ({"stage": [0] * 4, "replicas": 3}, "replicas: expected a list with the devices of each stage, found 3"),
         ({"stage": [0] * 4, "replicas": [2]}, "replicas[0]: expected a list of devices, found 2"),
         ({"stage": [0, 0, 0, 1], "replicas": [[0]]}, "stage[3]: expected a stage from 0 to 0, found 1"),
-        ({"stage": [0] * 4, "replicas": [[]]}, "replicas[0]: expected at least one device, the stage has nodes"),
+        ({"stage": [0] * 4, "replicas": [[]]}, "replicas[0]: expected at least one device, as the stage has nodes"),
         ({"stage": [0] * 4, "replicas": [[0, 3]]}, "replicas[0][1]: expected a device from 0 to 2, found 3"),
         ({"stage": [0] * 4, "replicas": [[0, 2]]}, "replicas[0]: expected accelerators or CPUs, found both"),
         ({"stage": [0] * 4, "replicas": [[0, 0]]}, "replicas[0]: expected every device once, found one again"),
@@ -272,7 +275,7 @@ SCHEDULES = f"{LIST}, or an object with device and maybe slot, or with fpgas and
         ({"fpgas": [[0, 1]]}, "fpgas[0]: expected an object with a list of nodes, found a list of 2"),
         ({"fpgas": [{"nodes": [0, 9]}]}, "fpgas[0].nodes[1]: expected the id of a node, found 9"),
         ({"fpgas": [{"nodes": [0, 0]}]}, "fpgas[0].nodes[1]: expected every node once, found 0"),
-        ({"fpgas": [{"nodes": [0, 1, 2]}]}, "fpgas: expected every node, node 3 is missing"),
+        ({"fpgas": [{"nodes": [0, 1, 2]}]}, "fpgas: expected every node, but node 3 is missing"),
     ],
 )
 def test_malformed_solutions_get_a_sentence_and_no_cost(solution, reason):

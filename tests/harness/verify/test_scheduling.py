@@ -263,7 +263,7 @@ HERE = {"device": [0, 0, 0]}
         ({**HERE, "priority": [1, 10**400, 1]}, "priority[1]: expected a finite number"),
         ({**HERE, "order": [[0, 1, 2]]}, "order: expected 2 lists, one per device, found a list of 1"),
         ({**HERE, "order": [[0, 1, 2], None]}, "order: expected 2 lists"),
-        ({**HERE, "order": [[0, 1], []]}, "order: expected every vertex once, vertex 2 is missing"),
+        ({**HERE, "order": [[0, 1], []]}, "order: expected every vertex once, but vertex 2 is missing"),
         ({**HERE, "order": [[0, 1, 1], []]}, "order[0][2]: expected every vertex once, found vertex 1 again"),
         ({**HERE, "order": [[0, 1], [2]]}, "order[1][0]: expected a vertex of device 1, found vertex 2"),
         ({**HERE, "order": [[0, 1, 3], []]}, "order[0][2]: expected a vertex from 0 to 2, found 3"),

@@ -107,7 +107,7 @@ def test_an_onnx_model_is_an_instance_of_the_chosen_track(given, track, nodes, t
         ([], "--stages: expected --stages N for track pipeline"),
         (["--stages", "2", "--mesh", "2"], "--mesh: expected no such option for track pipeline"),
         (["--track", "placement", "--accelerators", "0"], "--accelerators: expected at least one"),
-        (["--track", "scheduling", "--machine", "nowhere.json"], "expected a file, there is none of that name"),
+        (["--track", "scheduling", "--machine", "nowhere.json"], "expected a file, found nothing of that name"),
         (["--track", "intraop"], "--mesh: expected --mesh AxB for track intraop"),
         (["--stages", "2", "--device", "abacus"], "expected a file *.toml, or one of"),
         (["--stages", "2", "--dim", "batch"], "expected NAME=VALUE, found 'batch'"),

@@ -394,12 +394,12 @@ def test_what_may_not_be_as_it_seems_is_told(tmp_path: Any) -> None:
     text += made("y", "FancyOpGrad", "sum", shape=(3,)) + made("r", "ReluGrad", "sum", shape=(3,))
     told: list[str] = []
     read(tmp_path, text, batch=5, tell=told.append)
-    unit = "weights are operations and bytes, but speeds and bandwidths are drawn and have no unit, nor has a cost:"
+    unit = "weights are operations and bytes, but random speeds and bandwidths have no unit, so costs have none:"
     assert told == [
         "1 node of the class 'loc:@zz', which names no node of the graph",
         "2 nodes of the unknown operation 'FancyOp' counted as one operation per element",
         "1 node of the unknown operation 'FancyOpGrad' counted as one operation per element",
-        f"{unit} `--machine FILE` gives devices, and costs in seconds",
+        f"{unit} with `--machine FILE`, costs are in seconds",
     ]
     told.clear()
     read(tmp_path, LAYER.replace("MatMul", "FancyOp"), weights="random", tell=told.append)
@@ -458,7 +458,7 @@ X = made("x", "Relu", shape=(2,))
     ("text", "sentence"),
     [
         ("", "graph.pbtxt: expected at least one node"),
-        (f"graph_def {{ {X} }} {X}", "expected nodes and libraries in the graph_def only, found others outside"),
+        (f"graph_def {{ {X} }} {X}", "expected nodes and libraries only inside graph_def, found others outside"),
         ("graph_def { }", "graph.pbtxt: expected at least one node"),
         ('node { op: "NoOp" }', "line 1 column 1: expected a node with a name"),
         ('node { name: "a" }', "line 1 column 1, node 'a': expected a node with an op"),
@@ -571,10 +571,13 @@ def test_a_defect_is_one_sentence(text: str | bytes, sentence: str, tmp_path: An
     [
         ({"devices": 0}, "--devices: expected 1 to 2000, found 0"),
         ({"devices": 2001}, "--devices: expected 1 to 2000, found 2001"),
-        ({"devices": 3, "machine": "m.json"}, "--devices: expected it without --machine, whose file has the devices"),
+        (
+            {"devices": 3, "machine": "m.json"},
+            "--devices: expected no such option with --machine, whose file has the devices",
+        ),
         ({"seed": -1}, "--seed: expected a whole number, at least 0, found -1"),
         ({"batch": 0}, "--batch: expected a whole number, at least 1, found 0"),
-        ({"machine": "nowhere.json"}, "nowhere.json: expected a file, there is none of that name"),
+        ({"machine": "nowhere.json"}, "nowhere.json: expected a file, found nothing of that name"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], sentence: str, tmp_path: Any) -> None:

@@ -230,7 +230,7 @@ def test_operators_without_a_rule_move_bytes_and_are_counted(read):
         read(model)
     model.graph.value_info.append(info("y", 2, 8))
     found = read(model, tell=told.append)
-    assert told == ["arithmetic unknown, taken to move bytes only: Odd (2); 2 in all"]
+    assert told == ["arithmetic unknown, only bytes moved are counted: Odd (2); 2 in all"]
     assert [(o.flops, o.known, found.bytes_read(i)) for i, o in enumerate(found.operators)] == [(0, False, 64)] * 2
 
 

@@ -213,7 +213,7 @@ def test_random_numbers_are_one_operator(read):
 def test_custom_calls_move_bytes_and_are_told(read):
     told = []
     model = read(lowered(lambda params: jnp.linalg.cholesky(params), jnp.eye(4)), told.append)
-    assert any("arithmetic unknown, taken to move bytes only: lapack_spotrf_ffi (1)" in line for line in told)
+    assert any("arithmetic unknown, only bytes moved are counted: lapack_spotrf_ffi (1)" in line for line in told)
     assert [operator.kind for operator in model.operators if not operator.known] == ["lapack_spotrf_ffi"]
 
 

@@ -209,7 +209,7 @@ def test_what_is_proven_optimal_has_no_gap():
 
 def test_a_bound_is_no_solver_and_solvers_are_of_a_track(graph):
     result = shardmark("solve", graph, "--solver", "simple")
-    expected = "expected a solver, this is a bound method: run it with `bound`"
+    expected = "expected a solver, found a bound method: run it with `bound`"
     assert (result.returncode, result.stderr) == (2, f"shardmark: solver: 'simple': {expected}\n")
     result = shardmark("solve", graph, "--solver", "cp-sat")
     assert result.stderr.endswith("; this instance is of pipeline, cp-sat is for scheduling\n")

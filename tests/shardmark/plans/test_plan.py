@@ -351,4 +351,6 @@ def test_an_edited_plan_is_refused(plan, tmp_path, key, value):
     path = plan.save(tmp_path)
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {key: value}))
     words = refusal(load_plan, tmp_path)
-    assert re.search(r"plan\.json: (parts|assignment|model|costs|options): expected what `shardmark plan` wrote", words)
+    assert re.search(
+        r"plan\.json: (parts|assignment|model|costs|options): expected a file written by `shardmark plan`", words
+    )

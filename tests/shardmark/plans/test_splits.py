@@ -41,7 +41,7 @@ def test_a_split_is_judged_as_it_is(best, equal, tmp_path):
     assert found.cost > found.better >= found.lower_bound
     assert found.gap_text.startswith("at most ")
     assert f"better split: {found.better:,.6g} µs, found if no split is given" in str(found).splitlines()
-    assert f"{file}: ignored 1 name of no operator of the model, such as 'a name that is no operator'" in told
+    assert f"{file}: ignored 1 name that no operator of the model has, such as 'a name that is no operator'" in told
     assert f"the split as given: {found.cost:,.6g} µs" in told
     assert found.save(tmp_path / "plan").exists()
 

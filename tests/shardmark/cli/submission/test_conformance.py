@@ -99,11 +99,11 @@ def test_the_file_to_start_from_lacks_nothing_but_words_of_its_own(tmp_path, tra
     path.write_text(template("my-idea", track))
     findings = submit(path, track, lambda _: None)
     assert {f.check: f.detail for f in findings if f.passed == "no"} == {
-        "description": "expected a description of your own, found that of the template: "
+        "description": "expected your own description, found that of the template: "
         "'Say in one line what it does; tables show it.'",
-        "module docstring": "expected words of your own, found those of the template: "
+        "module docstring": "expected your own words, found those of the template: "
         "'my-idea: say in one line what the method is.'",
-        "source": "expected a source of your own, found that of the template: 'where the method is described'",
+        "source": "expected your own source, found that of the template: 'where the method is described'",
     }
     assert [f.detail for f in findings if re.search(r"(cost|optimum is|bound) [0-9]*[.][0-9]{6}", f.detail)] == []
 

@@ -93,7 +93,7 @@ def test_another_model_is_refused(folder: Path, tmp_path: Path) -> None:
         verify(folder)
     plan["model"]["sha256"] = hashlib.sha256(other.read_bytes()).hexdigest()
     (folder / "plan.json").write_text(json.dumps(plan))
-    with pytest.raises(InputError, match="expected the stages of the plan, found those of another"):
+    with pytest.raises(InputError, match="expected the stages of this plan, found those of another plan"):
         verify(folder)
 
 
@@ -101,7 +101,7 @@ def test_stages_of_an_earlier_plan_are_refused(folder: Path) -> None:
     plan = json.loads((folder / "plan.json").read_text())
     plan["assignment"] = dict.fromkeys(plan["assignment"], 0)
     (folder / "plan.json").write_text(json.dumps(plan))
-    with pytest.raises(InputError, match="expected the stages of the plan, found those of another"):
+    with pytest.raises(InputError, match="expected the stages of this plan, found those of another plan"):
         verify(folder)
 
 
@@ -152,7 +152,7 @@ def test_a_manifest_with_an_edited_stage_is_refused(folder: Path, defect: dict[s
     manifest = json.loads(path.read_text())
     manifest["stages"][1] |= defect
     path.write_text(json.dumps(manifest))
-    with pytest.raises(InputError, match=r"stages\[1\]: expected what --export stages wrote"):
+    with pytest.raises(InputError, match=r"stages\[1\]: expected a file written by --export stages"):
         verify(folder)
 
 
