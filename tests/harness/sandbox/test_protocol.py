@@ -38,8 +38,8 @@ def test_the_sender_refuses_values_that_are_not_plain_json(value):
 @pytest.mark.parametrize(
     ("stream", "fault"),
     [
-        (b"rubbish that is long enough", "bytes that are no message"),
-        (HEADER.pack(b"SM", 2**31, 0), "bytes that are no message"),
+        (b"rubbish that is long enough", "bytes that are not a message"),
+        (HEADER.pack(b"SM", 2**31, 0), "bytes that are not a message"),
         (HEADER.pack(b"SM", 2, 0) + b"[]", "checksum is wrong"),
         (encode("bound", 1)[:-1], "middle of a message"),
     ],
