@@ -1,4 +1,4 @@
-"""The public API: plan models, read instances, run solvers and bounds under the referee, judge solutions.
+"""The public API: plan models, read instances, run solvers and bounds under the referee, verify solutions.
 
 >>> import shardmark as sm
 >>> instance = sm.load("chain")
@@ -93,7 +93,7 @@ def bound(
 
 
 def bound(*arguments: Any, **options: Any) -> Any:
-    """Prove a lower bound, ``bound(instance, method)``; or declare a method that does, ``@bound(track=...)``.
+    """Prove a lower bound, ``bound(instance, method)``, or declare a bound method, ``@bound(track=...)``.
 
     ``bound(instance, method, *, params=None, solver_path=(), **options)`` runs a bound of the instance's track, or a
     solver that proves bounds as well, and returns a `RunResult` whose ``lower_bound`` the method proved. Its

@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> int:
-    """Run the command line; Ctrl-C during its import ends it as Ctrl-C does later."""
+    """Run the command line; Ctrl-C ends it cleanly even while it is being imported."""
     try:
         from shardmark.cli import arguments
     except KeyboardInterrupt:

@@ -35,16 +35,16 @@ Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 class RunOptions(TypedDict, total=False):
     """Limits and seed of a run: keywords of `solve`, `bound` and `check`.
 
-    ``timeout``       seconds of wall time; by default the catalog's limit for the instance, or 10
+    ``timeout``       wall time in seconds; default: the catalog's limit for the instance, or 10
     ``memory``        MiB for all processes of the run; default: 4096
-    ``cores``         CPUs it may compute on; default: 1
-    ``cpu``           seconds of CPU time; default: as much as the cores can give
-    ``processes``     processes alive at once; default: 512
-    ``output_limit``  MiB it may print, report and write; default: 256
-    ``seed``          seed of its random numbers; default: 0
+    ``cores``         number of CPUs; default: 1
+    ``cpu``           CPU time in seconds; default: as much as the cores can supply
+    ``processes``     processes alive at the same time; default: 512
+    ``output_limit``  output in MiB, printed, reported and written; default: 256
+    ``seed``          seed of the random numbers; default: 0
     ``limits``        backend that enforces the limits: "auto" (the default), "benchexec" or "posix"
-    ``isolation``     "auto" (the default), or "none" for a run that can access whatever you can
-    ``progress``      called about ten times a second with a `shardmark.live.Progress`; a sentence that it returns
+    ``isolation``     "auto" (the default), or "none" for a run that can access all that you can
+    ``progress``      called about ten times per second with a `shardmark.live.Progress`; if it returns a sentence,
                       ends the run, which keeps what it has found
     """
 
@@ -108,7 +108,7 @@ def solve(
     ``instance``     a file, an id of the catalog, or what `load` returned
     ``solver``       a name (``shardmark list solvers``), or a function declared by ``@solver`` in a file
     ``command``      instead of a solver: a program that prints its solutions as JSON lines
-    ``params``       values for parameters of the solver; a text that begins with @ names a file that holds the value
+    ``params``       values for parameters of the solver; "@FILE" reads a value from a file
     ``solver_path``  files and folders with more solvers
     ``options``      limits and seed, see `RunOptions`
 
@@ -183,11 +183,11 @@ def check(
     solver_path: Paths = (),
     **options: Unpack[RunOptions],
 ) -> CheckResult:
-    """Judge a solution: is it feasible, what does it cost, and how far from the optimum can it be?
+    """Judge a solution: is it feasible, what is its cost, and how far is it from the optimum at most?
 
     ``instance``  a file, an id of the catalog, or what `load` returned
     ``solution``  plain JSON as in the track's solution files (NumPy arrays are accepted), or the path of such a file
-    ``method``    a bound, or a solver that proves bounds, to run for the gap if the solution is feasible
+    ``method``    a bound, or a solver that proves bounds; it runs if the solution is feasible, to prove a gap
 
     The other arguments are those of `solve`. A lower bound above the verified cost is ignored, and so is one of the
     method above the cost of the records; ``contradiction`` and the ``status`` of the run say so.
@@ -258,7 +258,7 @@ def _require_known(function: str, options: Mapping[str, Any]) -> None:
 
 
 def refuse_inside_runs() -> None:
-    """Raise InputError in a process started by the referee, such as one that imports a script that starts runs."""
+    """Raise InputError in a process started by the referee, such as a run that imports a script that starts runs."""
     from harness.sandbox.contract import SUPERVISOR_VARIABLE
     from instances import InputError
 

@@ -1,4 +1,4 @@
-"""A run that is under way: what it has found so far, verified, and its end once a bound proves a cost optimal."""
+"""A run in progress: verified costs and bounds so far, and an early end if a bound proves a cost optimal."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ COST_RATIO = 4.0  # pause after a look in units of its duration: verifying takes
 
 @dataclass(frozen=True)
 class Progress:
-    """A run that is under way.
+    """A run in progress.
 
     ``elapsed_s``, ``timeout_s``  seconds since it began, and its limit
-    ``cost``         least verified cost so far, and ``found_s``, the second at which it was reported; None before
-    ``lower_bound``  greatest lower bound known so far, the run's own or one known before; None without one
+    ``cost``         least verified cost so far, reported ``found_s`` seconds after the start; None if there is none
+    ``lower_bound``  greatest known lower bound, of the run or known before it; None if there is none
     """
 
     elapsed_s: float
@@ -45,9 +45,11 @@ Show = Callable[[Progress], str | None]
 
 
 class Live:
-    """Verifies what a run reports, shows it, and ends the run once a bound proves its cost optimal.
+    """Verifies what a run reports, shows it, and ends the run as soon as a bound proves its cost optimal.
 
-    ``known`` is a lower bound known before and its source, None without one. Implements `harness.sandbox.link.Watch`.
+    ``known`` is a lower bound known before the run, with its source; None if there is none.
+
+    Implements `harness.sandbox.link.Watch`.
     """
 
     def __init__(self, instance: Any, timeout_s: float, known: Stated | None, show: Show | None) -> None:
@@ -68,7 +70,7 @@ class Live:
         self.next_look = now + max(PAUSE_S, COST_RATIO * (now - began))
 
     def tick(self) -> tuple[bool, str]:
-        """Show the progress; return True if it is time for news, and a sentence to end the run with, or ""."""
+        """Show the progress; return True to request new reports, and a sentence to end the run with, or ""."""
         now, cost = time.monotonic(), self.reports.cost
         self.start = now if self.start is None else self.start
         bound, whose = self.reports.lower_bound, ""

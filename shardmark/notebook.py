@@ -29,7 +29,7 @@ STYLE = Markup("""<style>
 
 
 def in_notebook(facts: Mapping[str, str], *pictures: Markup) -> str:
-    """A table of facts, and pictures below it."""
+    """HTML with a table of facts and pictures below it."""
     rows = [tag("tr", tag("th", escape(name)), tag("td", escape(value))) for name, value in facts.items()]
     return str(tag("div", STYLE, tag("table", *rows), *pictures, class_="shardmark"))
 
@@ -37,9 +37,9 @@ def in_notebook(facts: Mapping[str, str], *pictures: Markup) -> str:
 def chart(
     incumbents: Iterable[Incumbent], bounds: Iterable[Bound], wall_s: float, rules: Mapping[str, float]
 ) -> Markup:
-    """The best cost and the greatest lower bound over time, in seconds; empty if nothing was reported.
+    """A chart of the best cost and greatest bound over time in seconds; empty if there were no reports.
 
-    ``rules``  values of dashed lines of reference, by the words that explain them
+    ``rules``  values of dashed reference lines, by their labels
     """
     costs = best_so_far(((x.time_s, x.cost) for x in incumbents if x.feasible and x.cost is not None), min)
     proven = best_so_far(((x.time_s, x.value) for x in bounds), max)
@@ -60,7 +60,7 @@ def chart(
 def best_so_far(
     reported: Iterable[tuple[float, int | float]], best: Callable[[int | float, int | float], int | float]
 ) -> list[tuple[float, float]]:
-    """Time and value of each report that is better than all before it."""
+    """Time and value of each report that is better than all earlier ones."""
     found: list[tuple[float, int | float]] = []
     for time_s, value in reported:
         if not found or best(value, found[-1][1]) != found[-1][1]:

@@ -19,22 +19,22 @@ MOST_VIOLATIONS = 10  # that a table shows
 class RunResult:
     """One run of a solver or of a bound method, verified.
 
-    ``instance``, ``track``, ``options``  the problem; only options that differ from their defaults
+    ``instance``, ``track``, ``options``  the problem; ``options`` has only those that differ from their defaults
     ``method``       name of the solver or bound
     ``status``       "ok", or how the run failed: "timeout", "memory", "crash", "infeasible", "declined", ...
     ``reason``       one sentence about a status other than "ok", or about an early end; else empty
     ``feasible``     True if a feasible solution was reported; None if no solution was reported
     ``cost``         least verified cost; None without a feasible solution. An exact int for `intraop`, else a float
-    ``lower_bound``  after `solve` the greatest lower bound known, after `bound` the one that the method proved, if any
-    ``bound_from``   source of that bound: "instance" (its own simple bound), "published", "records", or the method
-    ``best_known``   least cost known before the run, published or of the records, and ``best_from``, which of the two
-    ``known_bound``  greatest lower bound known before the run, published or of the records; ``known_from``, which
-    ``contradiction``  a sentence if a bound known before is above the cost, so that one of the two is wrong
-    ``solution``     the solution of that cost, plain JSON as in the track's solution files
+    ``lower_bound``  after `solve` the greatest known lower bound; after `bound` the method's own, or None
+    ``bound_from``   source of ``lower_bound``: "instance" (its simple bound), "published", "records", or the method
+    ``best_known``   least cost known before the run; ``best_from`` is its source, "published" or "records"
+    ``known_bound``  greatest lower bound known before the run; ``known_from`` is its source
+    ``contradiction``  a sentence if a known bound is above the cost, so that one of the two is wrong; else empty
+    ``solution``     the solution with that cost, plain JSON as in the track's solution files
     ``incumbents``   every solution reported, in order: ``time_s`` (seconds), ``feasible`` and ``cost``, all verified
     ``bounds``       every lower bound reported, in order: ``time_s`` and ``value``
-    ``wall_s``, ``cpu_s``, ``peak_mib``  time and greatest memory of all processes of the run, in seconds and MiB
-    ``limits``       enforcement of each limit; empty if the run did not begin
+    ``wall_s``, ``cpu_s``, ``peak_mib``  wall and CPU time in seconds, peak memory in MiB, of all processes
+    ``limits``       how each limit was enforced; empty if the run did not begin
     ``log``          text that the method printed
     """
 
@@ -64,14 +64,14 @@ class RunResult:
 
     @property
     def gap(self) -> float | None:
-        """cost / lower_bound - 1; 0.0 if the bound proves the cost optimal, None if one is missing or the bound 0."""
+        """cost / lower_bound - 1; 0.0 if the cost is proven optimal, None if either is missing or the bound is 0."""
         from harness.results.claims import gap
 
         return gap(self.cost, self.lower_bound)
 
     @property
     def over_best(self) -> float | None:
-        """cost / best_known - 1: negative for a better cost, 0.0 for an equal one, None if one is missing or 0."""
+        """cost / best_known - 1: negative if the cost is better; None if either is missing or best_known is 0."""
         from harness.results.claims import excess
 
         return excess(self.cost, self.best_known)
@@ -126,10 +126,10 @@ class CheckResult:
     """The verdict on a solution, and the greatest lower bound known.
 
     ``feasible``     True if it keeps every rule
-    ``cost``         its exact cost; None if it is so malformed that it has none
+    ``cost``         its exact cost; None if it is too malformed to have one
     ``violations``   a sentence for each broken rule, with place and amount
-    ``facts``        further facts about it, by name
-    ``run``          the run of the method that `check` was given; None without one
+    ``facts``        further facts about the solution, by name
+    ``run``          the run of the method that `check` was given; None if no method was given
 
     The other fields are those of `RunResult`.
     """

@@ -1,1 +1,1 @@
-"""The command line: its commands, and what they share: arguments, options, output."""
+"""The command line: its commands, and the arguments, options and output that they share."""

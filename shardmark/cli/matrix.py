@@ -59,7 +59,7 @@ def matrix(options: argparse.Namespace) -> list[Job]:
 
 
 def limits_of_campaign(options: argparse.Namespace, problem: Problem) -> Limits:
-    """The limits of a campaign's runs on an instance: those of the command line, and the time of the catalog."""
+    """Return the limits of a campaign's runs on an instance, from the command line or the catalog."""
     timeout = options.timeout or problem.timeout_s or CAMPAIGN_TIMEOUT_S
     return Limits(timeout, options.memory, options.cores, options.cpu, options.processes, options.output_limit)
 
@@ -75,7 +75,7 @@ def require_visible(results: Path, jobs: Collection[Job]) -> None:
 
 
 def contenders(options: argparse.Namespace, tracks: Iterable[str]) -> list[SolverInfo]:
-    """The methods of a campaign: those named by --solver, with its --set, and --command, or else all."""
+    """Return the methods of a campaign: those of --solver (with --set) and --command, or all if neither is given."""
     check_settings(options)
     infos = discover(options.solver_path)
     known = {info.name for info in infos}
@@ -108,7 +108,7 @@ def missing(jobs: Sequence[Job], finished: Mapping[str, str], *, retry: bool) ->
 
 
 def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answer:
-    """Run the missing jobs, and count the kinds of ends of all."""
+    """Run the missing jobs, and summarise how all runs ended."""
     todo = missing(jobs, store.finished(), retry=options.retry_failed)
     progress = Progress(len(jobs), len(jobs) - len(todo), options.quiet)
     about = utc_now(), sys.argv, host.version(), host.facts(), [job.id for job in jobs]
@@ -130,7 +130,7 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
 
 
 def run_cells(options: argparse.Namespace, cells: Sequence[Cell]) -> Answer:
-    """Carry out the missing runs of a reproduction; return the outcomes of all, unless interrupted."""
+    """Carry out the missing runs of a reproduction; return the outcomes of all runs, unless interrupted."""
     from harness.results import ranking
     from leaderboard.reproductions import finished
 

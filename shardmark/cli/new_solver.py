@@ -1,4 +1,4 @@
-"""The file that ``shardmark new-solver`` writes: a working solver to start from."""
+"""The template of a working solver that ``shardmark new-solver`` writes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ UNCHANGED = {
 
 
 def template(name: str, track: str) -> str:
-    """Text of a solver file for a track: its template under a new name."""
+    """Return the text of a solver file for a track: its template with the solver's name."""
     text = (TEMPLATES / f"{track}.py").read_text()
     return text.replace('"""NAME:', f'"""{name}:').replace("def name(", f"def {name.replace('-', '_')}(")

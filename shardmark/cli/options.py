@@ -26,9 +26,9 @@ PLACEHOLDERS: Mapping[type, str] = {int: "N", float: "X", str: "NAME", Path: "FI
 
 @dataclass(frozen=True)
 class Command:
-    """One command: ``run`` takes its options, its docstring is the help; ``arguments`` adds them to a parser.
+    """A command: ``run`` executes it and has the help as its docstring; ``arguments`` adds its options to a parser.
 
-    ``example`` has arguments for the help.
+    ``example`` is the example in the help.
     """
 
     name: str
@@ -38,13 +38,13 @@ class Command:
 
 
 def add_instance(sub: argparse.ArgumentParser) -> None:
-    """Add the instance that a command is about."""
+    """Add the instance as an argument."""
     sub.add_argument("instance", metavar="INSTANCE", help="a file, or an id from `shardmark list instances`")
     add_track_options(sub, one=True)
 
 
 def add_track_options(sub: argparse.ArgumentParser, *, one: bool = False) -> None:
-    """Add the options of the instances of every track; of ``one`` instance also its track."""
+    """Add the options of instances, by track; for a command on ``one`` instance also --track."""
     readers: Mapping[type, Callable[[str], Any]] = {int: values.positive_int, float: values.positive, str: str}
     group = sub.add_argument_group("the instance, by track")
     if one:
@@ -71,7 +71,7 @@ def add_settings(group: argparse._ActionsContainer) -> None:
 
 
 def add_limits(sub: argparse.ArgumentParser, usual_s: float, *, seed: bool = True) -> None:
-    """Add the limits of a run, and the backend that enforces them; ``usual_s`` limits instances without a limit."""
+    """Add the limits of a run and their backend; ``usual_s`` is the time limit of instances without one."""
     group = sub.add_argument_group("limits of a run")
     add_timeout(group, f"wall time in seconds (default: the catalog's limit for the instance; {usual_s:g} for a file)")
     add_memory(group, "memory of all processes of the run in MiB")
@@ -204,9 +204,9 @@ def given_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def require_outputs(*files: Path | None, sources: Collection[str | Path | None] = ()) -> None:
-    """Raise InputError for a file that could not be written later, or is one of those that the command reads.
+    """Raise InputError for a file that cannot be written, or that is one of the ``sources``, which the command reads.
 
-    None and the standard output are skipped. A source that is no file, such as an id of the catalog, is none of them.
+    None and the standard output are skipped, and so are sources that are not files, such as ids of the catalog.
     """
     for file in files:
         if file not in (None, values.STDOUT):
@@ -221,7 +221,7 @@ def _same(target: Path, source: str | Path) -> bool:
 
 
 def solver_files(options: argparse.Namespace) -> list[Path]:
-    """All files of more solvers, those in folders included."""
+    """Return the files of --solver-path, including those in folders."""
     from solvers.registry import files_in
 
     return [file for path in options.solver_path for file in files_in(path, ".py")]

@@ -1,4 +1,4 @@
-"""The standard output of a command: text for people, JSON for machines, and a clean end if its reader has gone."""
+"""The standard output of a command: text for people, JSON for machines, and a clean end if the reader has closed it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shardmark.cli.values import STDOUT
 
 
 class NotWrittenError(Exception):
-    """The output of a command cannot be written: one sentence, and the ``answer`` of the command, which is not lost."""
+    """Error for output that cannot be written; it carries the command's ``answer``, so that it is not lost."""
 
     def __init__(self, message: str, answer: Mapping[str, Any]) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class NotWrittenError(Exception):
 
 @contextmanager
 def kept(answer: Mapping[str, Any]) -> Iterator[None]:
-    """Raise NotWrittenError with the answer if the block, which writes its output, raises InputError."""
+    """Turn an InputError of the block, which writes the output, into a NotWrittenError with the answer."""
     try:
         yield
     except InputError as error:
@@ -36,7 +36,7 @@ def kept(answer: Mapping[str, Any]) -> Iterator[None]:
 
 
 def open_streams() -> None:
-    """Let output and errors take any text, whatever the terminal can show; InputError without an output."""
+    """Let both streams accept text that the terminal cannot show; InputError if standard output is closed."""
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 open as long as the process lives
     if sys.stdout is None:
@@ -52,7 +52,7 @@ def drop_output() -> None:
 
 
 def say(text: str) -> None:
-    """Write to the standard output at once; InputError if it takes no more, BrokenPipeError if nobody reads it."""
+    """Write to the standard output and flush; InputError if that fails, BrokenPipeError if nobody reads it."""
     _flush(lambda: sys.stdout.write(text))
 
 
@@ -81,7 +81,7 @@ def write_content(path: Path, content: bytes, what: str) -> None:
 
 
 def write_document(path: Path, document: Any, what: str = "") -> None:
-    """Write JSON to a file or the standard output; name the file on standard error if it is told ``what`` this is."""
+    """Write JSON to a file or the standard output; if ``what`` is given, name both on standard error."""
     if path == STDOUT:
         say(encode(document).decode())
         return
@@ -98,8 +98,8 @@ def tell(words: str) -> None:
 def emit(answer: Any, as_json: bool, *, to_stderr: bool = False) -> None:
     """Print an answer, unless it is None: one JSON value for machines, aligned columns for people.
 
-    JSON has no floats beyond float64: they become null there, and `BEYOND` in columns; its integers are exact, however
-    long. With ``to_stderr`` the answer goes to standard error, as the standard output has a file's content.
+    Numbers beyond float64 become null in JSON and `BEYOND` in columns; integers of any length are exact. With
+    ``to_stderr`` the answer goes to standard error, as the standard output has a file's content.
     """
     bright = in_colour(sys.stderr if to_stderr else sys.stdout)
     if answer is None:

@@ -49,9 +49,9 @@ def text(value: Any, digits: int | None = None) -> str:
 
 
 def cell_text(name: str, value: Any, digits: int | None = None) -> str:
-    """The text of a value by the name of its column: a lower bound is rounded down, as it is a claim; see `text`.
+    """Return the text of a value, given the name of its column: lower bounds are rounded down; see `text`.
 
-    One within a relative 1e-9 of a shorter number, such as 8.999999999991, shows as that number: costs compare so.
+    A value within a relative 1e-9 of a shorter number, such as 8.999999999991, is shown as that number.
     """
     if name in LOWER_BOUNDS and digits is None and isinstance(value, float) and math.isfinite(value):
         nearest = float(f"{value:.6g}")
@@ -75,12 +75,12 @@ def in_colour(stream: TextIO) -> bool:
 
 
 def painted(words: str, look: str, bright: bool) -> str:
-    """Return words in a look of `LOOKS`; as they are if it is empty, or if they are not for a ``bright`` terminal."""
+    """Return words with the colour of a look in `LOOKS`; without colour if the look is empty or ``bright`` is false."""
     return f"\x1b[{LOOKS[look]}m{words}\x1b[0m" if look and bright else words
 
 
 def look_of(key: str, value: Any) -> str:
-    """Return the look of a value: a verdict is "good" or "bad", anything else has none."""
+    """Return the look of a value: "good" or "bad" for a verdict, else empty."""
     if key in ("feasible", "optimal", "proven", "passed", "status", "error"):
         if value in (True, "ok", "yes"):
             return "good"
@@ -90,12 +90,12 @@ def look_of(key: str, value: Any) -> str:
 
 
 def unmarked(docstring: str | None) -> str:
-    """A docstring for a terminal: single backticks for double ones, none around terms in a column of their own."""
+    """Return a docstring for a terminal: double backticks become single, or none around terms in the first column."""
     return re.sub(r"(?m)^``([^`]+)``(?=  )", r"\1    ", docstring or "").replace("``", "`")
 
 
 def pairs(answer: Mapping[str, Any], bright: bool = False) -> str:
-    """One object, a line per key; a list takes a line per element, up to `MAX_LINES`. See `painted`."""
+    """Return an object as lines, one per key; a list takes one line per element, up to `MAX_LINES`. See `painted`."""
     width = max(map(len, answer), default=0)
     lines = []
     for key, value in answer.items():
@@ -147,7 +147,7 @@ def report(found: Report) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A rough length of time: 42 s, 7 min, 3.2 h."""
+    """Return a duration in words, rounded: 42 s, 7 min, 3.2 h."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,4 +1,4 @@
-"""Parsers of option values: each takes a text, and its error says in one sentence what it expects."""
+"""Parsers of option values: each takes a text and raises an error in one sentence."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STDOUT = Path("-")
 
 
 def number(text: str) -> float:
-    """A number of either sign; none with underscores or digits of other scripts, which Python would take."""
+    """A number of either sign; underscores and digits of other scripts, which Python accepts, are refused."""
     try:
         return float(text if text.isascii() and "_" not in text else "")
     except ValueError:
@@ -81,7 +81,7 @@ def positive(text: str, limit: str = "1e300") -> float:
 
 
 def path(text: str) -> Path:
-    """A path that need not exist; one that the system cannot look up is refused."""
+    """A path that need not exist; a path that the system cannot look up is refused."""
     if not text:
         raise argparse.ArgumentTypeError("expected a path, found ''")
     try:
@@ -93,7 +93,7 @@ def path(text: str) -> Path:
 
 
 def path_text(text: str) -> str:
-    """The text of a path, refused as by `path`: "./-" differs from "-"."""
+    """The text of a path, checked by `path`; the text keeps "./-" apart from "-"."""
     path(text)
     return text
 
@@ -106,7 +106,7 @@ def folder(text: str) -> Path:
 
 
 def filled(text: str) -> str:
-    """A text that is not empty, as that of a variable which is not set."""
+    """A text that is not empty, unlike that of an unset shell variable."""
     if not text:
         raise argparse.ArgumentTypeError("expected a text, found ''")
     return text
@@ -127,7 +127,7 @@ def size(text: str) -> tuple[str, int]:
 
 
 def solver_name(text: str) -> str:
-    """The name of a solver from which the name of a Python function can be made."""
+    """The name of a solver, from which the name of a Python function can be derived."""
     from solvers.registry import NAME
 
     name = text.replace("-", "_")

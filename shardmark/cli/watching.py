@@ -1,4 +1,4 @@
-"""A run that a user waits for: its progress on a terminal, and Ctrl-C, which ends it and keeps what it has found."""
+"""Watch a run on a terminal: show its progress; on Ctrl-C, end it and keep what it has found."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ INTERRUPTED = "interrupted"
 class Watching:
     """Shows the progress of a run on a line of the terminal, and ends the run at the first signal.
 
-    ``signal`` is the number of that signal, 0 before. Without a terminal, or if quiet, there is no line. Until the run
-    begins, signals end the command.
+    ``signal`` is the number of that signal, 0 if there was none. Without a terminal, or if quiet, no line is shown.
+    Signals before the run begins end the command.
     """
 
     def __init__(self, quiet: bool) -> None:
@@ -44,7 +44,7 @@ class Watching:
         return INTERRUPTED if self.signal else None
 
     def close(self) -> None:
-        """Clear the line, and leave signals to their earlier handlers."""
+        """Clear the line, and restore the earlier signal handlers."""
         if self.line:
             self._write("\r\x1b[K")
         for number, handler in self.before.items():
@@ -57,7 +57,7 @@ class Watching:
         self.signal = number
 
     def status(self, status: int) -> int:
-        """Return the exit status of a command: that of the signal, if there was one, or else its own."""
+        """Return the exit status of a command: that of the signal if there was one, else the command's own."""
         return 128 + self.signal if self.signal else status
 
     def _write(self, words: str) -> None:
@@ -84,7 +84,7 @@ def words(progress: Progress) -> str:
 
 @contextmanager
 def watching(*, quiet: bool = False) -> Iterator[Watching]:
-    """Watch a run: signals that would end this process end the run meanwhile."""
+    """Watch a run: signals that would end this process end the run instead."""
     found = Watching(quiet)
     try:
         yield found

@@ -1,4 +1,4 @@
-"""Sample the number of threads of a run that want a core at once; CPU time does not show it on a busy machine."""
+"""Sample how many threads of a run want a core at the same time, which CPU time does not show on a busy machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PERIOD_S = 0.05
 
 
 class BusyThreads:
-    """Samples the number of running and runnable threads of the runs under this process while it is open.
+    """Context that samples the number of running and runnable threads of the runs under this process.
 
     This process's children are supervisors and do not count; their descendants do. ``counts`` holds the samples.
     """

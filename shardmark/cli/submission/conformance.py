@@ -1,4 +1,4 @@
-"""The conformance check of ``shardmark submit``: what a solver must do before it is proposed."""
+"""The checks of ``shardmark submit``, which a solver must pass before it is proposed."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def examine(
 
 
 def declares(info: SolverInfo, others: Sequence[SolverInfo]) -> Iterator[Finding]:
-    """Check that a solver has a free name, a description and a source."""
+    """Check that a solver has an unused name, a description and a source."""
     taken = [other.file for other in others if (other.track, other.name) == (info.track, info.name)]
     detail = f"taken by {taken[0]}" if taken else f"no other solver or bound of {info.track} has it"
     yield Finding("name is free", info.name, NO if taken else YES, detail)
@@ -135,7 +135,7 @@ class Trial:
         self.first: list[tuple[Problem, Record]] = []
 
     def run(self, problem: Problem, limits: Limits, cpus: Sequence[int] = ()) -> Record:
-        """Perform one run; the solver is told that it has one core."""
+        """Perform one run; ``run.cores`` is 1."""
         self.say(f"{self.info.name} on {problem.id}")
         return perform(Job(self.info, problem, 0, limits), self.supervisor, cpus)
 
@@ -144,7 +144,7 @@ class Trial:
         return self.run(problem, Limits(problem.timeout_s or CAMPAIGN_TIMEOUT_S, MEMORY_MIB), usable_cpus()[:1])
 
     def solves(self) -> Iterator[Finding]:
-        """Check that it solves the tiny instances of its track, or declines them."""
+        """Check that the solver solves the tiny instances of its track, or declines them."""
         for problem in problems("tiny", self.info.track):
             row = self.run_tiny(problem)
             self.first.append((problem, row))
@@ -174,7 +174,7 @@ class Trial:
         return Finding(check, self.info.name, UNTESTED, "every successful run used all its time")
 
     def obeys(self) -> Iterator[Finding]:
-        """Check that it keeps its deadline, its core and its memory on an instance that could take longer."""
+        """Check that the solver keeps its limits of time, cores and memory on an instance that could take longer."""
         (problem, *_) = problems("deadline", self.info.track)
         row, busy = self.watched(problem)
         name = self.info.name
@@ -263,7 +263,7 @@ def _out_of_time(row: Record) -> bool:
 
 
 def verdict(findings: Sequence[Finding], path: str | Path) -> str:
-    """One sentence: what to do next."""
+    """Return a sentence that says what to do next."""
     failed = sum(finding.passed == NO for finding in findings)
     if failed:
         return f"{failed} of {len(findings)} checks failed: fix them, then submit {path} again."

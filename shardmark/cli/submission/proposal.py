@@ -91,8 +91,8 @@ def _author(root: Path) -> str:
 def require_place(path: Path, infos: Sequence[SolverInfo]) -> tuple[Path, str, str]:
     """Return the git checkout of the project, the place of a solver file in it, and the name of the file's branch.
 
-    InputError if there is no checkout, the file has no place in it, the place or the branch is taken, or git does not
-    know the author.
+    Raise InputError if there is no checkout, the file has no place in it, the place or the branch exists, or git does
+    not know the author.
     """
     if path.suffix not in (".py", ".toml"):
         raise InputError(path, "--branch", "expected a Python file, or a TOML file that declares the program")

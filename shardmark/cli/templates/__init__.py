@@ -1,1 +1,1 @@
-"""Solver files to start from, one per track."""
+"""Templates of solver files, one per track."""

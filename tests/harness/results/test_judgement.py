@@ -94,7 +94,7 @@ BROKEN_LIMITS = ("timeout", "cpu", "memory", "processes", "output", "lost")
         ([], {"stop": "import", "reason": "no module"}, "import", "import", "nothing", "nothing", "no module"),
         ([text("solution", GOOD), text("done", 2**40)], {}, "memory", "memory", "feasible", "done", "used 1048576 MiB"),
         ([text("solution", GOOD), b"{", DONE], {}, "exit", "error", "feasible", "done", "a message was not JSON"),
-        ([text("bound", "x"), b"{", DONE], {}, "exit", "error", "nothing", "done", "a bound that is not a finite number"),
+        ([text("bound", "x"), b"{", DONE], {}, "exit", "error", "nothing", "done", "a bound that is not a finite"),
         ([DONE], {"fault": "stopped in the middle"}, "exit", "error", "nothing", "done", "stopped in the middle"),
         ([b"{"], LATE, "timeout", "timeout", "nothing", "nothing", "late"),
         ([BELOW, DONE], {}, "exit", "misclaim", "feasible", "done", "claims the cost 5.9 for a"),
