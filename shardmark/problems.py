@@ -1,4 +1,4 @@
-"""Instances and solutions that users name: files, ids of the catalog, and values in memory."""
+"""Finds the instances and solutions that users name: files, ids of the catalog, and values in memory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _origins: WeakKeyDictionary[Any, tuple[Problem, str]] = WeakKeyDictionary()
 def find_problem(
     reference: str | os.PathLike[str], track: str | None = None, options: Mapping[str, Any] | None = None
 ) -> Problem:
-    """The problem that a file or an id of the catalog names; ``options`` add to the catalog's, or override them.
+    """Return the problem that a file or an id of the catalog names; ``options`` add to the catalog's or override them.
 
     With other options it is another instance, about which nothing was published. Options whose values are those of the
     file, or the defaults, change nothing and are left out, so that records of the instance are found.
@@ -88,7 +88,7 @@ def remember(problem: Problem) -> Any:
 
 @contextmanager
 def problem_of(instance: Any) -> Iterator[Problem]:
-    """Yield the problem of a file, an id or an instance; one made in memory is in a temporary file meanwhile."""
+    """Yield the problem of a file, an id or an instance; an instance from memory is written to a temporary file."""
     if isinstance(instance, str | os.PathLike):
         yield find_problem(instance)
     elif getattr(instance, "track", None) not in tracks():
@@ -114,7 +114,7 @@ def nondefault_options(problem: Problem) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Known:
-    """Costs and lower bounds of an instance that are known before a run, each with its source.
+    """Costs and lower bounds of an instance known before a run, each with its source.
 
     Sources are "instance" (its own simple bound), "published", and "records": the record of an instance is found by
     the checksum of content, track and options, whatever its file is called.
@@ -137,7 +137,7 @@ class Known:
 
     @property
     def best(self) -> tuple[Cost | None, str]:
-        """The least cost and its source; of equal ones the first."""
+        """The least cost and its source; the first one among ties."""
         return min(self.costs, key=lambda stated: stated[0], default=(None, ""))
 
     @property
@@ -146,14 +146,14 @@ class Known:
         return next((cost for cost, source in self.costs if source == RECORDS), None)
 
     def greatest_bound(self, cost: Cost | None = None, run: RunResult | None = None) -> Stated:
-        """The greatest lower bound and its source, which may be a run; none that a verified cost refutes."""
+        """The greatest lower bound and its source, which may be a run; refuted bounds are ignored."""
         bounds = [bound for bound in self.bounds if bound not in self._refuted(cost)]
         if run is not None and run.lower_bound is not None and run.status != "contradiction":
             bounds.insert(1, (run.lower_bound, run.method))
         return max(bounds, key=lambda stated: stated[0])
 
     def contradiction(self, cost: Cost | None) -> str:
-        """A sentence on the first bound that is above a verified cost, so that one of the two is wrong; else empty."""
+        """A sentence about the first bound above a verified cost, so that one of the two is wrong; else empty."""
         words = {"published": "published lower bound", RECORDS: "lower bound of the records"}
         for bound, source in self._refuted(cost):
             above = f"is above the verified cost {self._least(cost)!r}"
@@ -181,7 +181,7 @@ def _records() -> Mapping[str, BestKnown]:
 
 
 def solution_of(solution: Any, instance: Any) -> Any:
-    """A solution as plain JSON, from a file or from values in memory."""
+    """Return a solution as plain JSON, from a file or from values in memory."""
     if isinstance(solution, str | os.PathLike):
         return read_json(solution, longest_solution(instance))
     if hasattr(solution, "solution"):  # a result or a plan

@@ -1,4 +1,4 @@
-"""One run under the referee: the method that a user names, its limits, and its result."""
+"""Performs one run under the referee: finds the method, sets limits, returns the result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_AMOUNT = 1e9  # seconds or MiB; excludes NaN and infinity as well
 
 
 def method_of(method: Any, track: str, kind: str, paths: Any = ()) -> SolverInfo:
-    """The solver or bound that a user names or declares as a function in a file; ``kind`` is "solver" or "bound"."""
+    """Return the solver or bound that a user names, or declares as a function; ``kind`` is "solver" or "bound"."""
     if isinstance(method, str):
         return find_method(discover(as_paths(paths)), track, method, kind)
     declared = [solver.name for solver in declared_by(method) if solver.track == track]
@@ -51,7 +51,7 @@ def as_paths(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -
 
 
 def find_method(infos: Sequence[SolverInfo], track: str, name: str, kind: str | None = None) -> SolverInfo:
-    """The solver or bound of a track by its name; InputError for an unknown one or one that cannot be imported.
+    """Return the solver or bound of a track by name; InputError if it is unknown or cannot be imported.
 
     A bound is refused if ``kind`` is "solver", a solver that proves no bounds if it is "bound". Errors list what that
     ``kind`` takes; None takes both.
@@ -85,7 +85,7 @@ def _serves(info: SolverInfo, kind: str | None) -> bool:
 
 
 def with_params(method: SolverInfo, params: Mapping[str, Any] | None) -> SolverInfo:
-    """A method with values for its parameters, converted to texts as on the command line; InputError for no mapping."""
+    """Return a method with values for its parameters, as texts; InputError if they are not a mapping."""
     if not isinstance(params, Mapping | None):
         raise InputError("params", "", f"expected values by name, such as {{'tries': 10}}, found {params!r}")
     texts = {
@@ -114,7 +114,7 @@ def run(
     progress: Show | None = None,
     known: Stated | None = None,
 ) -> Record:
-    """One run of a method; `shardmark.api.RunOptions` documents the keywords.
+    """Perform one run of a method; `shardmark.api.RunOptions` documents the keywords.
 
     The run ends early once a bound proves its cost optimal: its own bound, or one ``known`` before, with its source.
     The method itself is told nothing of the latter.
@@ -166,7 +166,7 @@ def one_of(name: str, value: str, choices: Sequence[str]) -> str:
 
 
 def result_of(problem: Problem, row: Record, known: Known) -> RunResult:
-    """A run as users see it, with its own lower bound."""
+    """Return a run as users see it, with its own lower bound."""
     best_known, best_from = known.best
     bound, source = known.greatest_bound(row.cost)
     return RunResult(
@@ -197,12 +197,12 @@ def result_of(problem: Problem, row: Record, known: Known) -> RunResult:
 
 
 def of_bound(row: Record) -> Record:
-    """Give the run of a bound method without a bound a reason."""
+    """Give a reason to the run of a bound method that reported no bound."""
     return row if row.lower_bound is not None else replace(row, reason=row.reason or NO_BOUND)
 
 
 def judged_against(row: Record, known: Known, cost: Cost | None = None) -> Record:
-    """Mark a run as a contradiction if its bound exceeds the cost of a verified solution, given or of the records."""
+    """Mark a run as a contradiction if its bound is above the verified cost of a solution, given or of the records."""
     for verified, whose in ((cost, "the solution"), (known.verified, "the solution of the records")):
         if row.lower_bound is None or verified is None or row.status == "contradiction":
             continue

@@ -59,7 +59,7 @@ def read_bytes(path: str | os.PathLike[str], largest: int | None = None) -> byte
 
 
 def require_regular(*paths: str | os.PathLike[str] | None) -> None:
-    """InputError for a pipe or a device: a pipe that nobody writes to would be waited for. None is skipped."""
+    """Raise InputError for a pipe or a device, as reading a pipe without a writer never ends. None is skipped."""
     for path in paths:
         if path is not None and os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
             raise InputError(path, "", "expected a regular file, found a pipe or a device")

@@ -1,1 +1,1 @@
-"""Plans: a model file and devices in, a certified split and files that run out."""
+"""Plans: from a model file and devices to a certified split and files that run."""

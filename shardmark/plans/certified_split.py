@@ -17,20 +17,20 @@ from shardmark.plans.targets import Layout, Target
 
 @dataclass(frozen=True)
 class CertifiedSplit:
-    """A split of a model over devices, verified, and how far from the best split it can be.
+    """A verified split of a model over devices, with a proven bound.
 
     ``source``, ``sha256``  path of the model's file, and the SHA-256 of its content
-    ``model``        the operators that were split, after `fuse` if that was asked for
-    ``groups``       for every operator of ``model``, the names of the operators of the file that it stands for
+    ``model``        the operators that were split, fused if ``fuse`` was set
+    ``groups``       for every operator of ``model``, the names of the file's operators that it consists of
     ``target``       the devices
-    ``costs``        seconds of every operator, and where they come from
+    ``costs``        time of every operator in seconds, with its source
     ``instance``     of the track ``target.track``
     ``solution``     of the instance, plain JSON
     ``cost``         verified, in microseconds
     ``lower_bound``  proven for the cost of any split, in microseconds; ``bound_from`` is its method
     ``layout``       the solution as stages, devices or sharding strategies
-    ``better``       of a split that was given: the cost of a better one that was found, in microseconds; else None
-    ``options``      arguments of `plan` that matter to whoever repeats it
+    ``better``       cost in microseconds of a better split than the given one, if one was found; else None
+    ``options``      arguments of `plan` that are needed to repeat it
     """
 
     source: Path
@@ -50,7 +50,7 @@ class CertifiedSplit:
 
     @property
     def parts(self) -> Sequence[Part]:
-        """The stages or devices that hold operators, in the order of the data's flow; on a mesh, one part for all."""
+        """The stages or devices with operators, in the order of data flow; on a mesh, one part for all."""
         return self.layout.parts
 
     @property
@@ -65,16 +65,16 @@ class CertifiedSplit:
 
     @property
     def single_device_us(self) -> float:
-        """Microseconds per run on one of the devices, as if it held the whole model."""
+        """Microseconds per run on one of the devices, if that held the whole model."""
         return float(1e6 * self.costs.seconds.sum())
 
     @property
     def speedup(self) -> float:
-        """Throughput against one device that held the whole model."""
+        """Throughput relative to one device that holds the whole model."""
         return self.single_device_us / self.cost if self.cost else 1.0
 
     @property
     def assignment(self) -> dict[str, int]:
-        """For every operator of the file, the place in ``parts`` of the one that runs it."""
+        """For every operator of the file, the index in ``parts`` of the part that runs it."""
         pairs = zip(self.groups, self.layout.part_of, strict=True)
         return {name: part for names, part in pairs for name in names}

@@ -1,4 +1,4 @@
-"""A plan drawn: one self-contained page, a picture, and a small table for notebooks."""
+"""Shows a plan: one self-contained page, a picture, and a small table for notebooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_ROWS = 15  # of strategies
 
 
 def rows(plan: CertifiedSplit) -> list[dict[str, Any]]:
-    """A row per part: operators, load and its share of the greatest load, memory, and what crosses."""
+    """One row per part: operators, load, its share of the greatest load, parameters, and bytes received and sent."""
     most = max((part.load_us for part in plan.parts), default=0.0) or 1.0
     return [
         {
@@ -38,7 +38,7 @@ def rows(plan: CertifiedSplit) -> list[dict[str, Any]]:
 
 
 def facts(plan: CertifiedSplit) -> dict[str, str]:
-    """The answer in a few lines."""
+    """Facts about the plan, by name."""
     speedup = f"{plan.speedup:.2f}, relative to one device that holds the whole model"
     better = {} if plan.better is None else {"better split": f"{plan.better:,.6g} µs, found if no split is given"}
     return {
@@ -53,7 +53,7 @@ def facts(plan: CertifiedSplit) -> dict[str, str]:
 
 
 def text(plan: CertifiedSplit) -> str:
-    """The answer and the parts, a line each."""
+    """The facts and the parts, one line each."""
     parts = [
         f"{part.name}: {count(len(part.operators), 'operator')}, load {part.load_us:,.6g} µs, "
         f"parameters {part.parameter_bytes / 2**20:,.1f} MiB"
@@ -64,7 +64,7 @@ def text(plan: CertifiedSplit) -> str:
 
 
 def split(plan: CertifiedSplit) -> Split:
-    """The model's graph: every operator in the colour of its part, on a mesh in that of the axes that split it."""
+    """The model's graph, operators coloured by their part, or on a mesh by the axes that split them."""
     names = [operator.name for operator in plan.model.operators]
     if plan.layout.specs is None:
         devices = [Device(part.name, f"load {part.load_us:,.6g} µs") for part in plan.parts]
@@ -86,9 +86,9 @@ def _axes(plan: CertifiedSplit, operator: str) -> str:
 
 
 def strategies(plan: CertifiedSplit, most: int = MOST_ROWS) -> list[dict[str, Any]]:
-    """On a mesh: a row per kind of operator and the loops that the axes split, those with the most work first.
+    """For a mesh, one row per kind of operator and split of its loops, those with the most work first.
 
-    Work is the time that one device would take for the operators, undivided. A last row sums what has no row.
+    Work is the time of the undivided operators on one device. A last row is the sum of all omitted rows.
     """
     specs = plan.layout.specs or {"mesh": {"axes": []}, "operators": {}}
     axes = specs["mesh"]["axes"]
@@ -173,7 +173,7 @@ def _of_graph(plan: CertifiedSplit) -> Section:
 
 
 def page(plan: CertifiedSplit) -> str:
-    """``plan.html``: one page that needs no other file."""
+    """``plan.html``, a page that needs no other file."""
     return plan_page.render(report(plan))
 
 
@@ -183,5 +183,5 @@ def picture(plan: CertifiedSplit) -> Markup:
 
 
 def notebook(plan: CertifiedSplit) -> str:
-    """The answer, the parts and the graph, for a notebook."""
+    """The facts, the parts and the graph, for a notebook."""
     return str(in_notebook(facts(plan), picture(plan)))

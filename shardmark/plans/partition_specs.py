@@ -1,4 +1,4 @@
-"""A mesh plan as partition specs by name: JSON that a JAX user turns into shardings.
+"""A mesh plan as partition specs by name, in JSON, from which JAX shardings are made.
 
     {"format": "shardmark/partition-specs/1",
      "model": "step",
@@ -7,8 +7,8 @@
      "operators": {"jvp(layer0)/dot_general": {"loops": {"x": "m0", "y": null}, "results": [[["x"], null, null]]}}}
 
 A spec has one entry per dimension: the axes of the mesh that split it, the outermost first, or null. ``inputs`` are
-parameters and other arguments of the program in their order. ``loops`` tells which loop of an operator each axis
-splits, ``results`` has a spec per tensor that it writes.
+parameters and other arguments of the program in their order. ``loops`` names the loop of an operator that each axis
+splits; ``results`` has a spec per tensor that the operator writes.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def in_shardings(document: Mapping[str, Any], step: Callable[..., Any], argument
     ``arguments``  the positional arguments of the step, or their shapes
     ``mesh``       a `jax.sharding.Mesh` with the document's axes
 
-    Arguments that the document does not name are not split: JAX leaves out of a program what it does not use. Raises
-    ValueError if the document names an input that is none of the step's.
+    Arguments that the document does not name are not split: JAX omits unused arguments from a program. Raises
+    ValueError if the document names an input that the step does not have.
     """
     import jax
     from jax.sharding import NamedSharding, PartitionSpec

@@ -1,4 +1,4 @@
-"""The parts of a plan: what each stage or device holds, how long it takes, and what crosses to and from it."""
+"""The parts of a plan: operators, times, parameters and transfers of each stage or device."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Part:
     """A stage of a pipeline, or a device.
 
     ``operators``        names, in an order in which they can run
-    ``compute_us``       microseconds that its operators take, one after another
-    ``load_us``          microseconds that it is busy per run of the model, transfers included except in a schedule
+    ``compute_us``       time of its operators, one after another, in microseconds
+    ``load_us``          time that it is busy per run of the model, in microseconds; in a schedule, without transfers
     ``parameter_bytes``  bytes of the parameters that its operators read, each once
     ``received_bytes``   bytes of the tensors that come from other parts, each once
     ``sent_bytes``       bytes of the tensors that go to other parts, each once
@@ -63,7 +63,7 @@ def parts_of(
 
 
 def crossing_bytes(model: Model, part_of: Sequence[int], parts: int) -> tuple[list[int], list[int]]:
-    """Bytes that each part receives and sends: a tensor counts once per part that reads it, and once for its own."""
+    """Bytes that each part receives and sends: a tensor counts once per part that reads it, and once for its sender."""
     received, sent = [0] * parts, [0] * parts
     for tensor, readers in zip(model.tensors, model.readers(), strict=True):
         if tensor.producer is None:
@@ -77,7 +77,7 @@ def crossing_bytes(model: Model, part_of: Sequence[int], parts: int) -> tuple[li
 
 
 def in_order(part_of: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[int]:
-    """The parts that hold operators, in a topological order if there is one, else in their own order."""
+    """The parts with operators, in a topological order if there is one, else by number."""
     after: dict[int, set[int]] = {part: set() for part in sorted(set(part_of))}
     waiting = dict.fromkeys(after, 0)
     for tail, head in edges:

@@ -1,4 +1,4 @@
-"""From a model and devices to a certified split: import, price, solve, bound, verify."""
+"""From a model and devices to a certified split: import, estimate times, solve, bound, verify."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Plan(CertifiedSplit):
     """A split of a model over devices, as `plan` returns it; the fields are those of `CertifiedSplit`."""
 
     def save(self, folder: str | os.PathLike[str], *, export: str | None = None) -> Path:
-        """Write ``plan.json``, ``plan.html`` and ``instance.json`` into a folder, which is made if need be.
+        """Write ``plan.json``, ``plan.html`` and ``instance.json`` into a folder, which is made if needed.
 
         ``export`` adds files that run, as ``--export`` of the command line does: "stages", "annotated" or "specs".
         Returns the path of ``plan.json``. Raises InputError if the plan has no such files.
@@ -121,12 +121,13 @@ def plan(
     seed: int = 0,
     progress: Tell = lambda _: None,
 ) -> Plan:
-    """Split a model over devices, bound how far from the best split that is, and verify it.
+    """Split a model over devices, bound the distance to the best split, and verify the split.
 
     ``model``    an ONNX file, or StableHLO as text or portable artifact
-    ``devices``  so many equal devices, a pipeline; or accelerators and CPUs such as "h100:6,epyc-9654:2", a placement
-    ``mesh``     instead: devices in a grid such as "2x4" or (2, 4), a sharding strategy per operator
-    ``machine``  instead: a JSON file of different devices and links, a schedule
+    ``devices``  number of equal devices for a pipeline, or accelerators and CPUs such as "h100:6,epyc-9654:2"
+                  for a placement
+    ``mesh``     instead of ``devices``: a grid such as "2x4" or (2, 4), for strategies per operator
+    ``machine``  instead of ``devices``: a JSON file of unequal devices and links, for a schedule
     ``device``   the kind of device: a name of the catalog (``shardmark list devices``) or a TOML file
     ``dims``     values for symbolic sizes of an ONNX model, such as ``{"batch": 8}``
     ``split``    a split over equal devices to judge: the stage of every operator by its name, or a JSON file with
@@ -135,9 +136,9 @@ def plan(
     ``fuse``     True joins chains of cheap operators first
     ``profile``  True measures the operators with ONNX Runtime on this machine instead of the device's roofline
     ``timeout``  seconds for solving and bounding
-    ``progress``  called with a sentence on each step
+    ``progress``  called with a sentence per step
 
-    Raises InputError for bad input, for a split that is infeasible, and if none is found that the devices can hold.
+    Raises InputError for bad input, for an infeasible split, and if no split that fits is found.
     """
     paths = {"model": model, "device": device, **({} if machine is None else {"machine": machine})}
     _require_values(paths, dims, timeout=timeout, cores=cores, seed=seed)

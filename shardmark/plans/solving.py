@@ -1,4 +1,4 @@
-"""The methods that a plan runs, one after another until a bound meets the cost or the time is up."""
+"""Runs the methods of a plan one after another, until a bound meets the cost or the time is up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Step:
-    """A method to run: its name, "solver" or "bound", and the share of the time left that it may take."""
+    """A method to run: its name, its kind ("solver" or "bound"), and its share of the time left."""
 
     method: str
     kind: str
@@ -103,7 +103,7 @@ def _trusted(bounds: Sequence[tuple[Cost, str]], cost: Cost, tell: Tell) -> list
 
 
 def words(gap: float | None) -> str:
-    """A proven gap in words; None is that of a bound of 0."""
+    """A proven gap in words; None means that the bound is 0."""
     if gap is None:
         return "no lower bound above 0 is known"
     return f"at most {_percent(gap)} % above the best split there is" if gap else "proven optimal"

@@ -1,4 +1,4 @@
-"""A split that a user has: the stage of every operator by name, read and checked."""
+"""Reads and checks a user's split: the stage of every operator by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Split: TypeAlias = "Mapping[str, int] | str | os.PathLike[str]"
 
 
 def stages_of(split: Split, model: Model, stages: int, tell: Callable[[str], None]) -> list[int]:
-    """The stage of each operator of the model, from 0 on without gaps; InputError for a split that is infeasible.
+    """Return the stage of each operator of the model, numbered from 0 without gaps; InputError for an infeasible split.
 
     A feasible one gives every operator one of so many stages, and data does not flow around a cycle of them. Other
     names are told and ignored: reading a model folds constants.

@@ -1,4 +1,4 @@
-"""The sets of devices that a plan can be for: which instance a model makes there, and which methods split it best."""
+"""The sets of devices that a plan can target: the instance of a model on each, and the best methods for it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from shardmark.plans.solving import Step
 
 @dataclass(frozen=True)
 class Layout:
-    """A solution as an engineer reads it.
+    """A solution in terms of the model: parts and operators.
 
-    ``parts``    stages or devices that hold operators, in the order of the data's flow
-    ``part_of``  for every operator its place in ``parts``
+    ``parts``    stages or devices with operators, in the order of data flow
+    ``part_of``  for every operator its index in ``parts``
     ``specs``    on a mesh: its partition specs, see `shardmark.plans.partition_specs`; else None
-    ``idle``     how many devices hold no operator
+    ``idle``     number of devices without operators
     """
 
     parts: Sequence[Part]
@@ -51,11 +51,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Target(ABC):
-    """A set of devices: ``device`` is the one whose roofline prices operators, unless they are measured.
+    """A set of devices; the roofline of ``device`` gives the times of operators, unless they are measured.
 
-    ``what``     the cost of a split, in words; ``unit_us`` is its unit in microseconds
-    ``kind``     the name of a part of a split; ``about_loads`` says what its load is
-    ``steps``    the methods to run, in their order
+    ``what``     name of the cost of a split; ``unit_us`` is its unit in microseconds
+    ``kind``     name of a part of a split; ``about_loads`` describes its load
+    ``steps``    the methods to run, in order
     """
 
     device: Device
@@ -79,7 +79,7 @@ class Target(ABC):
 
     @property
     def measurable(self) -> bool:
-        """True if times measured on this machine can price the operators: on one kind of device, and undivided."""
+        """True if operators can be measured on this machine: they are undivided, on one kind of device."""
         return True
 
     @abstractmethod
@@ -89,7 +89,7 @@ class Target(ABC):
 
 @dataclass(frozen=True)
 class Pipeline(Target):
-    """A pipeline of equal devices, a stage on each."""
+    """A pipeline of equal devices, with one stage each."""
 
     stages: int
 
@@ -132,7 +132,7 @@ class Pipeline(Target):
 
 @dataclass(frozen=True)
 class MeshOfDevices(Target):
-    """Equal devices in a grid, which work on every operator together."""
+    """Equal devices in a grid, which compute every operator together."""
 
     mesh: str
 
@@ -168,7 +168,7 @@ class MeshOfDevices(Target):
 
 @dataclass(frozen=True)
 class AcceleratorsAndCpus(Target):
-    """Equal accelerators, and CPUs for whatever is better there, each holding a contiguous part of the model."""
+    """Equal accelerators and CPUs, each with a contiguous part of the model."""
 
     accelerators: int
     cpu: Device
@@ -225,7 +225,7 @@ class AcceleratorsAndCpus(Target):
 
 @dataclass(frozen=True)
 class Machine(Target):
-    """Unlike devices and links, on which the operators of one sample run in a schedule.
+    """Unequal devices and links, on which the operators of one sample are scheduled.
 
     A speed of 1 stands for ``device``, so that a device of speed 2 takes half as long.
     """
@@ -288,7 +288,7 @@ def target_of(
     mesh: str | Sequence[int] | None,
     machine: str | os.PathLike[str] | None,
 ) -> Target:
-    """The devices that a user names; InputError for none, and for more than one way to name them.
+    """Return the devices that a user names in exactly one of several ways; else raise InputError.
 
     Of two kinds the second one stands for CPUs, which have memory for everything.
     """

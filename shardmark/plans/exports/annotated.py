@@ -1,10 +1,9 @@
 """Writes a plan into a copy of its ONNX model, as the multi-device metadata of ONNX (IR version 11 and later).
 
-A pipeline becomes the ``pipeline_stage`` of every node, a mesh plan the ``sharding_spec`` of tensors. A spec stands at
-the node that writes the tensor; for inputs and initializers of the model, at every node that reads them. Specs follow
+A pipeline becomes the ``pipeline_stage`` of every node, a mesh plan the ``sharding_spec`` of tensors. The node that
+writes a tensor has its spec; for inputs and initializers of the model, every node that reads them has it. Specs follow
 https://github.com/onnx/onnx/blob/main/docs/proposals/ONNXMultiDeviceProposal.md: shards are counted row by row, and
-devices with the same shard form a group, which a negative number stands for. Devices of a mesh are counted row by row,
-too.
+devices with the same shard form a group, which has a negative number. Devices of a mesh are also counted row by row.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def export_annotated(
     specs: Mapping[str, Any] | None = None,
     digest: str | None = None,
 ) -> None:
-    """Write a copy of a model, with local functions inlined, that says which stage or device holds what.
+    """Write a copy of a model, with local functions inlined, annotated with its stages or shards.
 
     ``stage_of``  stage by operator name (`instances.models.onnx_graph.names`); a constant is in the first stage that
                   needs it
@@ -44,8 +43,8 @@ def export_annotated(
     ``specs``     for a mesh, in the format of `shardmark.plans.partition_specs`; then no node has a stage
     ``digest``    SHA-256 of the model that was planned; None accepts any
 
-    Raises InputError if the file is not the plan's model, or if the copy cannot be written or is no valid model; then
-    nothing is written.
+    Raises InputError if the file is not the plan's model, or if the copy is not valid or cannot be written; then nothing
+    is written.
     """
     source, target = Path(model_path), Path(path)
     model = load(source, digest)
@@ -107,7 +106,7 @@ def _add_spec(configuration: Any, tensor: str, spec: Spec, mesh: Mapping[str, in
 
 
 def shards(spec: Spec, mesh: Mapping[str, int]) -> Iterator[list[int]]:
-    """For every shard of a tensor, in the order of ONNX, the devices that hold it."""
+    """The devices that hold each shard of a tensor, shards in ONNX's order."""
     split = [list(mesh).index(axis) for axes in spec for axis in axes or ()]
     others = [axis for axis in range(len(mesh)) if axis not in split]
     sizes = list(mesh.values())

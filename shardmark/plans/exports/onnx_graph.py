@@ -1,4 +1,4 @@
-"""An ONNX file as the graph that its plan is about: functions inlined, sizes and shapes fixed."""
+"""Reads an ONNX file as the graph that a plan splits: functions inlined, sizes and shapes fixed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def load(path: str | os.PathLike[str], digest: str | None = None) -> Any:
 def load_fixed(
     path: str | os.PathLike[str], dims: Mapping[str, int], digest: str | None = None
 ) -> tuple[Any, dict[str, Tensor]]:
-    """The model of a file with numbers for symbolic sizes, and its tensors by name, as they are planned with.
+    """The model of a file with numbers for symbolic sizes, and its tensors by name.
 
     Nodes that ask for the shape of a tensor become constants. Raises InputError as `load` and `read_onnx` do.
     """

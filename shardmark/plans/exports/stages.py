@@ -1,4 +1,4 @@
-"""Cuts an ONNX model into one model per stage, with a manifest that says how they fit together.
+"""Cuts an ONNX model into one model per stage, with a manifest of the tensors between them.
 
 The folder holds ``stage-0.onnx``, ``stage-1.onnx`` and so on. If the model keeps weights outside its file, a stage's
 weights are in ``stage-0.data``. ``manifest.json`` has these keys:
@@ -9,7 +9,7 @@ weights are in ``stage-0.data``. ``manifest.json`` has these keys:
 ``outputs``  tensors that the model returns; ``from`` is the stage that writes it, null for an input of the model
 ``stages``   in the order in which they run:
 
-  ``stage``      number of the stage in the plan; a stage without operators is left out
+  ``stage``      number of the stage in the plan; stages without operators are omitted
   ``file``       name of its model
   ``sha256``     of each of its files, by name
   ``operators``  names of its operators, without the constants
@@ -79,7 +79,7 @@ def export_stages(
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes, of which there may be more than memory holds."""
+    """SHA-256 of a file's bytes, which need not fit into memory."""
     try:
         with open(path, "rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -10,7 +10,7 @@ from shardmark.plans.runs.stage_runs import StageRuns
 
 
 def slowest_stages(runs: Mapping[str, StageRuns]) -> list[dict[str, Any]]:
-    """A row per plan, by the name of its model: the stage that takes longest by plan, and its measured time."""
+    """One row per plan, by the name of its model: the stage with the longest planned time, and its measured time."""
     found = []
     for model, verified in runs.items():
         slowest = max(verified.stages, key=lambda run: run.predicted_us)

@@ -1,4 +1,4 @@
-"""Times of the operators of an ONNX model on this machine, from the profiler of ONNX Runtime.
+"""Measures the operators of an ONNX model on this machine with the profiler of ONNX Runtime.
 
 The model runs as `shardmark.plans.runs.running` describes, with one thread, until the median time of a run stands.
 Other programs only lengthen what the profiler measures, so an operator's share is the shortest of its times. Shares

@@ -29,7 +29,7 @@ STANDS = 0.02  # relative error of a median that stands
 
 
 class Session:
-    """A model that is loaded; ``inputs`` and ``outputs`` are names of tensors."""
+    """A loaded model; ``inputs`` and ``outputs`` are names of tensors."""
 
     def __init__(self, model: Any, path: Path, profile: Path | None = None) -> None:
         """Load an `onnx.ModelProto`, which is changed.
@@ -53,7 +53,7 @@ class Session:
         self.outputs = [port.name for port in self._session.get_outputs()]
 
     def run(self, tensors: Mapping[str, Value]) -> dict[str, Value]:
-        """The outputs for the inputs, which are among ``tensors``."""
+        """Return the outputs for the inputs, which are among ``tensors``."""
         values = _run(self._session, self.outputs, {name: tensors[name] for name in self.inputs}, self._path)
         return dict(zip(self.outputs, values, strict=True))
 
@@ -115,7 +115,7 @@ def _refused(error: Exception, path: Path) -> InputError:
 
 
 def fold_constants(model: Any, path: Path) -> dict[str, Value]:
-    """Replace, in a model, the nodes that follow from constants alone by initializers.
+    """Replace the nodes of a model that depend only on constants by initializers.
 
     Returns the values of the large ones, which the session must be given: a model with all of them may be larger than a
     protobuf can be. The IR version becomes at least 4, so that no input is an initializer.
@@ -177,7 +177,7 @@ def random_inputs(model: Any, tensors: Mapping[str, Tensor], seed: int = 0) -> d
 
 
 def standing_median(run: Callable[[], object], seconds: float) -> float:
-    """Median CPU seconds of a call in this thread, the only one that computes; other load hardly changes them.
+    """Median CPU time of a call in seconds, measured in this thread, the only one that computes.
 
     After a call that warms up, the call is repeated `MIN_RUNS` times and for one second, and on until the 95 %
     confidence interval of the median is within 2 %, at most `MAX_RUNS` times. After ``seconds``, `LEAST_RUNS` will do.

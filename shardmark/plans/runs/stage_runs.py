@@ -35,7 +35,7 @@ class StageRun:
     """A stage as planned and as run.
 
     ``predicted_us``, ``measured_us``  microseconds per run of the model
-    ``difference``  largest difference from the whole model among its outputs, over the largest number of that output
+    ``difference``  largest difference of an output from the whole model's, relative to the output's largest number
     ``random``      names of its random operators without a seed, which here have the same seed as in the whole model
     """
 
@@ -48,13 +48,13 @@ class StageRun:
 
 @dataclass(frozen=True)
 class StageRuns:
-    """The stages of a plan, in the order in which they ran."""
+    """The stages of a plan, in the order of their runs."""
 
     stages: Sequence[StageRun]
 
     @property
     def equal(self) -> bool:
-        """True if every stage returned what the whole model computes, within 1e-5 of the largest number."""
+        """True if the outputs of all stages equal the whole model's, within 1e-5 of an output's largest number."""
         return all(run.difference <= TOLERANCE for run in self.stages)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ class StageRuns:
 
 
 def verify(folder: str | os.PathLike[str], *, tell: Callable[[str], None] = lambda _: None) -> StageRuns:
-    """Run the stages in the folder of a plan on random inputs. A model that has moved may lie in that folder.
+    """Run the stages in the folder of a plan on random inputs. If the model has moved, it may be in that folder.
 
     Raises InputError if a file is missing or was edited, if the model is not the plan's, or without ONNX Runtime.
     """
