@@ -1,4 +1,4 @@
-"""Instance types, file formats and the catalog; imports nothing else of the project.
+"""Instance types, file formats and the catalog; imports no other package of the project.
 
 A track is a module of this folder that defines five names; adding one changes nothing outside:
 
@@ -43,7 +43,7 @@ def tracks() -> tuple[str, ...]:
 
 
 def track_module(track: str) -> ModuleType:
-    """Return the module of a track; raise InputError for a name that is no track."""
+    """Return the module of a track; raise InputError for an unknown name."""
     if track not in tracks():
         raise InputError("track", repr(track), f"expected one of {', '.join(tracks())}")
     return importlib.import_module(f"instances.{track}")
@@ -52,7 +52,7 @@ def track_module(track: str) -> ModuleType:
 def parse(content: bytes, source: str, track: str | None = None, **options: Any) -> Any:
     """Turn the bytes of an instance file, decompressed, into an instance.
 
-    ``track`` None is recognised from the content. ``options`` with the value None count as not given; an unknown
+    If ``track`` is None, it is recognised from the content. ``options`` with the value None are ignored; an unknown
     option raises InputError.
     """
     from instances.files import scan

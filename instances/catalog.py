@@ -100,13 +100,13 @@ def suite(name: str) -> tuple[Entry, ...]:
 
 
 def named(kind: str, name: str, known: Iterable[str]) -> str:
-    """``"the name of a suite, did you mean 'x'? ..."``: the known name most like ``name``, then the command for all."""
+    """Text such as ``"the name of a suite, did you mean 'x'? ..."``, with the command that lists all names."""
     near = near_miss(name, known) or ";"
     return f"the name of a {kind}{near} `shardmark list {kind}s` lists them"
 
 
 def near_miss(name: str, known: Iterable[str]) -> str:
-    """``", did you mean 'x'?"`` for the known name most like ``name``, to end a sentence; empty if none is close."""
+    """End of a sentence, ``", did you mean 'x'?"``, with the known name closest to ``name``; empty if none is close."""
     import difflib  # only for names that are unknown
 
     by_lower_case = {other.lower(): other for other in known}
@@ -117,7 +117,7 @@ def near_miss(name: str, known: Iterable[str]) -> str:
 def cache_folder() -> Path:
     """The user's cache of fetched files and arrays: SHARDMARK_CACHE, else shardmark in XDG_CACHE_HOME or ~/.cache.
 
-    An absolute path. InputError for a user without a home folder who names no other.
+    The path is absolute. Raises InputError if the user has no home folder and sets no other.
     """
     if given := os.environ.get(CACHE_VARIABLE):
         return Path(given).absolute()

@@ -20,4 +20,4 @@ class InputError(ValueError):
 
 
 class TooLarge(InputError):
-    """A file with more bytes or parts than any reader takes: no other reader need try."""
+    """A file with more bytes or elements than any reader accepts."""

@@ -1,4 +1,4 @@
-"""Cost and violations of a solution, asked of its instance; the referee provides them."""
+"""Lets an instance compute the cost and violations of a solution with the referee's code."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from instances.errors import InputError
 class Evaluator:
     """An instance that evaluates solutions: their cost and the rules that they break, as the referee does after a run.
 
-    Solutions have the forms that ``run.report`` takes. Each call computes everything from the definitions: it
-    checks results, and is too slow for the inner loop of a search. `shardmark.load` and the referee hand out instances
-    that can be asked; one read by `instances.load` alone cannot.
+    Solutions have the forms that ``run.report`` takes. Each call computes everything from the definitions, so
+    it is for checking results and too slow for the inner loop of a search. Instances from `shardmark.load` and from the
+    referee can evaluate solutions; those from `instances.load` cannot.
     """
 
     #: Returns the verdict on a solution; set by whoever hands instances out, as nothing here imports the referee.
@@ -22,7 +22,7 @@ class Evaluator:
     def cost(self, solution: Any) -> int | float:
         """Return the cost, also of a solution that breaks a rule: an exact int for `intraop`, else a float.
 
-        InputError if it is so malformed that it has none.
+        InputError if the solution is too malformed to have a cost.
         """
         verdict = self._judge(solution)
         if verdict.cost is None:

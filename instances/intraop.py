@@ -42,11 +42,11 @@ class Instance(Evaluator):
     ``node_cost``, ``usage``      shape (strategies,): cost and memory (bytes) of each strategy, all >= 0
     ``scope_start``, ``scope``    edge e joins the nodes ``scope[scope_start[e]:scope_start[e + 1]]`` (nodes may recur)
     ``table_start``, ``table``    its costs, ``table[table_start[e]:table_start[e + 1]]``: row-major over the
-                                  strategies of its nodes, the last node's running fastest, all >= 0
+                                  strategies of its nodes, the last node's index changes fastest, all >= 0
     ``usage_limit``               bytes that live nodes together may use in any time step; None: no limit (the contest's
                                   reader accepts files without one)
 
-    Single entries fit into 64 bits; sums may not, so compute totals in Python integers.
+    Single entries fit into 64 bits, but sums may not: compute totals in Python integers.
     """
 
     track: ClassVar[str] = "intraop"
@@ -116,7 +116,7 @@ class Instance(Evaluator):
 
     @property
     def edges(self) -> int:
-        """Number of edges, whatever their arity."""
+        """Number of edges of any arity."""
         return len(self.scope_start) - 1
 
     @property

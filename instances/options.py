@@ -17,8 +17,8 @@ class Option:
 
     The kind ``dict`` stands for named integers, ``bool`` for a flag.
 
-    If ``mode`` is set, values are modes: instances of different modes are never ranked together. ``mode`` is the part
-    of the ranking's name, with ``{}`` for the value; the default is named only by a plain ``{}``.
+    If ``mode`` is set, instances with different values are never ranked together. ``mode`` is the part of the
+    ranking's name, with ``{}`` for the value; the default is named only by a plain ``{}``.
     """
 
     kind: type

@@ -43,7 +43,7 @@ RAGGED = True
 class Instance(Evaluator, OnGraph):
     """A model graph that is cut into at most ``stages`` stages.
 
-    ``graph``        n nodes, every node produces one tensor that all its successors consume
+    ``graph``        n nodes; every node produces one tensor, which all its successors read
     ``work``         shape (n,), float64: running time of a node, any one unit of time
     ``output_size``  shape (n,), float64: size of the tensor it produces, any one unit of size
     ``param_size``   shape (n,), float64: size of the parameters that it uses, same unit

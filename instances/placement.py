@@ -61,18 +61,18 @@ OPTIONS: Mapping[str, Option] = {
 class Instance(Evaluator, Workload):
     """A `placement_file.Workload` and the objective and rules of its placements.
 
-    ``objective``   "throughput": the largest load of a device (Section 5); "latency": the time that one sample takes
+    ``objective``   "throughput": the largest load of a device (Section 5); "latency": the time of one sample
                     (Section 4, Appendix A)
-    ``contiguity``  "contiguous": a device holds a contiguous set, forward and backward nodes apart (Definition 3.1);
-                    "acyclic": also the devices follow one another; "free": any set, for latency any number of
-                    contiguous sets
+    ``contiguity``  "contiguous": a device holds a contiguous set, forward and backward nodes separately
+                    (Definition 3.1); "acyclic": in addition, the devices form no cycle; "free": any set, for
+                    latency any number of contiguous sets
     ``schedule``    "pipedream": the largest sum of forward and backward load; "gpipe": the sum of the largest ones
                     (Section 5.3)
-    ``overlap``     "none": a load is the sum of transfers and computation; "half": the larger of both; "full": the
-                    largest of transfers in, computation, transfers out (Appendix H.1)
-    ``cluster``     accelerators 0 to cluster - 1 are near each other, and so on; None: all are near (Appendix H.3)
+    ``overlap``     "none": a load is the sum of transfers and computation; "half": the greater of the two; "full":
+                    the greatest of transfers in, computation, transfers out (Appendix H.1)
+    ``cluster``     accelerators 0 to cluster - 1 form the first cluster, and so on; None: one cluster (Appendix H.3)
     ``slowdown``    factor >= 1 on the time of transfers between accelerators of two clusters: for the reader, and
-                    for the sender if any reader is in another cluster. CPUs are near all accelerators
+                    for the sender if any reader is in another cluster. CPUs belong to every cluster
     ``allreduce``   size per time at which replicas of a stage synchronise (Appendix H.2); None: no replicas
     """
 

@@ -61,7 +61,7 @@ OPTIONS: Mapping[str, Option] = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Instance(Evaluator, OnGraph):
-    """A dataflow graph, and devices that run its vertices one at a time.
+    """A dataflow graph, and devices that each run one vertex at a time.
 
     ``graph``       n vertices, m edges; every edge carries its own tensor
     ``complexity``  shape (n,), float64 >= 0: operations of a vertex
@@ -75,8 +75,8 @@ class Instance(Evaluator, OnGraph):
                     diagonal, as nothing moves within a device
     ``links``       "independent": a tensor takes size / bandwidth regardless of others (Equations (10) and (12));
                     "queue": tensors of a link are sent one at a time, in order of production; "share": they are sent
-                    concurrently at equal parts of the bandwidth
-    ``holding``     "waiting": a tensor takes memory of its reader's device from its arrival until the reader starts
+                    concurrently with equal shares of the bandwidth
+    ``holding``     "waiting": a tensor occupies its reader's device from its arrival until the reader starts
                     (Equation (2), "edges of not yet scheduled vertices"); "reserved": from its departure until the
                     reader has finished
 

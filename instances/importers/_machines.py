@@ -1,4 +1,4 @@
-"""Devices for graphs without any: drawn, or read from a file, as in a scheduling document."""
+"""Devices for graphs that have none: random, or read from a file, as in a scheduling document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model as an instance of the track that the user asks for, whatever file it came from."""
+"""Turns a model of any format into an instance of the chosen track."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ CPU = "epyc-9654"
 
 OPTIONS: Mapping[str, Option] = {
     "track": Option(str, "track of the instance (default: pipeline)", "pipeline", tuple(NEEDED)),
-    "stages": Option(int, "pipeline: stages, a device each"),
-    "accelerators": Option(int, "placement: accelerators, each a --device"),
-    "cpus": Option(int, f"placement: CPUs, each an {CPU} (default: 1)"),
-    "machine": Option(Path, "scheduling: JSON file of the devices; a speed of 1 is that of --device"),
-    "mesh": Option(str, "intraop: sizes of the axes of a mesh of devices, as 2x4"),
-    "device": Option(str, "kind of the devices, or a TOML file (default: h100)", "h100"),
-    "fuse": Option(bool, "join chains of cheap operators first"),
+    "stages": Option(int, "pipeline: number of stages, one device each"),
+    "accelerators": Option(int, "placement: number of accelerators, each a --device"),
+    "cpus": Option(int, f"placement: number of CPUs, each an {CPU} (default: 1)"),
+    "machine": Option(Path, "scheduling: JSON file of the devices; speed 1 is that of --device"),
+    "mesh": Option(str, "intraop: sizes of the axes of the mesh, such as 2x4"),
+    "device": Option(str, "kind of device, or a TOML file (default: h100)", "h100"),
+    "fuse": Option(bool, "fuse chains of cheap operators first"),
 }
 
 
 def instance_of(model: Model, *, track: str, device: str, fuse: bool, **given: Any) -> Any:
-    """The instance that a model makes for equal devices, whose roofline prices its operators.
+    """Return the instance of a model, with the roofline of ``device`` as the times of operators.
 
-    Raises InputError if the track's own option is missing, if another track's is given, and for what the track refuses.
+    Raises InputError if the track's own option is missing, if another track's option is given, or if the track refuses
+    the model.
     """
     from instances.models.as_intraop import as_intraop
     from instances.models.as_pipeline import as_pipeline

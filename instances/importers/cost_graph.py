@@ -1,16 +1,16 @@
-"""TensorFlow's cost graphs (CostGraphDef) written as text, the format of the data set of REGAL (Paliwal et al. 2020).
+"""TensorFlow cost graphs (CostGraphDef) in text format, as in the data set of REGAL (Paliwal et al. 2020).
 
 Treatment of the fields of tensorflow/core/framework/cost_graph.proto:
 
-``id``, ``input_info``  an edge from the node of every input. Several outputs of a node are several tensors: with
-                        ``tensors="every"``, helper nodes after the file's own carry them, so that each counts once
-                        per cut and stage (see instances/split_multi_output.py); with ``"first"`` a node has only its
-                        output 0, whatever is read, as in "Practical Performance Guarantees for Pipelined DNN
+``id``, ``input_info``  an edge from the node of every input. With ``tensors="every"``, each output of a node is a
+                        tensor, carried by a helper node after the file's own nodes, so that it counts once per cut
+                        and stage (see instances/split_multi_output.py); with ``"first"``, a node has only output 0,
+                        even if others are read, as in "Practical Performance Guarantees for Pipelined DNN
                         Inference" (Archer et al. 2024, Appendix C.2)
 ``control_input``       the node executes after that one; nothing is sent, which may also need a helper node
 ``compute_cost``        work, in microseconds if TensorFlow measured it
-``output_info.size``    size of the tensor in bytes; an output without readers is left out. An alias of an input
-                        has a size like any other output: between stages it must be sent too
+``output_info.size``    size of the tensor in bytes; an output without readers is omitted. An alias of an input has
+                        a size like any other output, as it must be sent between stages too
 ``persistent_memory_size``  size of the parameters, with the older fields for host and device
 the rest                dropped: device, temporary memory, analytical times, shapes and types. Nodes without any cost
                         such as ``_SOURCE`` stay, so that node i of a solution is node i of the file
@@ -36,7 +36,7 @@ OPTIONS: Mapping[str, Option] = {
     "stages": Option(int, "stages to partition into"),
     "bandwidth": Option(float, "bytes sent between stages per unit of compute_cost (default: 1)", 1.0),
     "memory": Option(float, "fast memory of a stage in bytes (default: unlimited)"),
-    "tensors": Option(str, "outputs of a node that count (default: every)", "every", ("every", "first")),
+    "tensors": Option(str, "outputs of a node to include (default: every)", "every", ("every", "first")),
 }
 LARGEST = 256 << 20  # bytes of a file; reading takes 15 times as much memory
 

@@ -1,14 +1,14 @@
-"""TensorFlow's graphs (GraphDef, also within a MetaGraphDef) in text format, as dataflows to schedule.
+"""TensorFlow graphs (GraphDef, also within a MetaGraphDef) in text format, as instances of scheduling.
 
 Treatment of the fields of tensorflow/core/framework/graph.proto and node_def.proto:
 
 ``node``        node i of the file is vertex i. A function call is one vertex; both branches of a condition are
                 executed
-``input``       an edge from the node that produces it; its size is that of all outputs read. ``^name`` is an edge of
-                size 0, which only orders, and so is one for a resource, or a variable by reference
-``_class``      nodes with an entry ``loc:@name`` share a device with the node of that name and with each other. So do
-                a node that takes a variable by reference, or a resource, and the node that it comes from, and a node
-                with the device ``@name`` and the node of that name
+``input``       an edge from the producer; its size is that of all outputs read. ``^name`` is an edge of size 0, which
+                only orders; so are edges for a resource, or a variable by reference
+``_class``      nodes with an entry ``loc:@name`` share a device with the node of that name and with each other. A node
+                that takes a resource, or a variable by reference, shares a device with its producer, and a node
+                with the device ``@name`` with the node of that name
 ``device``      a restriction to the devices that the name, possibly a partial one, matches: see
                 instances/importers/_device_specs.py; with ``--placement free`` there are no restrictions
 while loops     with ``--loops once`` one iteration: the input of NextIteration goes to Exit instead of Merge. Any other
@@ -20,9 +20,9 @@ while loops     with ``--loops once`` one iteration: the input of NextIteration 
                 Mayer et al. (DIDL 2017)
 the rest        dropped
 
-Devices are drawn as in Section 5.1, named as tasks of one CPU and four GPUs each, or come from a file (``--machine``).
-With speeds in operations per second and bandwidths in bytes per second, costs are seconds; random devices have speeds
-without a unit, for random weights.
+Devices are random, as in Section 5.1 and named as tasks of one CPU and four GPUs each, or come from a file
+(``--machine``). With speeds in operations per second and bandwidths in bytes per second, costs are in seconds; random
+devices have speeds without a unit, for random weights.
 """
 
 from __future__ import annotations
@@ -54,17 +54,13 @@ OPTIONS: Mapping[str, Option] = {
     "devices": Option(int, "number of random devices (default: 50)"),
     "machine": MACHINE,
     "seed": SEED,
-    "weights": Option(
-        str, "weights of vertices and edges: from shapes, or random (default: shapes)", "shapes", ("shapes", "random")
-    ),
-    "batch": Option(int, "size of unknown dimensions (default: these are errors)"),
+    "weights": Option(str, "weights from shapes, or random (default: shapes)", "shapes", ("shapes", "random")),
+    "batch": Option(int, "size of unknown dimensions (default: refuse them)"),
     "loops": Option(
-        str, "while loops: an error, or one iteration of each (default: refused)", "refused", ("refused", "once")
+        str, "while loops: refuse, or take one iteration (default: refused)", "refused", ("refused", "once")
     ),
     "fetch": Option(str, "nodes to run with their dependencies, separated by commas (default: all nodes)"),
-    "placement": Option(
-        str, "device names in the graph: restrictions, or ignored (default: kept)", "kept", ("kept", "free")
-    ),
+    "placement": Option(str, "device names: keep as restrictions, or ignore (default: kept)", "kept", ("kept", "free")),
 }
 LARGEST = 256 << 20  # bytes of a file
 LONGEST = 200  # characters of a name in an error

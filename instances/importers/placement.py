@@ -1,11 +1,11 @@
-"""Graphs of "Efficient Algorithms for Device Placement of DNN Graph Operators" (NeurIPS 2020) read as pipelines.
+"""Files of "Efficient Algorithms for Device Placement of DNN Graph Operators" (NeurIPS 2020) as instances of pipeline.
 
 Accelerators become stages, times on an accelerator become work, and communication costs become tensors. In both
-problems a device pays for its work and once for each tensor that it sends or receives, and the cost of a partition is
-the time of its slowest device. Differences:
+problems the load of a device is its work plus the time of each tensor that it sends or receives, counted once, and the
+cost is the greatest load. Differences:
 
 CPUs                a pipeline has none; a node that no accelerator supports is refused
-memory              in the file a hard limit on the total size of an accelerator's nodes; in a pipeline, parameters
+memory              in the file, a hard limit on the total size of an accelerator's nodes; in a pipeline, parameters
                     beyond the memory are streamed. The limit applies only if a bandwidth is given, which converts
                     communication costs to bytes; otherwise the bandwidth is 1, tensor sizes are times and memory is
                     unlimited
@@ -32,8 +32,8 @@ from instances.placement_as_pipeline import as_pipeline
 TRACK = "pipeline"
 OPTIONS: Mapping[str, Option] = {
     "stages": Option(int, "stages to partition into (default: as many as the file has accelerators)"),
-    "bandwidth": Option(float, "bytes per unit of time between stages; without it, memory is unlimited"),
-    "part": Option(str, "part of a training graph to take (default: whole)", "whole", ("whole", "forward")),
+    "bandwidth": Option(float, "bytes per unit of time between stages (default: 1, with unlimited memory)"),
+    "part": Option(str, "part of a training graph to import (default: whole)", "whole", ("whole", "forward")),
 }
 
 

@@ -1,10 +1,10 @@
-"""StableHLO programs, such as the training steps of JAX, priced for devices, as instances of the track of your choice.
+"""StableHLO programs, such as JAX training steps, as instances of any track, with operator times for a kind of device.
 
 FILE is the text of a program, or the portable artifact that ``jax.export`` writes. Calls are inlined; loops and sizes
-that are not numbers are refused. Backward operators are told by JAX's names of locations, so lower the text with them:
-``jax.jit(step).lower(...).as_text(debug_info=True)``. Needs JAX, the extra ``stablehlo``.
+that are not numbers are refused. Backward operators are recognised by JAX's location names, so include them:
+``jax.jit(step).lower(...).as_text(debug_info=True)``. This importer needs JAX (extra ``stablehlo``).
 
-The options are those of ``shardmark import onnx``, but for sizes.
+The options are those of ``shardmark import onnx``, except for sizes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OPTIONS: Mapping[str, Option] = OPTIONS_OF_MODELS
 
 
 def read(path: Path, *, tell: Callable[[str], None], **given: Any) -> Any:
-    """The instance of a program, plain or gzip; InputError for a program without one."""
+    """Read a program, plain or gzip, as an instance; InputError if the program has none."""
     from instances.models.stablehlo_file import read_stablehlo
 
     return instance_of(read_stablehlo(path, tell), **given)

@@ -1,15 +1,15 @@
-"""Instances of the other tracks as dataflows to schedule.
+"""Instances of other tracks as instances of scheduling.
 
 Node i of the file is vertex i, and each edge has its own tensor: a tensor with several readers is sent to each. The
 cost is the time of one sample instead of the load of the slowest device, so that processing several samples at once
 gains nothing. FILE may be an id from ``shardmark list instances``.
 
 Pipeline: complexities are work, and the size of an edge is that of the tail's output. There are as many devices of
-speed 1 as stages, with the file's bandwidth between any two. Parameters and memory are dropped: there the memory holds
-parameters, here it holds tensors that wait for their readers.
+speed 1 as stages, with the file's bandwidth between any two. Parameters and memory are dropped, as the memory of a
+pipeline is for parameters, and that of a schedule for waiting tensors.
 
 Placement: accelerators have speed 1, and complexities are times on an accelerator. The speed of CPUs is such that the
-supported nodes take as long there in total as the file says; a single node may take more or less. Nodes that
+supported nodes have the file's total time on CPUs; a single node may take more or less. Nodes that
 accelerators do not support are restricted to CPUs and take exactly as long as the file says. Sizes are times of
 transfers: a tensor takes its size between an accelerator and a CPU, twice that between accelerators (through a CPU's
 memory), and almost nothing between CPUs. Colour classes are colocated; artificial edges have size 0. Sizes of nodes,
@@ -20,9 +20,9 @@ strategy, the first one among ties; the strategy's cost is the complexity, and i
 output. The first node of an edge, by the beginning of its interval and its number, sends to all others. Costs of edges,
 all other strategies, intervals and the memory limit are dropped.
 
-With ``--devices``, devices are drawn as in Section 5.1 of Mayer et al. (DIDL 2017); with ``--machine`` they come from a
-file. A pipeline then keeps only its weights; an instance of intraop needs one of the two; a placement, which has two
-kinds of devices, is refused.
+With ``--devices``, devices are random, as in Section 5.1 of Mayer et al. (DIDL 2017); with ``--machine`` they come from
+a file. An instance of intraop needs one of these options; a pipeline then keeps only its weights; a placement is
+refused, as it has two kinds of devices.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FAST = 1e9
 
 
 def read(path: Path, *, devices: int | None, machine: Path | None, seed: int) -> scheduling.Instance:
-    """The dataflow of a file, plain or gzip, or of an id of the catalog; InputError for an instance without one."""
+    """Read a file, plain or gzip, or an id of the catalog, as a dataflow; InputError if the instance has none."""
     draws = seeded(seed)
     other = None if devices is None and machine is None else machine_of(machine, devices, draws)
     count = None if other is None else len(other["devices"]["speed"])
@@ -62,7 +62,7 @@ def read(path: Path, *, devices: int | None, machine: Path | None, seed: int) ->
 
 
 def converted(found: Any, other: Machine | None = None) -> scheduling.Instance:
-    """The dataflow of an instance of another track, on ``other`` devices if given, else on its own."""
+    """Return the dataflow of an instance of another track, on ``other`` devices if given, else on its own."""
     with collector_paused():
         if found.track == "pipeline":
             document = _of_pipeline(found, other)

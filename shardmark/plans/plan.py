@@ -126,7 +126,7 @@ def plan(
     ``model``    an ONNX file, or StableHLO as text or portable artifact
     ``devices``  number of equal devices for a pipeline, or accelerators and CPUs such as "h100:6,epyc-9654:2"
                   for a placement
-    ``mesh``     instead of ``devices``: a grid such as "2x4" or (2, 4), for strategies per operator
+    ``mesh``     instead of ``devices``: a grid such as "2x4" or (2, 4), for a sharding strategy per operator
     ``machine``  instead of ``devices``: a JSON file of unequal devices and links, for a schedule
     ``device``   the kind of device: a name of the catalog (``shardmark list devices``) or a TOML file
     ``dims``     values for symbolic sizes of an ONNX model, such as ``{"batch": 8}``

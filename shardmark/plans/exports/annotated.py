@@ -43,7 +43,7 @@ def export_annotated(
     ``specs``     for a mesh, in the format of `shardmark.plans.partition_specs`; then no node has a stage
     ``digest``    SHA-256 of the model that was planned; None accepts any
 
-    Raises InputError if the file is not the plan's model, or if the copy is not valid or cannot be written; then nothing
+    Raises InputError if the file is not the plan's model, or if the copy is invalid or cannot be written; then nothing
     is written.
     """
     source, target = Path(model_path), Path(path)
