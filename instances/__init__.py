@@ -57,13 +57,13 @@ def parse(content: bytes, source: str, track: str | None = None, **options: Any)
     """
     from instances.files import scan
 
-    with _or_the_general_reader(source):
+    with _general_reader_as_fallback(source):
         return _build(scan.scan(scan.in_memory(content)), source, track, options)
     return _build(parse_json(decode(content, source), source), source, track, options)
 
 
 @contextmanager
-def _or_the_general_reader(source: str) -> Iterator[None]:
+def _general_reader_as_fallback(source: str) -> Iterator[None]:
     """Let the general reader follow if the fast one fails, as its errors name the place; TooLarge stays an error."""
     from instances.files.scan import Unsupported
 
@@ -148,7 +148,7 @@ def _load(
     if mode == "on" and not keep:
         mode = "read"
     if os.path.isfile(path):  # a pipe can be read only once
-        with _or_the_general_reader(source):
+        with _general_reader_as_fallback(source):
             return array_cache.read(path, lambda scanned: _build(scanned, source, track, options), mode, hashed=hashed)
     content = read_bytes(path)
     return parse(content, source, track, **options), sha256(content) if hashed else None

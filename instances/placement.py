@@ -137,18 +137,18 @@ class Instance(Evaluator, Workload):
     def _refuse_lack_of_memory(self) -> None:
         """Raise InputError if there are no CPUs and the accelerators cannot hold the nodes."""
         for v in np.flatnonzero(~self.supported)[:1]:
-            expected = f"expected a node that accelerators support, as there are no CPUs{self._and_its_class(v)}"
+            expected = f"expected a node that accelerators support, as there are no CPUs{self._class_note(v)}"
             raise InputError(self.source, f"nodes[{v}].supportedOnFpga", expected)
         sizes = self.of_units(self.size)[self.unit]
         for v in np.flatnonzero(sizes > self.room)[:1]:
             expected = f"expected at most the memory {self.memory:g}, as there are no CPUs, found {sizes[v]:g}"
-            raise InputError(self.source, f"nodes[{v}].size", f"{expected}{self._and_its_class(v)}")
+            raise InputError(self.source, f"nodes[{v}].size", f"{expected}{self._class_note(v)}")
         total = float(self.size.sum())
         if total > self.accelerators * self.room:
             expected = f"expected at least {total / self.accelerators:g} for sizes of {total:g} without CPUs"
             raise InputError(self.source, "maxSizePerFPGA", f"{expected}, found {self.memory:g}")
 
-    def _and_its_class(self, v: int) -> str:
+    def _class_note(self, v: int) -> str:
         count = int(np.count_nonzero(self.unit == self.unit[v]))
         return f" (in a colour class of {count} nodes)" if count > 1 else ""
 

@@ -89,7 +89,9 @@ class Workload(OnGraph):
         if not 0 <= self.memory < np.inf:
             raise InputError(self.source, "maxSizePerFPGA", f"expected a number >= 0, found {self.memory}")
         refuse_repeated(self.ids, self.source)
-        refuse_way_back(self.graph.tail, self.graph.head, self.backward, self.node_names, self.source)
+        refuse_edges_from_backward_to_forward(
+            self.graph.tail, self.graph.head, self.backward, self.node_names, self.source
+        )
         for name in ("colour", "layer"):
             object.__setattr__(self, name, numbered(getattr(self, name)))
         freeze_columns(self)
@@ -145,7 +147,9 @@ def refuse_repeated(ids: Ints, source: str) -> None:
         raise InputError(source, f"nodes[{at}].id", f"expected every id once, found {ids[at]} again")
 
 
-def refuse_way_back(tail: Ints | Index, head: Ints | Index, backward: Flags, names: Sequence[str], source: str) -> None:
+def refuse_edges_from_backward_to_forward(
+    tail: Ints | Index, head: Ints | Index, backward: Flags, names: Sequence[str], source: str
+) -> None:
     """Raise InputError if an edge leads from a backward node to a forward node."""
     wrong = backward[tail] & ~backward[head]
     for at in np.flatnonzero(wrong)[:1]:
@@ -239,7 +243,7 @@ def _edges(edges: _Columns, ids: Sequence[int], names: Sequence[str], backward: 
         raise InputError(edges.source, f"edges[{at}].cost", f"{expected}, found {cost[at]:g}")
     kept, only_orders = _distinct(tail * len(ids) + head, artificial)
     graph = Graph(len(ids), tail[kept], head[kept], edges.source, names, places=kept)
-    refuse_way_back(tail, head, backward, names, edges.source)
+    refuse_edges_from_backward_to_forward(tail, head, backward, names, edges.source)
     return {"graph": graph, "artificial": only_orders, "transfer": transfer}
 
 

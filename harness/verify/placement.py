@@ -145,10 +145,10 @@ def _groups(instance: Instance, solution: Any) -> Groups | str:
         return _stages(instance, solution["stage"], solution["replicas"])
     if {"device"} <= solution.keys() <= ({"device", "slot"} if latency else {"device"}):
         return _devices(instance, solution["device"])
-    return _no_form(solution, latency=latency)
+    return _unknown_form(solution, latency=latency)
 
 
-def _no_form(solution: dict[str, Any], *, latency: bool) -> str:
+def _unknown_form(solution: dict[str, Any], *, latency: bool) -> str:
     """Return why an object with these keys is no solution."""
     if "slot" in solution and not latency:
         return "slot: expected no such key, or the objective latency, found throughput"

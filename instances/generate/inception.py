@@ -161,7 +161,9 @@ def inception(
     edges = np.array(network.edges, dtype=np.int64)
     flops, output, weights = (np.array(column) for column in (network.flops, network.output, network.weights))
     read = np.bincount(edges[:, 1], weights=output[edges[:, 0]], minlength=count)
-    time = np.maximum(flops / FLOPS, (read + output + weights) / MEMORY_BANDWIDTH) * draws.around_one(jitter, count)
+    time = np.maximum(flops / FLOPS, (read + output + weights) / MEMORY_BANDWIDTH) * draws.factors_around_one(
+        jitter, count
+    )
     time = np.concatenate([time, 2 * time])[: count * passes].round(4)
     size = np.concatenate([weights + (output if training else 0.0), weights])[: count * passes]
     transfer = np.tile((output / LINK_BANDWIDTH).round(4), passes)

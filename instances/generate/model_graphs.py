@@ -70,7 +70,7 @@ def _instance(
         name="model graph",
         graph=Graph(count, edges[:, 0], edges[:, 1]),
         node_names=tuple(operator.name for operator in model.operators),
-        work=np.round(time * draws.around_one(jitter, count), 3),
+        work=np.round(time * draws.factors_around_one(jitter, count), 3),
         output_size=output,
         param_size=params,
         stages=stages,

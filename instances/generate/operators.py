@@ -74,7 +74,7 @@ def operators(
     if training:
         columns, edges = _with_backward(draws, columns, edges)
     slower = np.where(columns["supported"], 5 + 5 * draws.uniform(len(columns["time"])), 1)
-    cpu_time = columns["time"] * slower * draws.around_one(jitter, len(slower))
+    cpu_time = columns["time"] * slower * draws.factors_around_one(jitter, len(slower))
     return _instance(
         columns["time"].round(2),
         edges,

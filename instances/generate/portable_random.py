@@ -35,6 +35,6 @@ class Draws:
         """The numbers 0 to ``size - 1`` in a random order."""
         return np.argsort(self.uniform(size), kind="stable")
 
-    def around_one(self, spread: float, size: int) -> Floats:
+    def factors_around_one(self, spread: float, size: int) -> Floats:
         """Factors from ``1 - spread`` to ``1 + spread``, shape (size,), as the scatter of measured costs."""
         return 1 + spread * (2 * self.uniform(size) - 1)

@@ -62,7 +62,7 @@ def _sharded(draws: Draws, network: Callable[..., Model], options: dict[str, Any
     tightness, jitter = options.pop("tightness"), options.pop("jitter")
     training, joint, crosscut = bool(options.pop("training")), bool(options.pop("joint")), options.pop("crosscut")
     model = network(**options)
-    problem = Problem(model, mesh, training, joint, draws.around_one(jitter, len(model.operators)).tolist())
+    problem = Problem(model, mesh, training, joint, draws.factors_around_one(jitter, len(model.operators)).tolist())
     if crosscut:
         problem.tie(crosscut)
     return problem.instance(tightness)

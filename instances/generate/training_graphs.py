@@ -122,17 +122,17 @@ class _Network:
 
     def unary(self, kind: str, read: int) -> int:
         """Add an operation with one differentiable input."""
-        return self._taped(kind, "unary", read)
+        return self._recorded_on_tape(kind, "unary", read)
 
     def binary(self, kind: str, *inputs: int, reads: tuple[int, ...] = ()) -> int:
         """Add an operation with two differentiable inputs, and others."""
-        return self._taped(kind, "binary", *inputs, reads=reads)
+        return self._recorded_on_tape(kind, "binary", *inputs, reads=reads)
 
     def broadcast(self, kind: str, *inputs: int) -> int:
         """Add an operation of two inputs that may broadcast, so that gradients are summed and reshaped."""
-        return self._taped(kind, "broadcast", *inputs)
+        return self._recorded_on_tape(kind, "broadcast", *inputs)
 
-    def _taped(self, name: str, kind: str, *inputs: int, reads: tuple[int, ...] = ()) -> int:
+    def _recorded_on_tape(self, name: str, kind: str, *inputs: int, reads: tuple[int, ...] = ()) -> int:
         made = self.add(name, *inputs, *reads)
         self.tape.append(_Step(made, inputs, kind))
         return made

@@ -56,7 +56,7 @@ class Devices:
         return [d for d, parts in enumerate(self._specs) if parts and wanted.items() <= parts.items()]
 
 
-def drawn_name(device: int) -> str:
+def random_device_name(device: int) -> str:
     """The name of a drawn device: tasks have one CPU and four GPUs each."""
     task, place = divmod(device, 5)
     return f"/job:worker/replica:0/task:{task}/device:{f'GPU:{place - 1}' if place else 'CPU:0'}"

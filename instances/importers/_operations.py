@@ -188,7 +188,7 @@ class Operations:
         if op in _CONVOLUTIONS:
             return self._convolution(node, inputs)
         if op in _POOLINGS:
-            return float(prod(self._either(node, inputs, _POOLINGS[op])) * self._window(node))
+            return float(prod(self._input_or_output(node, inputs, _POOLINGS[op])) * self._window(node))
         if _PICKS.fullmatch(op):
             return float(prod(self._output(node, 0)))
         if _UNTOLD.fullmatch(op):
@@ -196,9 +196,9 @@ class Operations:
             self._refuse(node, f"expected an operation with a known cost, or `--weights random`, {found}")
         if not _KNOWN.fullmatch(op):
             self.unknown[op] += 1
-        return self._one_an_element(node, inputs)
+        return self._one_per_output_element(node, inputs)
 
-    def _one_an_element(self, node: int, inputs: Sequence[Input]) -> float:
+    def _one_per_output_element(self, node: int, inputs: Sequence[Input]) -> float:
         op = self._nodes[node]["op"]
         read = [prod(self._output(*each)) for place, each in enumerate(inputs) if not self.stays(node, place, each)]
         if op in _SUMS:
@@ -210,7 +210,7 @@ class Operations:
 
     def _convolution(self, node: int, inputs: Sequence[Input]) -> float:
         op = self._nodes[node]["op"]
-        side, filters = (self._either(node, inputs, at) for at in _CONVOLUTIONS[op])
+        side, filters = (self._input_or_output(node, inputs, at) for at in _CONVOLUTIONS[op])
         inner = filters[:-2] if "Depthwise" in op else filters[:-1]
         if not inner:
             self._refuse(node, f"expected a filter with its input channels, found {len(filters)} dimensions")
@@ -265,7 +265,7 @@ class Operations:
         turned = any(self._attribute(node, key).get("b", False) for key in ("transpose_a", "adj_x"))
         return shape[-2 if turned else -1]
 
-    def _either(self, node: int, inputs: Sequence[Input], at: int | None) -> Shape:
+    def _input_or_output(self, node: int, inputs: Sequence[Input], at: int | None) -> Shape:
         return self._output(node, 0) if at is None else self._input(node, inputs, at)
 
     def _input(self, node: int, inputs: Sequence[Input], at: int) -> Shape:
@@ -312,10 +312,10 @@ class Operations:
 
     def _type(self, node: int, port: int) -> str | None:
         if (node, port) not in self._types:
-            self._types[node, port] = self._said_type(node, port)
+            self._types[node, port] = self._declared_type(node, port)
         return self._types[node, port]
 
-    def _said_type(self, node: int, port: int) -> str | None:
+    def _declared_type(self, node: int, port: int) -> str | None:
         """The type of an output; None if the graph does not have it."""
         op = self._nodes[node]["op"]
         if not port and _STATE.fullmatch(op):

@@ -43,7 +43,7 @@ from instances.generate.portable_random import Draws
 from instances.generate.simulated import weights as drawn_weights
 from instances.graph import find_cycle, no_cycle
 from instances.importers import Option
-from instances.importers._device_specs import EXAMPLE, Devices, drawn_name
+from instances.importers._device_specs import EXAMPLE, Devices, random_device_name
 from instances.importers._machines import MACHINE, SEED, machine_of, seeded
 from instances.importers._operations import Input, Operations
 from instances.importers._text_proto import AT, SKIPPED, Message, Schema, Word, parse
@@ -142,7 +142,7 @@ def read(
     if batch is not None and batch < 1:
         raise InputError(path, "--batch", f"expected a whole number, at least 1, found {batch}")
     draws = seeded(seed)
-    named = machine_of(machine, devices, draws, drawn_name)
+    named = machine_of(machine, devices, draws, random_device_name)
     with collector_paused():
         text, once = decode(read_bytes(path, LARGEST), path), options["loops"] == "once"
         graph = _Graph(text, str(path), batch, options["fetch"], once=once)

@@ -27,7 +27,7 @@ from instances.catalog import near_miss
 from shardmark.cli.commands import campaigns, completion, files, one_run, planning, records, reports
 from shardmark.cli.options import add_json
 from shardmark.cli.output import NotWrittenError, drop_output, emit, open_streams, say, tell
-from shardmark.cli.terminal import in_colour, painted, printable, unmarked
+from shardmark.cli.terminal import in_colour, painted, printable, without_backticks
 from shardmark.cli.values import STDOUT
 
 COMMANDS = (
@@ -229,7 +229,7 @@ def parser(given: Sequence[str] | None = None) -> argparse.ArgumentParser:
     top.add_argument("-V", "--version", action=Version, nargs=0, help="show the program's version and exit")
     members = top.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:
-        about = unmarked(command.run.__doc__).strip()
+        about = without_backticks(command.run.__doc__).strip()
         sub = members.add_parser(
             command.name,
             help=about.split("\n\n")[0],

@@ -79,7 +79,7 @@ def painted(words: str, look: str, bright: bool) -> str:
     return f"\x1b[{LOOKS[look]}m{words}\x1b[0m" if look and bright else words
 
 
-def look_of(key: str, value: Any) -> str:
+def style_of(key: str, value: Any) -> str:
     """Return the look of a value: "good" or "bad" for a verdict, else empty."""
     if key in ("feasible", "optimal", "proven", "passed", "status", "error"):
         if value in (True, "ok", "yes"):
@@ -89,7 +89,7 @@ def look_of(key: str, value: Any) -> str:
     return ""
 
 
-def unmarked(docstring: str | None) -> str:
+def without_backticks(docstring: str | None) -> str:
     """Return a docstring for a terminal: double backticks become single, or none around terms in the first column."""
     return re.sub(r"(?m)^``([^`]+)``(?=  )", r"\1    ", docstring or "").replace("``", "`")
 
@@ -100,7 +100,7 @@ def pairs(answer: Mapping[str, Any], bright: bool = False) -> str:
     lines = []
     for key, value in answer.items():
         for name, words in zip_longest([key], _lines(key, value) or ["-"], fillvalue=""):
-            cell = painted(words, look_of(key, value), bright)
+            cell = painted(words, style_of(key, value), bright)
             lines.append(f"{painted(f'{name:<{width}}', 'name', bright)}  {cell}")
     return "\n".join(lines)
 
@@ -129,7 +129,7 @@ def table(rows: Sequence[Mapping[str, Any]], decimals: Mapping[str, int] | None 
         padded = [f"{c:>{w}}" if r else f"{c:<{w}}" for c, w, r in zip(row, widths, right, strict=True)]
         return "  ".join(painted(c, look, bright) for c, look in zip(padded, looks, strict=True)).rstrip()
 
-    looks = [[look_of(name, row[name]) for name in names] for row in rows]
+    looks = [[style_of(name, row[name]) for name in names] for row in rows]
     return "\n".join(map(line, [names, *cells], [["name"] * len(names), *looks]))
 
 

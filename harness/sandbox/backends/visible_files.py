@@ -75,7 +75,7 @@ def _common_paths() -> tuple[Path, ...]:
     """Return the paths that every run can read: Python, packages, programs, libraries, and those of the environment."""
     given = [os.environ.get(name, "") for name in os.environ.get("SHARDMARK_ENVIRONMENT", "").split()]
     libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-    python = [sys.prefix, sys.base_prefix, *(path for path in sys.path if not _is_wide(Path(path)))]
+    python = [sys.prefix, sys.base_prefix, *(path for path in sys.path if not _is_shared_folder(Path(path)))]
     paths = map(Path, (*python, *libraries, *given))
     programs = (_installation(Path(path)) for path in os.environ.get("PATH", "").split(os.pathsep))
     return _hideable((*PACKAGES, *paths, *programs))
@@ -90,10 +90,10 @@ def _hideable(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 def _installation(folder: Path) -> Path:
     """Return a folder of programs on the PATH, or its parent, in which their libraries lie."""
-    return folder.parent if folder.name in PROGRAMS and not _is_wide(folder.parent) else folder
+    return folder.parent if folder.name in PROGRAMS and not _is_shared_folder(folder.parent) else folder
 
 
-def _is_wide(folder: Path) -> bool:
+def _is_shared_folder(folder: Path) -> bool:
     """Return True if a folder holds unrelated files: it lies at the root, or holds a home or a checkout."""
     places = (Path(os.path.expanduser("~")), Path(tempfile.gettempdir()), *([CHECKOUT] if CHECKOUT else []))
     return len(folder.parts) <= 2 or any(place.is_relative_to(folder) for place in places)
@@ -125,7 +125,7 @@ def _word(word: str) -> Iterator[Path]:
 
 
 def _with_its_folder(file: Path) -> Iterator[Path]:
-    if _is_wide(file.parent) or any(os.path.lexists(file.with_name(name)) for name in ANSWERS):
+    if _is_shared_folder(file.parent) or any(os.path.lexists(file.with_name(name)) for name in ANSWERS):
         yield file
         yield from file.parent.glob("*.py")
     else:

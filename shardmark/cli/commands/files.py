@@ -15,7 +15,7 @@ from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import PLACEHOLDERS, Answer, Command
 from shardmark.cli.output import say, tell, write_document
-from shardmark.cli.terminal import in_colour, printable, table, unmarked
+from shardmark.cli.terminal import in_colour, printable, table, without_backticks
 
 
 def fetch_arguments(sub: argparse.ArgumentParser) -> None:
@@ -90,12 +90,12 @@ def import_arguments(sub: argparse.ArgumentParser) -> None:
 
     members = sub.add_subparsers(dest="importer", metavar="FORMAT", required=True)
     for name, importer in importers().items():
-        about = " ".join(unmarked(importer.__doc__).split("\n\n")[0].split())
+        about = " ".join(without_backticks(importer.__doc__).split("\n\n")[0].split())
         stages = "--stages 8 " if "stages" in importer.OPTIONS else ""
         member = members.add_parser(
             name,
             help=f"{'any track' if 'track' in importer.OPTIONS else importer.TRACK}: {about}",
-            description=unmarked(importer.__doc__),
+            description=without_backticks(importer.__doc__),
             epilog=f"example: shardmark import {name} FILE {stages}--output graph.json",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )

@@ -15,7 +15,7 @@ from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import FAULTY, Answer, Command
 from shardmark.cli.output import kept, tell, write_document
-from shardmark.cli.terminal import printable, unmarked
+from shardmark.cli.terminal import printable, without_backticks
 from shardmark.cli.watching import Watching, watching
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def run_list(options: argparse.Namespace) -> Answer:
 
     kind = options.what.removesuffix("s")
     found = [s for s in discover(options.solver_path) if s.kind == kind and s.track in wanted]
-    abouts = (s.error or unmarked(s.description) for s in found)
+    abouts = (s.error or without_backticks(s.description) for s in found)
     return 0, [
         {"name": s.name, "track": s.track, "params": dict(s.params), "about": about}
         for s, about in zip(found, abouts, strict=True)
@@ -133,8 +133,8 @@ def run_solve(options: argparse.Namespace) -> Answer:
             solver_path=options.solver_path,
             **limits_of(options, watch),
         )
-    tell_of(found)
-    tell_of_contradiction(found)
+    print_failure(found)
+    print_contradiction(found)
     answer = {
         "instance": found.instance,
         **found.options,
@@ -153,7 +153,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
     if options.output and found.solution is not None:
         with kept(answer):
             write_document(options.output, found.solution, "the solution")
-    return watch.status(exit_status(found.cost is not None, at_fault(found))), answer
+    return watch.status(exit_status(found.cost is not None, has_failed(found))), answer
 
 
 def check_arguments(sub: argparse.ArgumentParser) -> None:
@@ -186,8 +186,8 @@ def run_check(options: argparse.Namespace) -> Answer:
         held: RunOptions = limits_of(options, watch) if options.method else {}
         found = api.check(*given, method=options.method, solver_path=options.solver_path, **held)
     if found.run is not None:
-        tell_of(found.run)
-    tell_of_contradiction(found)
+        print_failure(found.run)
+    print_contradiction(found)
     if not options.method and not options.quiet:
         suggest_method(found, options)
     return watch.status(int(not found.feasible)), {
@@ -256,7 +256,7 @@ def run_bound(options: argparse.Namespace) -> Answer:
     instance = load_named(options)
     with watching(quiet=options.quiet) as watch:
         found = api.bound(instance, options.method, solver_path=options.solver_path, **limits_of(options, watch))
-    tell_of(found)
+    print_failure(found)
     answer = {
         "instance": found.instance,
         **found.options,
@@ -276,7 +276,7 @@ def run_bound(options: argparse.Namespace) -> Answer:
         document = {**answer, **certificate(instance, found, options)}
         with kept(answer):
             write_document(options.output, document, "the bound")
-    return watch.status(exit_status(holds, at_fault(found))), answer
+    return watch.status(exit_status(holds, has_failed(found))), answer
 
 
 def of_best(found: RunResult) -> dict[str, Any]:
@@ -356,13 +356,13 @@ def best_known(found: RunResult | CheckResult) -> dict[str, Any]:
     return {"best_known": found.best_known, "best_from": found.best_from, "over_best": found.over_best}
 
 
-def tell_of_contradiction(found: RunResult | CheckResult) -> None:
+def print_contradiction(found: RunResult | CheckResult) -> None:
     """Print on standard error that a known bound is above a verified cost."""
     if found.contradiction:
         tell(f"shardmark: {found.contradiction}")
 
 
-def tell_of(run: RunResult) -> None:
+def print_failure(run: RunResult) -> None:
     """Print a run's log on standard error, followed by the reason if it failed."""
     from harness.results.judgement import FAULTS
 
@@ -381,7 +381,7 @@ def exit_status(found: bool, fault: bool) -> int:
     return (FAULTY if fault else 0) if found else 1
 
 
-def at_fault(run: RunResult) -> bool:
+def has_failed(run: RunResult) -> bool:
     """Return True if a run failed or made a claim that was refuted."""
     from harness.results.judgement import FAULTS
 

@@ -16,7 +16,7 @@ from instances.files.jsonfile import write_bytes
 from shardmark.cli import values
 from shardmark.cli.options import Answer, Command, add_json
 from shardmark.cli.output import say, tell
-from shardmark.cli.terminal import printable, table, unmarked
+from shardmark.cli.terminal import printable, table, without_backticks
 from shardmark.cli.values import STDOUT
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def records_arguments(sub: argparse.ArgumentParser) -> None:
         ("update", run_update, "results"),
         ("withdraw", run_withdraw, '--method a-method --reason "Its engine proved a false optimum."'),
     ):
-        about = unmarked(run.__doc__).strip()
+        about = without_backticks(run.__doc__).strip()
         member = members.add_parser(
             name,
             help=about.split("\n\n")[0],

@@ -15,7 +15,7 @@ from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import FAULTY, Answer, Command
 from shardmark.cli.output import say, write_content
-from shardmark.cli.terminal import report, unmarked
+from shardmark.cli.terminal import report, without_backticks
 from shardmark.cli.values import STDOUT
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def reproduce_arguments(sub: argparse.ArgumentParser) -> None:
 
     members = sub.add_subparsers(dest="name", metavar="NAME", required=True)
     for name, module in reproductions().items():
-        about = " ".join(unmarked(module.__doc__).split("\n\n")[0].split())
+        about = " ".join(without_backticks(module.__doc__).split("\n\n")[0].split())
         example = f"example: shardmark reproduce {name}"
         member = members.add_parser(name, help=about, description=about, epilog=example)
         for key, option in options(module.DEFAULTS).items():

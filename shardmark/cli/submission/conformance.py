@@ -99,7 +99,7 @@ def declares(info: SolverInfo, others: Sequence[SolverInfo]) -> Iterator[Finding
     taken = [other.file for other in others if (other.track, other.name) == (info.track, info.name)]
     detail = f"taken by {taken[0]}" if taken else f"no other solver or bound of {info.track} has it"
     yield Finding("name is free", info.name, NO if taken else YES, detail)
-    if (left := _left_of_template(info)) is not None:
+    if (left := _template_words_left(info)) is not None:
         yield Finding(
             "module docstring", info.name, NO, f"expected your own words, found those of the template: {left!r}"
         )
@@ -116,7 +116,7 @@ def declares(info: SolverInfo, others: Sequence[SolverInfo]) -> Iterator[Finding
             yield Finding(key, info.name, YES, text)
 
 
-def _left_of_template(info: SolverInfo) -> str | None:
+def _template_words_left(info: SolverInfo) -> str | None:
     """Return the first line of a Python file's docstring if it is still the template's, else None."""
     if info.command or not info.file.endswith(".py"):
         return None

@@ -49,9 +49,9 @@ def profile(
         _expand(model, path, Path(folder) / "expanded.onnx")
         inputs = random_inputs(model, tensors)
         session = Session(model, path, Path(folder) / "profile")
-        standing_median(lambda: session.run(inputs), SECONDS)
+        stable_median(lambda: session.run(inputs), SECONDS)
         shares = _least(session.end_profiling())
-    whole = standing_median(lambda: session.run(inputs), SECONDS)
+    whole = stable_median(lambda: session.run(inputs), SECONDS)
     scale = whole / sum(shares.values())
     return {names[index]: scale * share for index, share in shares.items()}
 

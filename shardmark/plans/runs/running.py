@@ -176,7 +176,7 @@ def random_inputs(model: Any, tensors: Mapping[str, Tensor], seed: int = 0) -> d
     return inputs
 
 
-def standing_median(run: Callable[[], object], seconds: float) -> float:
+def stable_median(run: Callable[[], object], seconds: float) -> float:
     """Median CPU time of a call in seconds, measured in this thread, the only one that computes.
 
     After a call that warms up, the call is repeated `MIN_RUNS` times and for one second, and on until the 95 %
@@ -192,12 +192,12 @@ def standing_median(run: Callable[[], object], seconds: float) -> float:
         elapsed = time.perf_counter() - begin
         if len(times) >= LEAST_RUNS and elapsed > seconds:
             break
-        if len(times) >= MIN_RUNS and elapsed > 1 and stands(times):
+        if len(times) >= MIN_RUNS and elapsed > 1 and is_stable(times):
             break
     return float(np.median(times))
 
 
-def stands(times: Sequence[float]) -> bool:
+def is_stable(times: Sequence[float]) -> bool:
     """True if the relative 95 % confidence interval of the median is narrow."""
     lower, median, upper = np.percentile(times, (25, 50, 75))
     return bool(NOTCH * (upper - lower) <= STANDS * median * math.sqrt(len(times)))

@@ -55,7 +55,7 @@ def test_an_imported_file_is_an_instance(tmp_path, capsys):
             ["cost-graph", "FILE", "--output", "OUT"],
             "expected a number in the file, or --stages N (stages=N in Python)",
         ),
-        (["cost-graph", "nowhere.pbtxt", "--stages", "2", "--output", "OUT"], "expected a file, there is none"),
+        (["cost-graph", "nowhere.pbtxt", "--stages", "2", "--output", "OUT"], "expected a file, found nothing"),
         (["cost-graph", "FILE", "--stages", "two", "--output", "OUT"], "expected a whole number, found 'two'"),
         (["cost-graph", "FILE", "--stages", "0", "--output", "OUT"], "stages: expected 1 to 2147483647, found 0"),
         (["cost-graph", "FILE", "--stages", "2", "--bandwidth", "0", "--output", "OUT"], "expected a positive number"),

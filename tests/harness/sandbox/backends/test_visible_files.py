@@ -238,15 +238,15 @@ def test_multiprocessing_by_spawning_works(isolated, tmp_path):
 def test_a_wide_folder_is_never_shown(monkeypatch, wide):
     monkeypatch.setenv("HOME", "/data/users/me")
     monkeypatch.setattr(visible_files.tempfile, "tempdir", "/tmp")
-    assert visible_files._is_wide(Path(os.path.normpath(os.path.expanduser(wide))))
-    assert not visible_files._is_wide(Path(os.path.expanduser("~/solvers")))
+    assert visible_files._is_shared_folder(Path(os.path.normpath(os.path.expanduser(wide))))
+    assert not visible_files._is_shared_folder(Path(os.path.expanduser("~/solvers")))
 
 
 def test_a_checkout_is_wide_and_the_folder_of_an_installation_is_not(monkeypatch):
-    assert visible_files._is_wide(visible_files.ROOT)
-    assert visible_files._is_wide(visible_files.ROOT.parent)
+    assert visible_files._is_shared_folder(visible_files.ROOT)
+    assert visible_files._is_shared_folder(visible_files.ROOT.parent)
     monkeypatch.setattr(visible_files, "CHECKOUT", None)
-    assert not visible_files._is_wide(Path("/opt/venv/lib/python3/site-packages"))
+    assert not visible_files._is_shared_folder(Path("/opt/venv/lib/python3/site-packages"))
 
 
 @pytest.mark.parametrize(

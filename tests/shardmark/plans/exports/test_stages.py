@@ -88,7 +88,7 @@ def test_stages_keep_the_header_of_the_model(tmp_path: Path) -> None:
     ("split", "sentence"),
     [
         ({"product": 0, "relu": 1, "sum": 0}, "operator 'sum' of stage 0: .* found 'relu' of stage 1"),
-        ({"product": 0, "relu": 1}, "operator 'sum': expected a stage for it"),
+        ({"product": 0, "relu": 1}, "operator 'sum': expected a stage for this operator"),
         ({**SPLIT, "other": 1}, "found no operator 'other'"),
         ({}, "expected a plan with at least one operator"),
     ],

@@ -185,9 +185,9 @@ def test_differences_are_relative_to_the_largest_number() -> None:
 
 
 def test_medians_stand_if_their_sample_is_narrow_or_large() -> None:
-    assert running.stands([1.0] * 5)
-    assert not running.stands([1.0, 1.1, 1.2, 1.3, 1.4])
-    assert running.stands([1.0, 1.01, 1.02, 1.03, 1.04] * 10)
+    assert running.is_stable([1.0] * 5)
+    assert not running.is_stable([1.0, 1.1, 1.2, 1.3, 1.4])
+    assert running.is_stable([1.0, 1.01, 1.02, 1.03, 1.04] * 10)
 
 
 def test_stages_of_compressed_models_run(tmp_path: Path) -> None:
