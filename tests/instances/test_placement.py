@@ -136,7 +136,7 @@ CHANGES: list[Change] = [
     ("options", [1], "options: expected an object, found a list of 1"),
     ("options", None, "options: expected an object, found null"),
     ("options", {"cluster": 2}, "option cluster: expected a slowdown above 1 as well"),
-    ("options", {"slowdown": 2}, "option slowdown: expected a cluster too"),
+    ("options", {"slowdown": 2}, "option slowdown: expected the option cluster as well"),
     ("options", {"cluster": 2, "slowdown": 0.5}, "option slowdown: expected at least 1, found 0.5"),
     ("options", {"slowdown": None}, "option slowdown: expected a finite number, at least 0, found null"),
     ("options", {"objective": None}, "option objective: expected a text, found null"),

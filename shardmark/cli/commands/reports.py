@@ -72,7 +72,7 @@ def chosen(frame: pl.DataFrame, options: argparse.Namespace) -> pl.DataFrame:
             continue
         if key not in frame.columns:
             raise InputError(
-                "results", f"--{key}", f"expected no such filter, as the table {options.table} has no such column"
+                "results", f"--{key}", f"expected no filter, as the table {options.table} has no such column"
             )
         known = frame[key].drop_nulls().unique()
         for name in names:

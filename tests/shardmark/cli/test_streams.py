@@ -86,7 +86,7 @@ def test_results_are_chosen_by_names(results):
     [
         (["-s", "simpel"], "--solver 'simpel': expected the name of a run's solver, did you mean 'simple'?"),
         (["-i", "x"], "--instance 'x': expected the name of a run's instance"),
-        (["-s", "simple", "--table", "hosts"], "--solver: expected no such filter, as the table hosts has no such column"),
+        (["-s", "simple", "--table", "hosts"], "--solver: expected no filter, as the table hosts has no such column"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -303,8 +303,8 @@ def test_a_toml_is_checked_program_after_program(program):
         ("solver.py", "x = 1", None, "expected at least one solver, found none"),
         ("solver.py", HEAD.replace("{more}", ""), "pipeline", "expected at least one solver of the track pipeline"),
         ("solver.toml", "[[solver]]", None, "solver 1: expected a key 'name'"),
-        ("nowhere.py", None, None, "there is none of that name"),
-        ("nowhere", None, "pipeline", "there is none of that name"),
+        ("nowhere.py", None, None, "found nothing of that name"),
+        ("nowhere", None, "pipeline", "found nothing of that name"),
     ],
 )
 def test_what_cannot_be_checked_is_a_sentence(tmp_path, name, text, track, expected):
