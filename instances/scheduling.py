@@ -154,7 +154,7 @@ class Instance(Evaluator, OnGraph):
                 for v in rest:
                     common &= set(self._choice_of(v))
                     if not common:
-                        expected = f"expected a device that its whole colocation group may use, as vertex {first} does"
+                        expected = f"expected a device that its whole colocation group may use, with vertex {first}"
                         raise InputError(self.source, f"nodes.devices[{v}]", f"{expected}, found none")
 
     def _choice_of(self, v: int) -> Sequence[int]:

@@ -8,7 +8,8 @@ the payload: a JSON list ``[kind, value]``, or ``["solution", value, cost]`` wit
 ``bound``     a lower bound, a finite number      ``error``     text: the exception that ended the solver
 ``done``      the solver has returned; a number: the peak memory of its process in bytes
 
-The first message of a worker is `BEGUN`: the instance is read, the solver is called. The monitor keeps its time only.
+The first message of a worker is `BEGUN`: the instance has been read and the solver is called. The monitor records only
+its time of arrival.
 
 An external program prints solutions and bounds as objects, see `harness.sandbox.external_output`.
 """

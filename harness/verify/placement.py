@@ -218,7 +218,7 @@ def _stages(instance: Instance, stage: Any, replicas: Any) -> Groups | str:
         if len({device < instance.accelerators for device in devices}) > 1:
             return f"replicas[{i}]: expected accelerators or CPUs, found both"
         if len(taken | set(devices)) < len(taken) + len(devices):
-            return f"replicas[{i}]: expected every device once, found one again"
+            return f"replicas[{i}]: expected every device once, found one twice"
         if len(devices) > 1 and instance.allreduce is None:
             return f"replicas[{i}]: expected one device, as there is no option allreduce, found {len(devices)}"
         taken |= set(devices)

@@ -88,9 +88,9 @@ def require_equal_lengths(table: Mapping[str, Any], source: str, place: str) -> 
 
 
 def require_columns(instance: Any, names: Iterable[str], length: int, place: str) -> None:
-    """Raise InputError, which names all that differ, unless columns of an instance have so many elements.
+    """Raise InputError, which names all columns of wrong length, unless each has ``length`` elements.
 
-    ``place`` is what there are so many of: "nodes", "edges" or "devices".
+    ``place`` names what the elements belong to: "nodes", "edges" or "devices".
     """
     lengths = {name: len(getattr(instance, name)) for name in names}
     if wrong := ", ".join(f"{name} {found}" for name, found in lengths.items() if found != length):

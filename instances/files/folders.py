@@ -14,7 +14,7 @@ from instances.errors import InputError
 
 @contextmanager
 def replaced_folder(path: Path, mark: str) -> Iterator[Path]:
-    """Yield a temporary folder in the folder of ``path``, and rename it to ``path`` if the block ends without an error.
+    """Yield a temporary folder in the parent of ``path``, and rename it to ``path`` if the block ends without an error.
 
     A folder at ``path`` is replaced if it is empty or holds a file ``mark``, else InputError. After an error nothing
     has changed; a kill leaves at most a hidden folder ``.NAME.*``.

@@ -32,8 +32,8 @@ MAX_VALUES = 1 << 26  # values and keys of such a text: each takes up to a hundr
 def read_bytes(path: str | os.PathLike[str], largest: int | None = None) -> bytes:
     """Return the file's content, decompressed if it is gzip (told by its first bytes, not by its name).
 
-    More than ``largest`` bytes (by default `LARGEST`), before or after, are refused: no instance is so large, but a
-    device or a bomb is.
+    Files with more than ``largest`` bytes (by default `LARGEST`), compressed or not, are refused: only a device or a
+    decompression bomb is so large.
     """
     most = LARGEST if largest is None else largest
     try:
@@ -66,7 +66,7 @@ def require_regular(*paths: str | os.PathLike[str] | None) -> None:
 
 
 def too_many_bytes(most: int) -> str:
-    """Error text for a file with more bytes."""
+    """Error text for a file with more than ``most`` bytes."""
     return f"expected at most {most} bytes, compressed or not"
 
 
@@ -136,7 +136,7 @@ def parse_json(text: str, source: str | os.PathLike[str], constant: Callable[[st
 
 
 def parts_of(text: str) -> int:
-    """Upper bound on the number of values and keys of a JSON text: each follows one of these characters."""
+    """Upper bound on the number of values and keys of a JSON text."""
     return sum(map(text.count, "[{,:"))
 
 

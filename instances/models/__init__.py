@@ -1,1 +1,1 @@
-"""Models of deep learning: read from files, priced for devices, and made into instances of every track."""
+"""Deep-learning models: read from files, with times on devices, and turned into instances of every track."""

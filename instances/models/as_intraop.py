@@ -124,14 +124,14 @@ class Sharding:
 def as_intraop(
     model: Model, device: Device, mesh: str, *, training: bool = False, memory: float | None = None
 ) -> Sharding:
-    """Make the problem of splitting a model over a mesh of equal devices.
+    """Build the instance of splitting a model over a mesh of equal devices.
 
     ``mesh`` has the sizes of its axes, such as "2x4"; all axes have the device's links. ``training`` adds the backward
     pass, unless the model has backward operators. ``memory`` is the limit in bytes per device, by default the
     device's; infinity stands for no limit.
 
-    Raises InputError for a text that is no mesh, a mesh that divides no dimension of any tensor, a model that does not
-    fit into the memory however it is split, and one too large for 64-bit numbers.
+    Raises InputError for a malformed mesh, a mesh that divides no dimension of any tensor, a model that does not fit
+    into memory with any split, and a model too large for 64-bit numbers.
     """
     sizes = mesh_sizes(mesh, model.name)
     if TRAINING_STATE * sum(tensor.bytes for tensor in model.tensors) > LARGEST:

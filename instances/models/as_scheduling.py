@@ -1,4 +1,4 @@
-"""Models as instances of track ``scheduling``: operators to be run one at a time on each of several unlike devices.
+"""Models as instances of track ``scheduling``: operators to be run on unequal devices, one at a time on each.
 
 A machine gives each device a speed, each link a bandwidth, and possibly each device a memory. Vertex i is operator i.
 Its complexity is its time in microseconds on the device that ``costs`` are for, so that a speed of 1 means that
@@ -6,7 +6,7 @@ device; without ``costs`` it is the operator's FLOPs, so that speeds are FLOPs p
 the bytes of all tensors that its head reads from its tail: bandwidths are bytes per microsecond.
 
 In a training step, operators that read a parameter that the step replaces are colocated, unless it is a single number.
-The track's memories hold tensors between operators. Parameters are not among them, and only checked to fit in total.
+The track's memories hold tensors between operators. Parameters are not included; they are only checked to fit in total.
 """
 
 from __future__ import annotations

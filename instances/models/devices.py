@@ -1,4 +1,4 @@
-"""Devices that run models: peak rates, memory and links, from data sheets or from a file of the user."""
+"""Devices that run models: peak rates, memory and links, from data sheets or a user's file."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _BITS = {**BITS, "float8": 8, "float4": 4}
 
 @dataclass(frozen=True)
 class Device:
-    """One device of a machine whose devices are alike, and the links between them.
+    """A device of a machine with equal devices, and the links between them.
 
     ``name``            of the catalog, or the stem of the file
     ``peak``            arithmetic operations per second by data type, one of `TYPES`
     ``bandwidth``       bytes per second between the device and its memory
     ``memory``          bytes
-    ``launch``          seconds that starting an operator adds to it
+    ``launch``          seconds to start an operator
     ``link_bandwidth``  bytes per second from one device to another
     ``link_latency``    seconds until the first byte of a tensor arrives
     ``source``          of these figures
@@ -53,8 +53,8 @@ class Device:
     def rate(self, dtype: str) -> float:
         """Arithmetic operations per second on numbers of a type; infinite if the device has no rate for such numbers.
 
-        Numbers of a type without a rate are computed as the narrowest type of their kind (floats or integers) that has
-        a rate and is at least as wide; without such a type, at the rate of the widest type of their kind. Booleans and
+        A type without a rate has the rate of the narrowest type of its kind (floats or integers) that has a rate and is
+        at least as wide, or if there is none, that of the widest type of its kind. Booleans and
         complex numbers have no kind.
         """
         name = dtype.removeprefix("u").partition("_")[0]

@@ -1,7 +1,7 @@
-"""Fusion: cheap operators joined with the operators that they read from or write to, as compilers join them.
+"""Fusion: cheap operators join operators that they read from or write to, as in compilers.
 
-An operator is *cheap* if it is a view, or if each of its iterations writes a part of the output of its own: it has no
-product of matrices, no convolution, no sum, and no loop that no split may cut. Elementwise operators, activations and
+An operator is *cheap* if it is a view, or if every iteration writes a separate part of the output: it has no matrix
+product, no convolution, no sum, and no loop that must not be split. Elementwise operators, activations and
 normalisations with constants are cheap. A cheap operator joins one that it reads from. A chain of cheap operators that
 joined none joins the only operator that reads its results. No group has two operators that are not cheap, and none has
 operators of both passes.
@@ -29,7 +29,7 @@ def fuse(model: Model) -> tuple[Model, list[list[int]]]:
     """Join cheap operators with their neighbours; return the smaller model and the members of each of its operators.
 
     A fused operator has the name, kind, loops, layer and role of its heaviest member and the sum of the arithmetic. It
-    reads and writes only what crosses its border. A loop that other members do not follow may no longer be split.
+    reads and writes only tensors that cross its border. A loop that other members do not have must no longer be split.
     Takes linear time.
     """
     groups = _groups(model)
@@ -37,7 +37,7 @@ def fuse(model: Model) -> tuple[Model, list[list[int]]]:
 
 
 def cheap(operator: Operator) -> bool:
-    """True if an operator is a view, or if each of its iterations writes a part of the output of its own."""
+    """True if an operator is a view, or if every iteration writes a separate part of the output."""
     if operator.view:
         return True
     if operator.multiply_adds or operator.whole or not operator.known:

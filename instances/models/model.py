@@ -1,15 +1,15 @@
-"""The intermediate form of a model: operators that read and write tensors, whatever file they came from.
+"""The intermediate form of a model of any format: operators that read and write tensors.
 
 Readers of files (`instances.models.onnx_file`, `instances.models.stablehlo_file`) and generated networks
-(`instances.generate.networks`) produce it; `instances.models.roofline` prices it for a device; the modules
-``as_pipeline``, ``as_placement``, ``as_scheduling`` and ``as_intraop`` make an instance of each track of it.
+(`instances.generate.networks`) produce it; `instances.models.roofline` estimates its times on a device; the
+modules ``as_pipeline``, ``as_placement``, ``as_scheduling`` and ``as_intraop`` turn it into instances of each track.
 
 A *tensor* has a shape and a data type. Inputs of the model and parameters have no producer.
 
-An *operator* is a nest of loops. Every tensor it reads or writes says which loop runs over each of its dimensions. A
+An *operator* is a nest of loops. For every tensor that it reads or writes, it has the loop that runs over each dimension. A
 matrix product, for example, has ``loops = {"m": 64, "n": 32, "k": 128}``, reads ``("m", "k")`` and ``("k", "n")``, and
-writes ``("m", "n")``. Arithmetic, traffic, and the ways to split the operator over devices follow from that: a loop
-that is missing from what is written is summed over, so splitting it leaves partial sums.
+writes ``("m", "n")``. This determines arithmetic, traffic, and the ways to split the operator over devices: a loop
+that is missing from the written tensor is summed over, so splitting it leaves partial sums.
 
     >>> from instances.models.model import Access, Model
     >>> model = Model("one product")
@@ -65,12 +65,12 @@ class Tensor:
 
     @property
     def numbers(self) -> int:
-        """Numbers that it holds."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
     def bytes(self) -> int:
-        """Bytes that it takes, rounded up."""
+        """Size in bytes, rounded up."""
         return -(-self.numbers * BITS[self.dtype] // 8)
 
 
@@ -83,8 +83,8 @@ class Access:
     of consecutive indices, as in a reshape that merges dimensions; splitting the loop splits the dimension. With any
     other loop, longer or shorter, splitting the loop leaves the dimension whole.
 
-    ``numbers`` is how many numbers of the tensor are used; None stands for all, as of every tensor that is written.
-    A look-up in a table, for example, reads only some rows.
+    ``numbers`` is the number of elements used; None means all, as for every written tensor. A look-up in a table, for
+    example, reads only some rows.
     """
 
     tensor: int
@@ -103,13 +103,13 @@ class Operator:
     ``loops``          name and trip count of every loop
     ``flops``          arithmetic operations in all; a multiply-add counts as two
     ``multiply_adds``  those of its matrix products and convolutions, 0 for any other operator
-    ``whole``          loops that no split may cut
-    ``fused``          True if it takes its first input exactly as it lies on the devices
+    ``whole``          loops that must not be split
+    ``fused``          True if it needs its first input in its present layout
     ``backward``       True for an operator of the backward pass
     ``forward``        for such an operator, the index of the operator whose gradient it computes, if known
     ``layer``, ``role``  operators with the same role in different layers are alike; -1 if it belongs to no layer
-    ``view``           True if what it writes is its first input under another name or shape, so that no byte moves
-    ``known``          False if nothing is known of its arithmetic: it is taken to move bytes only
+    ``view``           True if its output is its first input under another name or shape, so that no bytes move
+    ``known``          False if its arithmetic is unknown: then only bytes moved count
     """
 
     name: str
@@ -131,7 +131,7 @@ class Operator:
 
 @dataclass
 class Model:
-    """Tensors, and operators in an order in which they can run; built with `tensor` and `operator`."""
+    """Tensors, and operators in an executable order; built with `tensor` and `operator`."""
 
     name: str = "model"
     tensors: list[Tensor] = field(default_factory=list)
@@ -159,7 +159,7 @@ class Model:
         """Append an operator, make it the producer of what it writes, and return its index.
 
         ``flops`` is twice ``multiply_adds`` by default; ``properties`` are the other fields of `Operator`. The mapping
-        ``loops`` is kept, not copied: like operators may share it, and nobody may change it.
+        ``loops`` is kept, not copied: corresponding operators may share it, and it must not be changed.
         """
         index = len(self.operators)
         for access in writes:
@@ -253,6 +253,6 @@ class Nest:
 
 
 def of_unknown_arithmetic(number: Counter[str]) -> str:
-    """A sentence on operators of unknown arithmetic, from their number by kind."""
+    """A sentence about operators of unknown arithmetic, given their numbers by kind."""
     listed = ", ".join(f"{kind} ({count})" for kind, count in number.most_common(8))
     return f"arithmetic unknown, only bytes moved are counted: {listed}; {number.total()} in all"

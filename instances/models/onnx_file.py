@@ -1,14 +1,14 @@
-"""ONNX models, as models.
+"""Reads ONNX models.
 
-What becomes of the parts of a graph:
+Treatment of the parts of a graph:
 
 functions         inlined
 control flow      refused
-sizes with names  replaced by the numbers that the caller gives
+symbolic sizes    replaced by the numbers that the caller gives
 initializers      parameters, also those that the graph lists among its inputs; external data is never opened
-constants         whatever follows from constants and shapes alone is folded: it is a parameter if an operator reads it
-values as shapes  an input of which only the value counts, such as the new shape of a Reshape, is not read if constant
-outputs           those that nobody reads, such as the mask of a Dropout, are no tensors
+constants         what depends only on constants and shapes is folded: it is a parameter if an operator reads it
+values as shapes  a constant input that sets a shape, such as that of a Reshape, does not count as read
+outputs           unread outputs, such as the mask of a Dropout, are omitted
 views             Reshape, Flatten, Squeeze, Unsqueeze, Identity and Dropout move no byte
 operators         named as `instances.models.onnx_graph.names` does; those without a rule move bytes and are told of
 """
@@ -45,7 +45,7 @@ def read_onnx(
 ) -> Model:
     """The model of an ONNX file, plain or gzip.
 
-    ``dims`` gives numbers for sizes that have a name instead. ``tell`` is called with a sentence on operators of
+    ``dims`` has values for symbolic sizes. ``tell`` is called with a sentence on operators of
     unknown arithmetic. Raises InputError for anything that is not an ONNX model with known shapes and without control
     flow.
     """

@@ -1,4 +1,4 @@
-"""Loops of a reshape, whatever file it is from: which dimensions survive it."""
+"""Loops of a reshape, for all formats: the dimensions that it keeps."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Shape = tuple[int, ...]
 
 @dataclass
 class Reshaped:
-    """Loops of a reshape: dimensions that survive keep theirs; of dimensions that merge or split, the outermost does.
+    """Loops of a reshape: kept dimensions keep their loops; if dimensions merge or split, the outermost one does.
 
-    ``read``, ``written``  the loop over each dimension before and after, None without one
-    ``loops``              trip counts; ``whole`` are those that no split may cut
+    ``read``, ``written``  the loop over each dimension before and after; None if there is none
+    ``loops``              trip counts by loop; ``whole`` are the loops that must not be split
     """
 
     read: list[str | None]
@@ -23,7 +23,7 @@ class Reshaped:
 
 
 def reshaped(before: Shape, after: Shape) -> Reshaped:
-    """The loops of a reshape from one shape to another of as many numbers."""
+    """The loops of a reshape between two shapes with equally many elements."""
     found = Reshaped([None] * len(before), [None] * len(after))
     for number, (left, right) in enumerate(groups(before, after)):
         lead = f"d{number}"
@@ -37,7 +37,7 @@ def reshaped(before: Shape, after: Shape) -> Reshaped:
 
 
 def groups(before: Shape, after: Shape) -> list[tuple[list[int], list[int]]]:
-    """Dimensions before and after a reshape, in the smallest groups of equal size; dimensions of size 1 in none."""
+    """The smallest groups of dimensions before and after a reshape with equal total size, without those of size 1."""
     ahead = [i for i, size in enumerate(before) if size != 1][::-1]
     behind = [i for i, size in enumerate(after) if size != 1][::-1]
     if math.prod(before) == 0:

@@ -1,4 +1,4 @@
-"""The roofline model: how long each operator of a model takes on a device, from arithmetic and traffic alone."""
+"""The roofline model: the time of each operator on a device, from its arithmetic and traffic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Costs:
     """Running times of a model's operators on one device.
 
     ``seconds``  shape (operators,), float64: each operator's time, alone on the device
-    ``origin``   where these times come from, in words for people
+    ``origin``   source of these times, in words
     """
 
     seconds: Floats
@@ -27,10 +27,10 @@ class Costs:
 
 
 def roofline(model: Model, device: Device) -> Costs:
-    """Price the operators of a model for a device (Williams, Waterman, Patterson, CACM 52(4), 2009).
+    """Estimate the times of a model's operators on a device (Williams, Waterman, Patterson, CACM 52(4), 2009).
 
-    An operator takes the longer of two times, arithmetic at the peak rate of its data type and traffic at the bandwidth
-    of the memory, and then the time of its launch. A view takes no time. An operator of unknown arithmetic takes the
+    An operator takes the longer of two times, arithmetic at the peak rate of its data type and traffic at the memory
+    bandwidth, plus its launch time. A view takes no time. An operator of unknown arithmetic takes the
     time of its traffic. Figures are lower bounds on real times: no operator runs faster, most run slower.
     """
     seconds = np.array([_seconds(model, operator, device) for operator in range(len(model.operators))], dtype=float)

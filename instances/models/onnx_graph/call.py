@@ -1,4 +1,4 @@
-"""A node of an ONNX graph as the rules see it."""
+"""A node of an ONNX graph, in the form that rules take."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Unfit(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A node with all that its loops follow from.
+    """A node with all that determines its loops.
 
     ``kind``        operator type
-    ``inputs``      shape of every input; None for one that is left out
-    ``outputs``     shape of every output; None for one that nobody reads
+    ``inputs``      shape of every input; None for an omitted one
+    ``outputs``     shape of every output; None for an unread one
     ``attributes``  values of the attributes that the node has
     ``version``     version of the operator set
-    ``numbers``     gives the numbers of an input, by position, as an array; None if only the running model knows them
+    ``numbers``     returns the values of an input, by position, as an array; None if they are known only at run time
     """
 
     kind: str
@@ -49,7 +49,7 @@ class Call:
         raise Unfit("expected an output")
 
     def value(self, index: int) -> list[Any] | None:
-        """Numbers of an input that is there, in a list; None if they are unknown."""
+        """Values of an existing input as a list; None if they are unknown."""
         numbers = self.numbers(index) if index < len(self.inputs) and self.inputs[index] is not None else None
         return None if numbers is None else list(numbers.ravel().tolist())
 
@@ -85,7 +85,7 @@ def loops_of(shape: Shape, prefix: str = "d") -> dict[str, int]:
 
 
 def over(shape: Shape | None, dims: Sequence[str | None], loops: Mapping[str, int]) -> Dims | None:
-    """Loops over a tensor that is broadcast along the dimensions ``dims``, which end where it ends."""
+    """Loops over a tensor that is broadcast to the dimensions ``dims``, aligned at the last one."""
     if shape is None:
         return None
     if len(shape) > len(dims):
@@ -100,10 +100,10 @@ def everything(shape: Shape | None) -> Dims | None:
 
 
 def count(shape: Shape | None) -> int:
-    """Numbers of a tensor; 0 if there is none."""
+    """Number of elements of a tensor; 0 if there is none."""
     return 0 if shape is None else math.prod(shape)
 
 
 def unknown(call: Call) -> Nest:
-    """Bytes moved, and no way to split."""
+    """Only bytes moved, and no splits."""
     return Nest({}, [everything(x) for x in call.inputs], [everything(x) for x in call.outputs], known=False)

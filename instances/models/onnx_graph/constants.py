@@ -1,4 +1,4 @@
-"""Values of a graph that are known before it runs, and the numbers of the small ones."""
+"""Values of a graph that are known before it runs, with their elements if they are small."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SMALL = 1024
 
 
 class Constants:
-    """Constants by name. The numbers of one are worked out when they are first asked for, by onnx's own reference."""
+    """Constants by name; onnx's reference implementation computes their elements when first needed."""
 
     def __init__(self, opsets: Mapping[str, int]) -> None:
         self._opsets = dict(opsets)
@@ -26,19 +26,19 @@ class Constants:
         return name in self._tensors or name in self._shapes or name in self._nodes
 
     def add_tensor(self, name: str, tensor: Any, shape: Sequence[int]) -> None:
-        """A stored tensor."""
+        """Add a stored tensor."""
         self._tensors[name] = tensor if math.prod(shape) <= SMALL else None
 
     def add_shape(self, name: str, shape: Sequence[int]) -> None:
-        """A value that lists the sizes of a tensor."""
+        """Add a value that lists the sizes of a tensor."""
         self._shapes[name] = tuple(shape)
 
     def add_count(self, name: str, shape: Sequence[int]) -> None:
-        """A value that counts the numbers of a tensor."""
+        """Add a value that is the number of elements of a tensor."""
         self._shapes[name] = math.prod(shape)
 
     def add_node(self, node: Any, shapes: Mapping[str, Shape | None]) -> None:
-        """The results of a node that reads constants only; ``shapes`` are those of its results, None if unknown."""
+        """Add the results of a node that reads only constants; ``shapes`` are those of its results, None if unknown."""
         for name in node.output:
             if name:
                 shape = shapes.get(name)
@@ -46,7 +46,7 @@ class Constants:
                 self._nodes[name] = (node if small else None), list(node.input)
 
     def numbers(self, name: str) -> Any:
-        """A NumPy array of the constant's numbers; None if they are too many, not stored, or no constant has it."""
+        """The constant's elements as an array; None if they are too many or not stored, or it is not a constant."""
         waiting = [name]
         while waiting:
             last = waiting[-1]

@@ -1,4 +1,4 @@
-"""Bytes of a file as a graph with all shapes that can be inferred, and without the numbers of its weights."""
+"""Loads a file's bytes as a graph with inferred shapes and without the elements of weights."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _DATA = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "u
 def load(content: bytes, source: str, dims: Mapping[str, int]) -> Any:
     """The `onnx.ModelProto` of a file's content: functions inlined, named sizes replaced, shapes inferred.
 
-    Raises InputError for content that is no model, control flow, a size without a value, and a name in ``dims`` that
-    no size has.
+    Raises InputError if the content is not a model, has control flow or a size without a value, or if ``dims`` has an
+    unknown name.
     """
     import onnx
     from google.protobuf.message import DecodeError

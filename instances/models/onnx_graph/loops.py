@@ -1,4 +1,4 @@
-"""The loops of ONNX operators: which loop runs over each dimension of what they read and write.
+"""The loops of ONNX operators: which loop runs over each dimension of the tensors that they read and write.
 
 `nest_of` applies the rule of an operator type. Loops are named by their part in the operator: ``d0``, ``d1``, ... run
 over the dimensions of the result, and the others over what is summed:
@@ -7,7 +7,7 @@ over the dimensions of the result, and the others over what is summed:
 matrix products    ``b`` batch, ``m`` rows of the left factor, ``n`` columns of the right one, ``k`` summed
 convolutions       ``n`` batch, ``g`` groups of channels, ``o`` and ``i`` channels of a group, ``x`` positions, ``k``
                    positions of the kernel
-Einsum             ``l`` and the letter, ``e`` and a number for what an ellipsis stands for
+Einsum             ``l`` and the letter; ``e`` and a number for dimensions of an ellipsis
 recurrences        ``t`` time, ``b`` batch, ``d`` direction, ``o`` gates, ``i`` inputs and states
 attention          ``b`` batch, ``h`` heads of keys, ``r`` heads of queries per key, ``m`` queries, ``n`` keys,
                    ``k`` and ``v`` numbers of a key and of a value
@@ -16,9 +16,9 @@ pooling            ``w`` positions of the window
 Gather             ``v`` rows of the table
 =================  ==================================================================================================
 
-Loops that no split may cut are those over positions that windows overlap, and over dimensions that an operator
-normalises, sorts or accumulates along. Arithmetic counts 1 per number of the result for an elementwise operator,
-whatever it computes; moving, selecting and converting numbers counts 0.
+Loops that must not be split are those over positions of overlapping windows, and over dimensions along which an
+operator normalises, sorts or accumulates. Arithmetic counts 1 per result element of any elementwise operator, and 0 for
+moving, selecting and converting elements.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _require_dims(shapes: Sequence[Shape | None], dims: Sequence[Dims | None]) -
 
 
 def dropout(call: Call) -> Nest:
-    """Nothing but another name, unless the model trains: then a random number and a product for every number."""
+    """A view in inference; in training, one random number and one product per element."""
     trains = len(call.inputs) > 2 and call.inputs[2] is not None and call.value(2) != [False]
     return numbers.unary(11)(call) if trains else moves.view(call)
 

@@ -1,4 +1,4 @@
-"""Loops of operators that move numbers: views, transpositions, selections and copies."""
+"""Loops of operators that move elements: views, transpositions, selections and copies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from instances.models.reshape import reshaped
 
 
 def view(call: Call) -> Nest:
-    """Dimensions that survive keep their loop; of dimensions that merge or split, the outermost does."""
+    """Kept dimensions keep their loops; if dimensions merge or split, the outermost one does."""
     before, after = call.shape(0), call.result
     if math.prod(before) != math.prod(after):
         raise Unfit(f"expected {math.prod(before)} numbers in the result, found {math.prod(after)}")
@@ -74,7 +74,7 @@ def _reverses(call: Call) -> bool:
 
 
 def resize(call: Call) -> Nest:
-    """Dimensions of another size stay whole: a linear mix of two numbers for each, a cubic one of four."""
+    """Resized dimensions are not split; linear interpolation mixes two elements per dimension, cubic four."""
     nest = part(call)
     changed = sum(dim is None for dim in nest.reads[0] or ())
     mode = call.attributes.get("mode", b"nearest")
@@ -84,7 +84,7 @@ def resize(call: Call) -> Nest:
 
 
 def sampled(call: Call) -> Nest:
-    """Every position of a grid mixes numbers around some place of the image: two for each dimension, or four."""
+    """Every grid position mixes elements around a point of the image: two per dimension, or four."""
     image, grid = call.shape(0), call.shape(1)
     loops = loops_of(call.result)
     dims = tuple(loops)
@@ -97,7 +97,7 @@ def sampled(call: Call) -> Nest:
 
 
 def reversed_sequences(call: Call) -> Nest:
-    """Each sequence of a batch is reversed as far as its own length says."""
+    """Each sequence of a batch is reversed up to its own length."""
     shape = call.shape(0)
     loops = loops_of(shape)
     batch, steps = int(call.attributes.get("batch_axis", 1)), int(call.attributes.get("time_axis", 0))
@@ -106,16 +106,16 @@ def reversed_sequences(call: Call) -> Nest:
 
 
 def blocks(call: Call) -> Nest:
-    """Channels to positions and back: only the batch keeps its loop."""
+    """Moves channels to positions or back: only the batch keeps its loop."""
     loops = {"d0": call.result[0]}
     dims: Dims = ("d0", None, None, None)
     return Nest(loops, [dims], [dims])
 
 
 def gather(call: Call) -> Nest:
-    """Dimensions that are taken in full keep their loop; of those looked up, only the rows that are found are read.
+    """Dimensions taken in full keep their loops; of looked-up dimensions, only the selected rows are read.
 
-    Splitting the loop ``v`` leaves parts of a sum, since a device has zeros for rows that others hold.
+    Splitting the loop ``v`` leaves partial sums, as a device contributes zeros for rows of other devices.
     """
     table, indices, result = call.shape(0), call.shape(1), call.result
     axis = call.axis(0, len(table))
@@ -130,7 +130,7 @@ def gather(call: Call) -> Nest:
 
 
 def gather_elements(call: Call) -> Nest:
-    """Every index takes one number along an axis, which stays whole."""
+    """Every index selects one element along an axis, which is not split."""
     table, indices = call.shape(0), call.shape(1)
     axis = call.axis(0, len(table))
     loops = loops_of(indices)
@@ -146,7 +146,7 @@ def _common(loops: Iterable[str], a: Shape, b: Shape, axis: int) -> Dims:
 
 
 def gather_blocks(call: Call) -> Nest:
-    """Every row of indices takes a block of the table."""
+    """Every row of indices selects a block of the table."""
     table, indices, result = call.shape(0), call.shape(1), call.result
     loops = loops_of(result)
     dims = tuple(loops)
@@ -158,7 +158,7 @@ def gather_blocks(call: Call) -> Nest:
 
 
 def scatter_elements(call: Call) -> Nest:
-    """Every update goes to one place along an axis, which stays whole."""
+    """Every update goes to one place along an axis, which is not split."""
     table, updates = call.shape(0), call.shape(2)
     axis = call.axis(0, len(table))
     loops = loops_of(table)
@@ -167,7 +167,7 @@ def scatter_elements(call: Call) -> Nest:
 
 
 def scatter_blocks(call: Call) -> Nest:
-    """Every row of indices says where a block of updates goes; the dimensions of a block are free to split."""
+    """Every row of indices is the target of a block of updates; the dimensions of a block may be split."""
     table, indices, updates = call.shape(0), call.shape(1), call.shape(2)
     loops = loops_of(table)
     dims = tuple(loops)
@@ -179,7 +179,7 @@ def scatter_blocks(call: Call) -> Nest:
 
 
 def cache_update(call: Call) -> Nest:
-    """New entries of a cache of keys or values, along one dimension."""
+    """Writes new entries into a cache of keys or values, along one dimension."""
     table, updates = call.shape(0), call.shape(1)
     axis = call.axis(-2, len(table))
     loops = loops_of(table)
@@ -196,7 +196,7 @@ def _combined(call: Call) -> int:
 
 
 def one_hot(call: Call) -> Nest:
-    """A new dimension, in which one number of each row is another."""
+    """Adds a dimension in which one element of each row has the other value."""
     indices, result = call.shape(0), call.result
     loops = loops_of(result)
     axis = call.axis(-1, len(result))

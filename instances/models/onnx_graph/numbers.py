@@ -1,4 +1,4 @@
-"""Loops of operators that work on each number, along a dimension, or over windows."""
+"""Loops of operators on single elements, along a dimension, or over windows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _VARIADIC = {"Sum", "Max", "Min", "Mean"}
 
 
 def per_number(flops: int) -> Callable[[Call], Nest]:
-    """The rule of operators that take so many operations for every number of the result; inputs are broadcast."""
+    """The rule of operators with a number of operations per result element; inputs are broadcast."""
 
     def rule(call: Call) -> Nest:
         loops = loops_of(call.result)
@@ -25,9 +25,9 @@ def per_number(flops: int) -> Callable[[Call], Nest]:
 
 
 def unary(flops: int, *, tied: bool = False) -> Callable[[Call], Nest]:
-    """The rule of operators on each number of the first input; every iteration needs all of the others.
+    """The rule of operators on each element of the first input; every iteration needs the other inputs in full.
 
-    If results are ``tied``, they follow from all numbers, as a scale does, and no split may cut a loop.
+    If results are ``tied``, they depend on all elements, as a scale does, and no loop may be split.
     """
 
     def rule(call: Call) -> Nest:
@@ -43,7 +43,7 @@ def unary(flops: int, *, tied: bool = False) -> Callable[[Call], Nest]:
 
 
 def generated(flops: int) -> Callable[[Call], Nest]:
-    """The rule of operators that make each number of the result from nothing that they read."""
+    """The rule of operators whose result elements do not depend on inputs."""
 
     def rule(call: Call) -> Nest:
         loops = loops_of(call.result)
@@ -53,7 +53,7 @@ def generated(flops: int) -> Callable[[Call], Nest]:
 
 
 def along(flops: int, default: int = -1, *, to_end: bool = False) -> Callable[[Call], Nest]:
-    """The rule of operators that take so many operations per number, along dimensions that have to stay whole.
+    """The rule of operators with a number of operations per element, along dimensions that must not be split.
 
     It is the one of the attribute ``axis`` or of the second input; ``to_end`` adds those after it.
     """
@@ -84,7 +84,7 @@ def _kept(written: Shape | None, shape: Shape, dims: Dims, kept: Dims) -> Dims |
 
 
 def loss(flops: int) -> Callable[[Call], Nest]:
-    """The rule of losses of classes, which are dimension 1, against numbers of classes."""
+    """The rule of classification losses; classes are dimension 1."""
 
     def rule(call: Call) -> Nest:
         shape = call.shape(0)
@@ -100,7 +100,7 @@ def loss(flops: int) -> Callable[[Call], Nest]:
 
 
 def rotary_embedding(call: Call) -> Nest:
-    """Three operations per number; sines and cosines are listed by position of the sequence, or by its numbers."""
+    """Three operations per element; sines and cosines are given per position, or looked up by position ids."""
     shape = call.shape(0)
     loops = loops_of(shape)
     dims = tuple(loops)
@@ -113,7 +113,7 @@ def rotary_embedding(call: Call) -> Nest:
 
 
 def cumulated(call: Call) -> Nest:
-    """An operation per number along the dimension that the second input names."""
+    """One operation per element, along the dimension that the second input names."""
     shape = call.shape(0)
     loops = loops_of(shape)
     axes = call.axes(len(shape))
@@ -122,7 +122,7 @@ def cumulated(call: Call) -> Nest:
 
 
 def per_channel(flops: int) -> Callable[[Call], Nest]:
-    """The rule of a normalisation with numbers per channel, over the positions; ``d1`` and the batch are free."""
+    """The rule of a normalisation over positions with factors per channel; ``d1`` and the batch may be split."""
 
     def rule(call: Call) -> Nest:
         shape = call.shape(0)
@@ -137,7 +137,7 @@ def per_channel(flops: int) -> Callable[[Call], Nest]:
 
 
 def batch_normalization(call: Call) -> Nest:
-    """A multiplication and an addition per number, as every channel's factors are known before the model runs."""
+    """One multiplication and one addition per element, as every channel's factors are known in advance."""
     shape = call.shape(0)
     loops = loops_of(shape)
     dims = tuple(loops)
@@ -186,7 +186,7 @@ def quantization(flops: int) -> Callable[[Call], Nest]:
 
 
 def pooling(call: Call) -> Nest:
-    """An operation per position of the window; positions stay whole."""
+    """One operation per position of the window; positions are not split."""
     shape, result = call.shape(0), call.result
     window = call.integers("kernel_shape", shape[2:])
     loops = loops_of(result)
@@ -224,7 +224,7 @@ def reduction(call: Call) -> Nest:
 
 
 def top_k(call: Call) -> Nest:
-    """A comparison per number and level of a heap that keeps the greatest."""
+    """One comparison per element and level of a heap of the greatest elements."""
     shape = call.shape(0)
     loops = loops_of(shape)
     axis = call.axis(-1, len(shape))
@@ -235,7 +235,7 @@ def top_k(call: Call) -> Nest:
 
 
 def fourier(call: Call) -> Nest:
-    """5 n log2 n operations for each n numbers; the last dimension has real and imaginary parts."""
+    """5 n log2 n operations per transform of length n; the last dimension has real and imaginary parts."""
     shape = call.shape(0)
     result = call.result
     axes = call.axes(len(shape), 2)

@@ -11,7 +11,7 @@ from instances.models.onnx_graph.call import Call, Unfit, count, everything, loo
 
 
 def matmul(call: Call) -> Nest:
-    """Products as NumPy multiplies: factors of one dimension are a row and a column."""
+    """Matrix products with NumPy's rules: one-dimensional factors are a row and a column."""
     left, right = call.shape(0), call.shape(1)
     if not left or not right or left[-1] != right[max(len(right) - 2, 0)]:
         raise Unfit(f"expected matrices that can be multiplied, found {list(left)} and {list(right)}")
@@ -44,7 +44,7 @@ def gemm(call: Call) -> Nest:
 
 
 def convolution(call: Call) -> Nest:
-    """Positions stay whole unless the kernel is a single point."""
+    """Positions are not split unless the kernel is a single point."""
     image, kernel, result = call.shape(0), call.shape(1), call.result
     groups = int(call.attributes.get("group", 1))
     if not 2 < len(image) == len(kernel) == len(result) or groups < 1 or image[1] != groups * kernel[1]:
@@ -68,7 +68,7 @@ def convolution(call: Call) -> Nest:
 
 
 def deformable_convolution(call: Call) -> Nest:
-    """A convolution whose positions are moved; channels share the moves in groups, so inputs stay whole."""
+    """A convolution with offsets of positions; groups of channels share offsets, so inputs are not split."""
     nest = convolution(call)
     reads = [*nest.reads[:2], *(None if x is None else ("n", None, None, None) for x in call.inputs[2:])]
     if len(call.inputs) > 3:
@@ -77,7 +77,7 @@ def deformable_convolution(call: Call) -> Nest:
 
 
 def transposed_convolution(call: Call) -> Nest:
-    """Every number of the image meets every number of the kernel of its channel; positions stay whole."""
+    """Every image element is multiplied with every kernel element of its channel; positions are not split."""
     image, kernel, result = call.shape(0), call.shape(1), call.result
     groups = int(call.attributes.get("group", 1))
     if not 2 < len(image) == len(kernel) == len(result) or groups < 1 or image[1] != kernel[0]:
@@ -167,7 +167,7 @@ def _loop_names(term: str, rank: int) -> list[str]:
 
 
 def recurrence(gates: int) -> Callable[[Call], Nest]:
-    """The rule of networks with a hidden state, of which every step needs all of the step before."""
+    """The rule of networks with a hidden state, which every step needs in full."""
 
     def rule(call: Call) -> Nest:
         given, weights, states = call.shape(0), call.shape(1), call.shape(2)
@@ -196,7 +196,7 @@ def recurrence(gates: int) -> Callable[[Call], Nest]:
 
 
 def attention(call: Call) -> Nest:
-    """Two products per head, with a softmax between them: queries, heads and the batch are free to split.
+    """Two products per head, with a softmax between them: queries, heads and the batch may be split.
 
     Heads that share a key are ``r``; they and what the softmax and the products sum over stay whole.
     """

@@ -108,7 +108,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
     if options.export and not options.output:
         raise InputError("plan", "--export", "expected --output as well, the folder for its files")
     if options.sweep and not (options.devices or "").isdecimal():
-        raise InputError("plan", "--sweep", "expected --devices N as well, as only a number of equal devices can vary")
+        raise InputError("plan", "--sweep", "expected --devices N as well, with equal devices")
     if options.sweep and options.split:
         raise InputError("plan", "--sweep", "expected no --split, whose stages are for one number of devices")
     require_regular(options.model, options.device, options.machine)

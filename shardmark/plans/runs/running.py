@@ -180,7 +180,7 @@ def stable_median(run: Callable[[], object], seconds: float) -> float:
     """Median CPU time of a call in seconds, measured in this thread, the only one that computes.
 
     After a call that warms up, the call is repeated `MIN_RUNS` times and for one second, and on until the 95 %
-    confidence interval of the median is within 2 %, at most `MAX_RUNS` times. After ``seconds``, `LEAST_RUNS` will do.
+    confidence interval of the median is within 2 %, at most `MAX_RUNS` times. After ``seconds``, `LEAST_RUNS` suffice.
     """
     run()
     begin = time.perf_counter()

@@ -99,7 +99,7 @@ PLAIN = {
     [
         (
             {"nodes": {**NODES, "colocation": [0, 0], "devices": [[0], [1]]}},
-            "nodes.devices[1]: expected a device that its whole colocation group may use, as vertex 0 does, found none",
+            "nodes.devices[1]: expected a device that its whole colocation group may use, with vertex 0, found none",
         ),
         ({"nodes": {**NODES, "devices": [[], None]}}, "nodes.devices[0]: expected null or at least one device"),
         (
