@@ -6,8 +6,8 @@ modules ``as_pipeline``, ``as_placement``, ``as_scheduling`` and ``as_intraop`` 
 
 A *tensor* has a shape and a data type. Inputs of the model and parameters have no producer.
 
-An *operator* is a nest of loops. For every tensor that it reads or writes, it has the loop that runs over each dimension. A
-matrix product, for example, has ``loops = {"m": 64, "n": 32, "k": 128}``, reads ``("m", "k")`` and ``("k", "n")``, and
+An *operator* is a nest of loops. For every tensor that it reads or writes, it has the loop that runs over each dimension.
+A matrix product, for example, has ``loops = {"m": 64, "n": 32, "k": 128}``, reads ``("m", "k")`` and ``("k", "n")``, and
 writes ``("m", "n")``. This determines arithmetic, traffic, and the ways to split the operator over devices: a loop
 that is missing from the written tensor is summed over, so splitting it leaves partial sums.
 

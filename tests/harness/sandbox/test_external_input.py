@@ -224,7 +224,7 @@ def test_solutions_and_bounds_count_as_they_are_printed(run, script, costs, boun
 @pytest.mark.parametrize(
     ("line", "status", "reason"),
     [
-        ('{"solution": [0,0,', "error", 'not JSON that can be read; it begins {"solution": [0,0,'),
+        ('{"solution": [0,0,', "error", 'not valid JSON; it begins {"solution": [0,0,'),
         (
             '{"solution": [0], "bound": 1}',
             "error",
@@ -232,7 +232,7 @@ def test_solutions_and_bounds_count_as_they_are_printed(run, script, costs, boun
         ),
         ('{"solution": [0,0,1,1], "time": 1}', "error", "not an object"),
         ('{"bound": "6"}', "error", "reported a bound that is not a finite number"),
-        ('{"bound": NaN}', "error", "not JSON that can be read"),
+        ('{"bound": NaN}', "error", "not valid JSON"),
         ('{"solution": [0,0,0,0], "cost": "low"}', "error", "claimed a cost that is not a finite number"),
         ('{"solution": 7}', "ok", "is malformed: solution: expected a list of 4 integers, found 7"),
         ('{"solution": [0,1,0,1]}', "ok", "is infeasible: solution: expected no cycle"),
@@ -272,8 +272,8 @@ GOOD = """echo '{"solution": [0,0,1,1]}'"""
 @pytest.mark.parametrize(
     ("script", "status", "reason"),
     [
-        (r"""printf '{"solution": [0,\377,0]}\n'""", "error", "not JSON that can be read"),
-        (r"""printf '{"solution": [0,\0]}\n'""", "error", "not JSON that can be read"),
+        (r"""printf '{"solution": [0,\377,0]}\n'""", "error", "not valid JSON"),
+        (r"""printf '{"solution": [0,\0]}\n'""", "error", "not valid JSON"),
         (
             """printf '{"solution": '; head -c 100000 /dev/zero | tr '\\0' '['; echo""",
             "error",
