@@ -189,8 +189,8 @@ def check(
     ``solution``  plain JSON as in the track's solution files (NumPy arrays are accepted), or the path of such a file
     ``method``    a bound, or a solver that proves bounds; it runs if the solution is feasible, to prove a gap
 
-    The other arguments are those of `solve`. A lower bound above the verified cost is ignored, and so is one of the
-    method above the cost of the records; ``contradiction`` and the ``status`` of the run say so.
+    The other arguments are those of `solve`. A lower bound above the verified cost is ignored, and so is a bound
+    of the method above the cost of the record; ``contradiction`` and the ``status`` of the run then say so.
 
     >>> check("diamond", [0, 0, 0, 0]).cost
     141

@@ -117,7 +117,7 @@ class Known:
     """Costs and lower bounds of an instance known before a run, each with its source.
 
     Sources are "instance" (its own simple bound), "published", and "records": the record of an instance is found by
-    the checksum of content, track and options, whatever its file is called.
+    the checksum of content, track and options, not by the file's name.
     """
 
     costs: Sequence[Stated]

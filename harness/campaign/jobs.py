@@ -33,7 +33,7 @@ class Job:
 
     @cached_property
     def id(self) -> str:
-        """SHA-256 of the definition; jobs with equal definitions are the same, whatever their files are called."""
+        """SHA-256 of the definition; jobs with equal definitions are the same, even if their files have other names."""
         definition = {
             "checksum": self.problem.checksum,
             "solver": [self.solver.track, self.solver.name, self.solver.hash, dict(self.solver.params)],

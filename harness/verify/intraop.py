@@ -20,7 +20,7 @@ LOW = 2**32 - 1
 def verify(instance: Instance, solution: Any) -> Verdict:
     """Judge a list of n strategy indices (0-based).
 
-    The cost is an exact int, whatever its size. Every list of valid indices has a cost, even if memory is exceeded;
+    The cost is an exact int of any size. Every list of valid indices has a cost, even if memory is exceeded;
     entries of 10^18 are costs like any others.
     """
     reason = misplaced(solution, instance.strategies.tolist(), "a strategy index")

@@ -163,7 +163,7 @@ def refuse_below_0(column: NDArray[Any], source: str, place: str, *, finite: boo
 
 
 def require_format(document: Any, expected: str, source: str) -> None:
-    """Raise InputError if a document has another ``format`` than the expected one, whatever else it has."""
+    """Raise InputError if a document's ``format`` is not the expected one, before other defects."""
     if isinstance(document, dict) and document.get("format", expected) != expected:
         raise InputError(source, "format", f"expected {expected!r}, found {describe(document['format'])}")
 

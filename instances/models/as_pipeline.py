@@ -1,12 +1,12 @@
 """Models as instances of track ``pipeline``: operators to be cut into stages for equal devices.
 
 Times are in microseconds, sizes in bytes, the bandwidth in bytes per microsecond. Node i is operator i; after the
-operators come the helpers of operators that write several tensors (`instances.split_multi_output`). A split of the
-operators costs what it costs with every helper in the stage of its operator (`with_helpers`), and no other place of the
-helpers is cheaper.
+operators come the helpers of operators that write several tensors (`instances.split_multi_output`). The cost of a
+split of the operators is that with every helper in the stage of its operator (`with_helpers`); no other stages of the
+helpers are cheaper.
 
-A tensor that crosses takes the link's latency and then bytes / bandwidth. The track knows no latency, so the output
-size of a node includes the bytes that the link carries in that time.
+Sending a tensor takes the link's latency plus bytes / bandwidth. The track has no latency, so the output size of a node
+includes the bytes that the link carries in that time.
 
 A parameter counts in full at every operator that reads it, because operators in different stages need a copy each. If
 several of its readers are in one stage, that stage's parameters are overestimated.
@@ -30,10 +30,10 @@ MICROSECONDS = 1e6  # in a second
 
 
 def as_pipeline(model: Model, costs: Costs, device: Device, stages: int, *, limited: bool = True) -> pipeline.Instance:
-    """Build the instance that asks for at most so many stages, one per device, with the least bottleneck.
+    """Build the instance of splitting a model into at most as many stages as devices, with the least bottleneck.
 
-    Unless ``limited`` is False, a stage may use the device's memory, and parameters that exceed it are read over the
-    link. An instance whose tensors and parameters fit one device altogether has no limit, as none would matter.
+    Unless ``limited`` is False, a stage has the device's memory, and parameters that exceed it are read over the link.
+    If all tensors and parameters fit into one device, the instance has no limit.
 
     Raises InputError if the parameters do not fit the devices.
     """
@@ -60,7 +60,7 @@ def with_helpers(instance: pipeline.Instance, stage: Sequence[int]) -> Ints:
 
 
 def refuse_lack_of_memory(model: Model, device: Device, devices: int) -> None:
-    """Raise InputError if so many devices cannot hold the model's parameters, or one those of some operator."""
+    """Raise InputError if the devices cannot hold the model's parameters, or one device those of an operator."""
     total, room = model.parameter_bytes(), devices * device.memory
     if total > room:
         expected = f"expected at most {room:.0f} bytes, the memory of {devices} devices like {device.name}"

@@ -1,7 +1,7 @@
 """Models as instances of track ``placement``: operators to be placed on accelerators and CPUs.
 
 Times are in microseconds, sizes in bytes. Node i is operator i. A tensor takes the link's latency and then
-bytes / bandwidth between an accelerator and the memory of the host; tensors that nobody reads are not sent.
+bytes / bandwidth between an accelerator and the memory of the host; unread tensors are not sent.
 
 An operator that writes several tensors that are read sends none itself. For each of them a helper follows the
 operators: a node without work in the colour class of its operator, which sends that tensor alone.
@@ -33,7 +33,7 @@ from instances.models.roofline import Costs
 def as_placement(
     model: Model, costs: Costs, cpu_costs: Costs, device: Device, accelerators: int, cpus: int
 ) -> placement.Instance:
-    """Build the instance that asks for the placement with the least load of the busiest device.
+    """Build the instance of placing a model with the least load of the busiest device.
 
     ``costs`` are for an accelerator, a ``device``, and ``cpu_costs`` for a CPU. Raises InputError if there are no CPUs
     and the accelerators cannot hold the model.

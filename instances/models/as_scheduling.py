@@ -24,7 +24,7 @@ from instances.models.roofline import Costs
 
 
 def as_scheduling(model: Model, costs: Costs | None, machine: Machine | str | os.PathLike[str]) -> scheduling.Instance:
-    """Build the instance that asks for the schedule with the least makespan on a machine, given or in a JSON file.
+    """Build the instance of scheduling a model on a machine, which is given or in a JSON file.
 
     A machine has the keys ``devices`` and ``bandwidth`` of a scheduling document. Raises InputError for a bad machine,
     and for parameters that exceed the memory of all devices.

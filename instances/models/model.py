@@ -6,8 +6,8 @@ modules ``as_pipeline``, ``as_placement``, ``as_scheduling`` and ``as_intraop`` 
 
 A *tensor* has a shape and a data type. Inputs of the model and parameters have no producer.
 
-An *operator* is a nest of loops. For every tensor that it reads or writes, it has the loop that runs over each dimension.
-A matrix product, for example, has ``loops = {"m": 64, "n": 32, "k": 128}``, reads ``("m", "k")`` and ``("k", "n")``, and
+An *operator* is a nest of loops. Each tensor that it reads or writes is listed with the loop over each dimension. A
+matrix product, for example, has ``loops = {"m": 64, "n": 32, "k": 128}``, reads ``("m", "k")`` and ``("k", "n")``, and
 writes ``("m", "n")``. This determines arithmetic, traffic, and the ways to split the operator over devices: a loop
 that is missing from the written tensor is summed over, so splitting it leaves partial sums.
 
@@ -218,9 +218,9 @@ class Model:
 class Nest:
     """Loops of an operator; the fields are those of `Operator`, except for these.
 
-    ``reads``    for every input, the loop over each dimension; None for one whose numbers cost nothing to read
-    ``writes``   the same of every output; None for one that nobody reads
-    ``numbers``  for inputs of which only a part is read, how many numbers that is
+    ``reads``    for every input, the loop over each dimension; None for an input that is free to read
+    ``writes``   the same for every output; None for an unread one
+    ``numbers``  for inputs that are read in part, the number of elements read
     """
 
     loops: Mapping[str, int]

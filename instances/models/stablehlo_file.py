@@ -1,12 +1,12 @@
-"""StableHLO programs, as JAX lowers them, as models.
+"""Reads StableHLO programs, as JAX lowers them.
 
-What becomes of the parts of a program:
+Treatment of the parts of a program:
 
 calls                 inlined, as are compositions; an operator's name is the caller's scope and its own
 control flow          refused; loops have to be unrolled (``jax.lax.scan(..., unroll=True)``)
-constants             scalars, constants with one value, iota, and whatever follows from these alone cost nothing: the
+constants             scalars, constants with one value, iota, and what depends only on these cost nothing: the
                       compiler makes them inside the operators that read them. Other constants are parameters
-broadcasts            no operators: who reads one reads its source. The same holds for reshapes that only add or drop
+broadcasts            no operators: a reader reads the source. The same holds for reshapes that only add or drop
                       dimensions of size 1, for barriers, and for annotations of shardings
 other reshapes        operators that are views
 random numbers        a call of ``threefry2x32``, JAX's generator, is one operator

@@ -25,8 +25,8 @@ Split: TypeAlias = "Mapping[str, int] | str | os.PathLike[str]"
 def stages_of(split: Split, model: Model, stages: int, tell: Callable[[str], None]) -> list[int]:
     """Return the stage of each operator of the model, numbered from 0 without gaps; InputError for an infeasible split.
 
-    A feasible one gives every operator one of so many stages, and data does not flow around a cycle of them. Other
-    names are told and ignored: reading a model folds constants.
+    A feasible split gives every operator one of ``stages`` stages, which form no cycle. Other
+    names are ignored with a note, as reading a model folds constants.
     """
     names = [operator.name for operator in model.operators]
     where, found = (os.fspath(split), read_json(split)) if isinstance(split, str | os.PathLike) else ("split", split)

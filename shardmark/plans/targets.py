@@ -270,7 +270,7 @@ class Machine(Target):
 
 
 def _useful(devices: int, model: Model) -> int:
-    """At most so many of the devices hold an operator; the others are idle in every plan that is worth a look."""
+    """Upper limit on the number of devices with operators; in every reasonable plan the others are idle."""
     return min(devices, len(model.operators))
 
 

@@ -1,4 +1,4 @@
-"""Operators that make one choice together: cheap ones follow a neighbour, as compilers let them.
+"""Groups of operators with one common choice of strategy: cheap operators follow a neighbour, as in compilers.
 
 Products and convolutions choose freely, and so do inputs of the model and parameters. Any other operator is cheap
 compared with moving its tensors, so it is split as its *lead* is: the tensor it reads that has all dimensions

@@ -1,4 +1,4 @@
-"""The loops of StableHLO operations: which loop runs over each dimension of what they read and write.
+"""The loops of StableHLO operations: which loop runs over each dimension of the tensors that they read and write.
 
 `nest_of` applies the rule of an operation's name. Loops are named by their part in the operation: ``d0``, ``d1``, ...
 run over the dimensions of the first result, and the others over what is summed:
@@ -12,9 +12,9 @@ run over the dimensions of the first result, and the others over what is summed:
 ``scatter``            ``u`` dimensions over which updates are listed
 =====================  ==============================================================================================
 
-Loops that no split may cut are those over positions that windows overlap, over sorted and transformed dimensions, and
-over matrices that are factorised. Arithmetic counts 1 per number of the result, whatever it computes; moving,
-selecting and converting numbers counts 0.
+Loops that must not be split are those over positions of overlapping windows, over sorted or transformed dimensions,
+and over matrices that are factorised. Arithmetic counts 1 per result element, and 0 for moving, selecting and
+converting elements.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def transpose(operation: Operation) -> Nest:
 
 
 def reshape(operation: Operation) -> Nest:
-    """Dimensions that survive keep their loop; of dimensions that merge or split, the outermost does."""
+    """Kept dimensions keep their loops; if dimensions merge or split, the outermost one does."""
     (operand,), (result,) = operation.operands, operation.results
     found = reshaped(operand, result)
     return Nest(found.loops, [tuple(found.read)], [tuple(found.written)], whole=frozenset(found.whole), view=True)
@@ -88,7 +88,7 @@ def concatenate(operation: Operation) -> Nest:
 def part(operation: Operation) -> Nest:
     """Slices, and pads: dimensions of the same size before and after keep their loop.
 
-    Of the other operands, which are the numbers that fill or the positions where the part begins, all is read.
+    The other operands, fill values or start positions, are read in full.
     """
     operand, result = operation.operands[0], operation.results[0]
     dims = names("d", result)
@@ -115,7 +115,7 @@ def reverse(operation: Operation) -> Nest:
 
 
 def along(attribute: str, flops: Callable[[Shape, int, Operation], int]) -> Callable[[Operation], Nest]:
-    """The rule of operations that work along one dimension of equal shapes, which therefore stays whole."""
+    """The rule of operations along one dimension of equal shapes, which is not split."""
 
     def rule(operation: Operation) -> Nest:
         shape = operation.operands[0]
@@ -188,7 +188,7 @@ def triangular_solve(operation: Operation) -> Nest:
 
 
 def random(operation: Operation) -> Nest:
-    """Numbers of a generator, ten operations each; the state that it keeps is small."""
+    """Random numbers, ten operations each; the generator's state is small."""
     result = operation.results[-1]
     dims = tuple(names("d", result))
     reads = [(None,) * len(shape) for shape in operation.operands]
@@ -197,7 +197,7 @@ def random(operation: Operation) -> Nest:
 
 
 def reduce(operation: Operation) -> Nest:
-    """Operands of one shape, and as many scalars to begin with."""
+    """Operands of one shape, and as many scalars as initial values."""
     count = len(operation.operands) // 2
     shape, reduced = operation.operands[0], set(operation.integers("dimensions") or [])
     kept = iter(range(len(shape)))
@@ -209,7 +209,7 @@ def reduce(operation: Operation) -> Nest:
 
 
 def reduce_window(operation: Operation) -> Nest:
-    """Dimensions that windows overlap stay whole."""
+    """Dimensions with overlapping windows are not split."""
     count = len(operation.operands) // 2
     shape, result = operation.operands[0], operation.results[0]
     window = operation.integers("window_dimensions") or []

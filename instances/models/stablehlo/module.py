@@ -1,7 +1,7 @@
 """Bytes of a file as a module of MLIR's bindings, which come with jaxlib.
 
 MLIR parses files in this process and guards against mistakes, not against malice: a number in the billions in the
-dimensions of a convolution keeps it busy for ever, and so can an artifact with changed bytes.
+dimensions of a convolution keeps it busy forever, and so can a corrupted artifact.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The command ``completion``, and what a shell offers at TAB: commands, options, ids of instances, names of methods.
 
-argcomplete covers bash, zsh and fish, and asks this program for names; shtab has no fish, and no names.
+argcomplete supports bash, zsh and fish, and asks this program for names; shtab supports neither fish nor names.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def _without_folders(text: str, root: Path, infos: Sequence[SolverInfo]) -> str:
 
 
 def _author(root: Path) -> str:
-    """Return the name of whoever commits; InputError with git's advice if git does not know it."""
+    """Return the author's name; InputError with git's advice if git does not know it."""
     return _git(root, "var", "GIT_AUTHOR_IDENT").partition(" <")[0]
 
 

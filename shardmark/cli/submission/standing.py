@@ -37,7 +37,7 @@ BOUND = {"status": "status", "lower_bound_exact": "bound", "best_bound_exact": "
 class Standing:
     """Runs of a solver on each instance, and the ranking of each division with its other solvers; rows for tables.
 
-    ``alone`` is True if nobody else has runs on these instances.
+    ``alone`` is True if no other solver has runs on these instances.
     """
 
     instances: Sequence[Mapping[str, Any]]

@@ -14,7 +14,7 @@ weights are in ``stage-0.data``. ``manifest.json`` has these keys:
   ``sha256``     of each of its files, by name
   ``operators``  names of its operators, without the constants
   ``inputs``     tensors that it reads; ``from`` is the stage that writes it, null for an input of the model
-  ``outputs``    tensors that later stages read or the model returns; one that nobody reads if there are none
+  ``outputs``    tensors that later stages read or the model returns; if there are none, an unread one
 
 A tensor has ``name``, ``dtype``, ``shape`` and ``bytes``.
 """
