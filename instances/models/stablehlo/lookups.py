@@ -10,9 +10,9 @@ from instances.models.stablehlo.operation import Operation, names
 
 
 def gather(operation: Operation) -> Nest:
-    """Dimensions that are taken in full keep their loop; of those looked up, only the rows that are found are read.
+    """Dimensions taken in full keep their loops; of looked-up dimensions, only the selected rows are read.
 
-    Splitting a loop ``v`` leaves parts of a sum, since a device has zeros for rows that others hold.
+    Splitting a loop ``v`` leaves partial sums, as a device contributes zeros for rows of other devices.
     """
     from jaxlib.mlir.dialects import stablehlo
 
@@ -41,9 +41,9 @@ def gather(operation: Operation) -> Nest:
 
 
 def scatter(operation: Operation) -> Nest:
-    """Splitting an updated dimension is free, since a device leaves out what others hold.
+    """Splitting an updated dimension is free, as a device skips the rows of other devices.
 
-    Updates may be split if what they are added to is a constant, so that nothing else is added more than once.
+    Updates may be split if they are added to a constant, so that no other value is added more than once.
     """
     from jaxlib.mlir.dialects import stablehlo
 

@@ -42,7 +42,7 @@ def names(prefix: str, shape: Sequence[int]) -> list[str]:
 
 
 def unknown(operation: Operation) -> Nest:
-    """Bytes moved, and no way to split."""
+    """Only bytes moved, and no splits."""
     return Nest(
         {},
         [(None,) * len(shape) for shape in operation.operands],

@@ -32,7 +32,7 @@ def dot_general(operation: Operation) -> Nest:
 
 
 def convolution(operation: Operation) -> Nest:
-    """Positions stay whole unless the kernel is a single point; zeros between dilated numbers cost nothing."""
+    """Positions are not split unless the kernel is a single point; zeros of a dilation cost nothing."""
     from jaxlib.mlir.dialects import stablehlo
 
     image, kernel = operation.operands

@@ -30,10 +30,10 @@ def slowest_stages(runs: Mapping[str, StageRuns]) -> list[dict[str, Any]]:
 
 def report(runs: Mapping[str, StageRuns], costs: Iterable[str]) -> Report:
     """The page of the site that shows how well stages keep the times of their plans."""
-    words = "Difference: planned over measured, less 1. Each stage runs alone, on one core, with one thread."
+    words = "Difference: planned / measured - 1. Each stage runs alone, on one core, with one thread."
     return Report(
         name="stage-runs",
-        title="Do stages take the time that their plans say?",
+        title="Planned and measured times of stages",
         about="The slowest stage of each plan, run on this machine, and its outputs compared with the whole model's.",
         facts={"Costs of the plans": ", ".join(sorted(set(costs)))},
         sections=[Section("Plans", tables=[Table("The slowest stage", slowest_stages(runs), digits=2, note=words)])],

@@ -21,7 +21,7 @@ from typing import Any
 from instances.models.onnx_graph.names import operator_names
 from shardmark.plans.exports.external_data import locate_weights
 from shardmark.plans.exports.onnx_graph import header, load_fixed
-from shardmark.plans.runs.running import LARGE, Session, expanded, random_inputs, standing_median
+from shardmark.plans.runs.running import LARGE, Session, expanded, random_inputs, stable_median
 
 SECONDS = 10.0  # most for the repeats
 HALF = 0.5  # microseconds; the profiler rounds down

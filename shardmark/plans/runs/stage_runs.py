@@ -21,7 +21,7 @@ from shardmark.plans import saving
 from shardmark.plans.exports.external_data import locate_weights
 from shardmark.plans.exports.onnx_graph import load, load_fixed
 from shardmark.plans.exports.stages import FORMAT, KEYS, MANIFEST, STAGE_KEYS, file_sha256
-from shardmark.plans.runs.running import Session, random_inputs, standing_median
+from shardmark.plans.runs.running import Session, random_inputs, stable_median
 from shardmark.plans.runs.seeds import seed_random_operators
 from shardmark.plans.runs.values import Array, Value, to_array
 
