@@ -228,7 +228,7 @@ def test_solutions_and_bounds_count_as_they_are_printed(run, script, costs, boun
         (
             '{"solution": [0], "bound": 1}',
             "error",
-            'not an object with "solution" and maybe "cost", or with "bound" alone',
+            'not an object with "solution" and optionally "cost", or with only "bound"',
         ),
         ('{"solution": [0,0,1,1], "time": 1}', "error", "not an object"),
         ('{"bound": "6"}', "error", "reported a bound that is not a finite number"),
@@ -423,7 +423,7 @@ def test_programs_are_in_the_scored_table_of_a_campaign(contest_solver, capsys, 
         (["run", "--instance", "chain", "--command", "./nowhere"], "expected a program that can be started"),
         (
             ["run", "--instance", "chain", "--command", "echo", "--command", "echo"],
-            "a name that pipeline does not have yet",
+            "a name that is unused in pipeline",
         ),
     ],
 )

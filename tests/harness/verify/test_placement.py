@@ -156,7 +156,7 @@ def test_replicas_share_and_synchronise():
     [
         ({"colours": {0: 4, 3: 4}}, [0, 0, 1, 1], "node 3: expected accelerator 0, where node 0 of its colour"),
         ({"memory": 2}, [0, 0, 0, 1], "accelerator 0: expected sizes of at most 2, found 3"),
-        ({}, [0, 1, 0, 1], "accelerator 0: expected contiguous forward nodes, a path leaves it and comes back to"),
+        ({}, [0, 1, 0, 1], "accelerator 0: expected contiguous forward nodes, but a path leaves it and returns to"),
         ({"contiguity": "acyclic"}, [2, 1, 0, 2], "device: expected an acyclic quotient graph, found accelerator"),
         ({"backward": (1, 2, 3)}, [0, 0, 1, 0], "accelerator 0: expected contiguous backward nodes"),
         ({"objective": "latency"}, [0, 1, 0, 2], "device: expected no circular wait, found accelerator 0, slot 0 -> "),
@@ -259,7 +259,7 @@ SCHEDULES = f"{LIST}, or an object with device and maybe slot, or with fpgas and
             {"device": [0] * 4, "slot": [0] * 4},
             "slot: expected no such key, or the objective latency, found throughput",
         ),
-        (dict.fromkeys("0123", 0), "expected a list, its i-th entry the device of the i-th of the file's nodes"),
+        (dict.fromkeys("0123", 0), "expected a list whose i-th entry is the device of the file's i-th node"),
         (dict.fromkeys("abcdefghijkl", 0), f"solution: {FORMS}, found {', '.join(map(repr, 'abcdefghij'))}, ..."),
         ({"stage": [0] * 4, "replicas": 3}, "replicas: expected a list with the devices of each stage, found 3"),
         ({"stage": [0] * 4, "replicas": [2]}, "replicas[0]: expected a list of devices, found 2"),
