@@ -1,4 +1,4 @@
-"""Estimate of the time left in a campaign, from the time that finished jobs took."""
+"""Estimates the time left in a campaign from the times of finished jobs."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def facts() -> dict[str, Any]:
 
 
 class Disturbances:
-    """Events on a machine that make times measured on it doubtful.
+    """Events on a machine that make measured times unreliable.
 
     Counters of the system are read when the object is made and again by `found`. A counter that the system does not
     have is ignored; one that exists but cannot be read is a disturbance. ``root`` contains ``proc`` and ``sys``.

@@ -1,4 +1,4 @@
-"""The queue of a campaign: jobs go to an executor, each record is stored when it arrives; the rest can be resumed."""
+"""The queue of a campaign: jobs go to an executor; each record is stored on arrival, so that a campaign can resume."""
 
 from __future__ import annotations
 

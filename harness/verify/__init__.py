@@ -118,7 +118,7 @@ def longest_solution(instance: Any) -> int:
 
 
 def malformed(*reasons: str) -> Verdict:
-    """Return the verdict on a value that is no solution at all."""
+    """Return the verdict on a value that is not a solution."""
     return Verdict(False, None, reasons)
 
 

@@ -1,4 +1,4 @@
-"""Networks in few words: a model whose operators are written down by layer, role and loops."""
+"""Builds models of networks from operators given by layer, role and loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dataflow graphs for ``scheduling``: two that can be solved by hand, a random family, and a sample of tight memory."""
+"""Dataflow graphs for ``scheduling``: two solved by hand, a random family, and a sample with tight memory."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ NEEDS = (1.0, 1.1, 1.5)
 def fork_join(draws: Draws) -> Instance:
     """Fork into three vertices and join; the first and the last vertex are bound to the slower of two devices.
 
-    The optimum has two of the three on the fast device: 2 for the first vertex, 1 for a tensor, 2 + 2 on the fast
-    device and 1 for a tensor back, while the third takes 4, and 2 for the last: 10. If tensors share a link, the first
-    one arrives 1 later: 11.
+    The optimum has two of the three on the fast device. The first vertex takes 2, a tensor 1, the two vertices 2 + 2
+    while the third takes 4 on the slow device, the tensor back 1, and the last vertex 2: 10 in total. If tensors share
+    a link, the first one arrives 1 later: 11.
     """
     return _solved(
         [2, 4, 4, 4, 2],
@@ -48,10 +48,10 @@ def fork_join(draws: Draws) -> Instance:
 
 
 def waiting_room(draws: Draws) -> Instance:
-    """Two senders and, on another device, two readers of 4 each; the latter has no memory for a tensor that waits.
+    """Two senders and, on another device without memory for a waiting tensor, two readers of 4 each.
 
-    So the second tensor must not arrive before the first reader has ended, at 2 + 4: a third vertex of 4 has to run
-    between the two senders, and the end is at 1 + 4 + 1 + 1 + 4 = 11; with memory for it the end would be at 10.
+    The second tensor must not arrive before the first reader has ended at 2 + 4, so a third vertex of 4 must run
+    between the senders, and the makespan is 1 + 4 + 1 + 1 + 4 = 11; with memory for the tensor it would be 10.
     """
     return _solved(
         [1, 1, 4, 4, 4],
@@ -83,7 +83,7 @@ def random_dataflow(
     links: str,
     holding: str,
 ) -> Instance:
-    """Random vertices that read from recent ones, with weights, speeds and bandwidths drawn as in Section 5.1.
+    """Random vertices that read from recent ones; weights, speeds and bandwidths are random as in Section 5.1.
 
     Colocation groups have three random members. A restricted group, or vertex without a group, may use one of four
     random sets of devices. Bandwidths differ by direction.

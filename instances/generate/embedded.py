@@ -1,4 +1,4 @@
-"""The instances that come with the project: their parameters, and the command that makes them again.
+"""The instances that come with the project: their parameters, and the command that generates them.
 
 ``python -m instances.generate.embedded`` writes those that have changed to ``instances/data``
 and prints their checksums for ``instances/catalog.toml``.

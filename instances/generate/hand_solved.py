@@ -9,15 +9,15 @@ from instances.generate.portable_random import Draws
 
 
 def chain(draws: Draws) -> pipeline.Instance:
-    """Five operators in a row and two stages: the best cut costs 4 + 3 + 2 of work and 2 to send, 11."""
+    """Five operators in a row and two stages: the best cut has work of 4 + 3 + 2 and sends for 2, so it costs 11."""
     return _pipeline([4, 3, 2, 3, 4], [1, 6, 2, 6, 0], [[0, 1], [1, 2], [2, 3], [3, 4]], stages=2)
 
 
 def overflow(draws: Draws) -> pipeline.Instance:
-    """Two chains that meet, with stages that pay for parameters and tensors beyond a memory of 12.
+    """Two chains that meet; stages pay for parameters and tensors beyond a memory of 12.
 
-    The optimum has a stage for each chain, the last node with either: work 3, a tensor of 1 to receive, and 2 beyond
-    the memory, as it holds parameters of 2 and tensors of 10 + 1 + 1 while the chain's end executes: 6.
+    The optimum has one stage per chain, with the last node in either of them: its work is 3, it receives a tensor of 1,
+    and it exceeds the memory by 2, with parameters of 2 and tensors of 10 + 1 + 1 at the end of the chain: 6 in total.
     """
     edges = [[0, 1], [2, 3], [1, 4], [3, 4]]
     return _pipeline([1] * 5, [10, 1, 10, 1, 0], edges, stages=2, params=[1, 1, 1, 1, 0], memory=12)
@@ -49,7 +49,7 @@ def diamond(draws: Draws) -> intraop.Instance:
 
 
 def triangle(draws: Draws) -> intraop.Instance:
-    """Three nodes joined by one edge, which costs 1 if two agree; memory forbids that all choose 0. The optimum is 6.
+    """Three nodes joined by one edge, which costs 1 if two agree; memory does not permit 0 for all. The optimum is 6.
 
     Without the limit, 0, 0, 0 would cost 3. The nodes' own costs are 1 for strategy 0 and 2 for strategy 1.
     """

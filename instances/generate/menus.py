@@ -1,4 +1,4 @@
-"""Independent menus for ``intraop``: no edges, only a choice of cost against memory in each node's interval.
+"""Independent menus for ``intraop``: no edges, only a trade-off between cost and memory in each node's interval.
 
 This is a multiple-choice knapsack over time, as contest instances become if infinite entries are eliminated.
 """
@@ -15,10 +15,10 @@ from instances.generate.portable_random import Draws
 
 
 def menus(draws: Draws, *, nodes: int, largest_menu: int, longest: int, tightness: float) -> intraop.Instance:
-    """Nodes without edges that begin one after another, with a choice of cost against memory.
+    """Nodes without edges that start one after another and trade cost for memory.
 
-    A node lives for up to ``longest`` time steps and has up to ``largest_menu`` strategies, each more expensive and
-    smaller than the one before.
+    A node takes up to ``longest`` time steps and has up to ``largest_menu`` strategies, each with more cost and less
+    memory than the one before.
     """
     lengths = draws.integers(1, longest + 1, nodes)
     sizes = draws.integers(1, largest_menu + 1, nodes).tolist()
@@ -45,7 +45,7 @@ def menus(draws: Draws, *, nodes: int, largest_menu: int, longest: int, tightnes
 def with_limit(
     instance: intraop.Instance, fast: Sequence[int], frugal: Sequence[int], tightness: float
 ) -> intraop.Instance:
-    """The instance with a memory limit between the needs of two assignments, ``tightness`` of the way to ``frugal``.
+    """The instance with a memory limit: ``tightness`` 0 is the need of ``fast``, 1 that of ``frugal``.
 
     ``fast`` has the strategy of least cost per node, ``frugal`` of least memory; ``frugal`` always stays feasible.
     """

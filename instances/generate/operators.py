@@ -17,15 +17,15 @@ from instances.placement import Instance
 
 
 def crossing(draws: Draws) -> Instance:
-    """Two chains, 5 before 3 and 3 before 1: the optimum is 6 for contiguous sets on a cycle, 7 for acyclic ones."""
+    """Two chains, 5 before 3 and 3 before 1: the optimum is 6 for contiguous sets, 7 for acyclic ones."""
     return _instance([5, 3, 3, 1], [[0, 1], [2, 3]], accelerators=2, cpus=0, memory=0)
 
 
 def sandwich(draws: Draws) -> Instance:
-    """A node for the CPU and a chain of 3, 4, 3: contiguous sets take 7.25, the outer two together 6.75, tensors 0.25.
+    """A CPU node and a chain of 3, 4, 3, tensors of 0.25: the optimum is 7.25 for contiguous sets, 6.75 for any sets.
 
-    Two nodes of the chain fit an accelerator. A single sample takes at least 11.75: 1 on the CPU, then 3 + 4 on one
-    accelerator and 3 on the other, and a tensor goes in, out and in again.
+    Two nodes of the chain fit into an accelerator. A single sample takes at least 11.75: 1 on the CPU, 3 + 4 on one
+    accelerator, 3 on the other, and three transfers.
     """
     return _instance(
         [0, 3, 4, 3],
@@ -53,10 +53,10 @@ def operators(
     tied: float,
     jitter: float,
 ) -> Instance:
-    """Random operators that read one or two recent ones; some are tied to the next, some are for CPUs only.
+    """Random operators that read one or two recent ones; some share a device with the next, some run only on CPUs.
 
     In a training graph every operator has a backward operator that reads it, and the edges of the backward pass are
-    reversed. Most backward operators are tied to their forward operator, the others to none.
+    reversed. Most backward operators share a device with their forward operator.
     """
     back = np.minimum(1 + (draws.uniform(nodes) * 4 * branching).astype(np.int64), np.arange(nodes))[1:]
     first = np.column_stack([np.arange(1, nodes) - back, np.arange(1, nodes)])
