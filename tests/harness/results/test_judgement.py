@@ -93,7 +93,7 @@ BROKEN_LIMITS = ("timeout", "cpu", "memory", "processes", "output", "lost")
         ),
         ([], {"stop": "import", "reason": "no module"}, "import", "import", "nothing", "nothing", "no module"),
         ([text("solution", GOOD), text("done", 2**40)], {}, "memory", "memory", "feasible", "done", "used 1048576 MiB"),
-        ([text("solution", GOOD), b"{", DONE], {}, "exit", "error", "feasible", "done", "a message was not JSON"),
+        ([text("solution", GOOD), b"{", DONE], {}, "exit", "error", "feasible", "done", "a message was not valid JSON"),
         ([text("bound", "x"), b"{", DONE], {}, "exit", "error", "nothing", "done", "a bound that is not a finite"),
         ([DONE], {"fault": "stopped in the middle"}, "exit", "error", "nothing", "done", "stopped in the middle"),
         ([b"{"], LATE, "timeout", "timeout", "nothing", "nothing", "late"),
