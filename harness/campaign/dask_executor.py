@@ -245,9 +245,7 @@ class DaskExecutor:
         if reply.missing.startswith("instances/"):
             files = {reply.missing: job.problem.path}
         elif source_hash(place) != job.solver.hash:
-            raise InputError(
-                place, "", "expected the same content as at the start of the campaign, found other content"
-            )
+            raise InputError(place, "", "expected the content that was first read, but the file has changed")
         else:
             files = {f"{Path(reply.missing).parent}/{file.name}": file for file in {place, *place.parent.glob("*.py")}}
         for name, path in files.items():

@@ -45,9 +45,7 @@ def write_instance(order: Order, folder: Path) -> Path:
     else:
         checksum = _decompress(order.instance, target)
     if checksum != order.checksum:
-        raise InputError(
-            order.instance, "", "expected the same content as at the start of the campaign, found other content"
-        )
+        raise InputError(order.instance, "", "expected the content that was first read, but the file has changed")
     return target
 
 

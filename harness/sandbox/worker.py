@@ -116,9 +116,7 @@ def load_instance(order: Order) -> Any:
     """Return the instance; InputError if its content is not that of the order's checksum."""
     instance, checksum = load_hashed(order.instance, order.track, keep=False, **order.options)
     if checksum != order.checksum:
-        raise InputError(
-            order.instance, "", "expected the same content as at the start of the campaign, found other content"
-        )
+        raise InputError(order.instance, "", "expected the content that was first read, but the file has changed")
     return instance
 
 

@@ -166,7 +166,7 @@ def test_bad_input_is_told_in_one_sentence(four):
         lambda: sm.solve(four, "random-1", params=3): "params: expected values by name, such as {'tries': 10}, found 3",
         lambda: sm.solve([1, 2], "random-1"): "expected a file, an id of the catalog or an instance, found list",
         lambda: sm.solve(four, "radnom-1"): "did you mean 'random-1'?",
-        lambda: sm.solve(four, "simple"): "expected a solver, this is a bound",
+        lambda: sm.solve(four, "simple"): "expected a solver, found a bound",
         lambda: sm.solve(four, len): "a function that declares one solver of pipeline in a file",
         lambda: sm.solve(four, "random-1", timeout=-1): "timeout: expected a positive number below 1e+09, found -1",
         lambda: sm.solve(four, "random-1", memory="4 GB"): "memory: expected a positive number",
@@ -208,7 +208,7 @@ def test_an_instance_whose_file_has_changed_is_not_run(four):
     write_json(four, {**FOUR, "bandwidth": 2.0})
     found = sm.solve(instance, "random-1", timeout=20)
     assert found.status == "error"
-    assert "it has changed" in found.reason
+    assert "the file has changed" in found.reason
 
 
 def test_an_instance_made_in_memory_is_run_with_its_options(four):

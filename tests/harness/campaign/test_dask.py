@@ -281,9 +281,7 @@ def test_a_worker_is_sent_an_instance_that_only_the_campaign_can_read(cluster, c
         row = executor.submit(Job(with_settings(cuts, {"at": "3"}), problem, 0, Limits(20.0, 512.0))).result(30)
         assert (row.solver, sum(row.solution)) == ("cuts[at=3]", problem.instance.nodes - 3)
         changed = dataclasses.replace(quick, hash="0" * 64)
-        with pytest.raises(
-            InputError, match="expected the same content as at the start of the campaign, found other content"
-        ):
+        with pytest.raises(InputError, match="expected the content that was first read, but the file has changed"):
             executor.submit(Job(changed, problem, 0, Limits(20.0, 512.0))).result(30)
         stale = dataclasses.replace(quick, file=str(Path(dask_worker.FOLDER, "pipeline", "brkga.py")))
         with pytest.raises(InputError, match=r"worker only-\d+ .*: expected the version of pipeline/brkga.py"):

@@ -92,4 +92,4 @@ def test_a_changed_instance_is_not_solved(zoo, tmp_path):
         write_json(problem.path, {**CHAIN, "stages": 3})
         row = perform(job, supervisor)
     assert (row.stop, row.status, row.cost) == ("error", "error", None)
-    assert "expected the same content as at the start of the campaign, found other content" in row.reason
+    assert "expected the content that was first read, but the file has changed" in row.reason

@@ -126,7 +126,7 @@ def test_a_changed_or_missing_instance_is_an_error(run, chain, tmp_path):
     problem.path.write_text(problem.path.read_text() + "\n")
     row = run('echo "[0,0,1,1]"', problem=problem)
     assert row.status == "error"
-    assert "expected the same content as at the start of the campaign, found other content" in row.reason
+    assert "expected the content that was first read, but the file has changed" in row.reason
     problem.path.unlink()
     assert "expected a file that can be read and copied" in run('echo "[0,0,1,1]"', problem=problem).reason
 
