@@ -130,11 +130,11 @@ def plan(
     ``machine``  instead of ``devices``: a JSON file of unequal devices and links, for a schedule
     ``device``   the kind of device: a name of the catalog (``shardmark list devices``) or a TOML file
     ``dims``     values for symbolic sizes of an ONNX model, such as ``{"batch": 8}``
-    ``split``    a split over equal devices to judge: the stage of every operator by its name, or a JSON file with
-                 that or with an earlier plan; the plan is this split, and ``better`` the cost of a better one if one
-                 is found
-    ``fuse``     True joins chains of cheap operators first
-    ``profile``  True measures the operators with ONNX Runtime on this machine instead of the device's roofline
+    ``split``    a split over equal devices to judge: the stage of every operator by its name, or a JSON file of
+                 these or of an earlier plan; the plan is then this split, and ``better`` the cost of a better one
+                 if one is found
+    ``fuse``     True fuses chains of cheap operators first
+    ``profile``  True measures operators with ONNX Runtime on this machine instead of using the device's roofline
     ``timeout``  seconds for solving and bounding
     ``progress``  called with a sentence per step
 

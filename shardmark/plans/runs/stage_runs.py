@@ -111,7 +111,7 @@ def _run(
     random = seed_random_operators(model)
     session = Session(model, path)
     outputs = session.run(tensors)
-    seconds = standing_median(lambda: session.run(tensors), SECONDS)
+    seconds = stable_median(lambda: session.run(tensors), SECONDS)
     tensors |= outputs
     differences = [_difference(to_array(value), whole[name]) for name, value in outputs.items()]
     return StageRun(stage["stage"], predicted, 1e6 * seconds, max(differences, default=0.0), random)

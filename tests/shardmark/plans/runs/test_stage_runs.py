@@ -118,7 +118,9 @@ def test_stages_of_a_plan_for_other_sizes_are_refused(tmp_path: Path) -> None:
     ]
     assert verify(folders[1]).equal
     shutil.copy(folders[0] / "plan.json", folders[1])
-    with pytest.raises(InputError, match=r"manifest\.json: expected the stages of the plan, found those of another"):
+    with pytest.raises(
+        InputError, match=r"manifest\.json: expected the stages of this plan, found those of another plan"
+    ):
         verify(folders[1])
 
 
