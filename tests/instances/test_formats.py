@@ -168,7 +168,7 @@ def test_another_encoding_is_named(encoding, mark, tmp_path):
 def test_a_colour_of_a_terminal_is_named(tmp_path):
     path = tmp_path / "coloured.json"
     path.write_bytes(b"{}\x1b[0m\n")
-    with pytest.raises(InputError, match="line 1 column 3: expected JSON .found a colour code of a terminal"):
+    with pytest.raises(InputError, match=r"line 1 column 3: expected JSON \(found a colour code of a terminal"):
         load(path)
 
 
