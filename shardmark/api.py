@@ -242,7 +242,7 @@ def results(folder: str | os.PathLike[str] = "results") -> Tables:
     from harness.results.database import Store
     from harness.results.ranking import tables
 
-    with closing(Store.open(Path(folder))) as store:
+    with closing(Store.open(Path(os.fsdecode(folder)))) as store:
         return tables(store)
 
 

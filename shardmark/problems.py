@@ -45,7 +45,7 @@ def find_problem(
     if not isinstance(reference, str | os.PathLike):
         expected = f"expected a file or an id of the catalog, found {type(reference).__name__}"
         raise InputError("instance", "", expected)
-    path, entry = catalog.resolve(os.fspath(reference))
+    path, entry = catalog.resolve(os.fsdecode(reference))
     if entry is None:
         return _with_options(Problem(path.name, path, track), dict(options or {}))
     if track not in (None, entry.track):
@@ -183,7 +183,7 @@ def _records() -> Mapping[str, BestKnown]:
 def solution_of(solution: Any, instance: Any) -> Any:
     """Return a solution as plain JSON, from a file or from values in memory."""
     if isinstance(solution, str | os.PathLike):
-        return read_json(solution, longest_solution(instance))
+        return read_json(os.fsdecode(solution), longest_solution(instance))
     if hasattr(solution, "solution"):  # a result or a plan
         raise InputError("solution", "", f"expected plain JSON, found a {type(solution).__name__}: pass its `solution`")
     return plain_json(solution, "solution", "plain JSON or the path of a file")

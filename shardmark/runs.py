@@ -47,7 +47,7 @@ def method_of(method: Any, track: str, kind: str, paths: Any = ()) -> SolverInfo
 
 def as_paths(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
     """Return a list of one or more paths."""
-    return [Path(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+    return [Path(os.fsdecode(path)) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
 
 
 def find_method(infos: Sequence[SolverInfo], track: str, name: str, kind: str | None = None) -> SolverInfo:

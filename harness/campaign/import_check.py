@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from harness.sandbox.backends import namespaces, prctl
-
-# None of these loads NumPy, which starts threads: a process that forks into namespaces must have one thread.
-from harness.sandbox.backends.process_tree import Proc, ProcMeter
 from harness.sandbox.backends.visible_files import view_of
 from harness.sandbox.contract import BackendError
+
+# None of these loads NumPy, which starts threads: a process that forks into namespaces must have one thread.
+from harness.sandbox.meters.processes import Proc, ProcMeter
 from harness.sandbox.signals import lower_limit, reset_signals
 
 FILE_BYTES = 64 << 20  # bytes for files, in memory

@@ -52,7 +52,9 @@ class Reports:
         self.word: Message | None = None
         for arrival, payload in outcome.messages:
             self.take(arrival, payload)
-        self.fault = self.fault or outcome.fault or ""
+        if outcome.fault:
+            self._fail(outcome.fault)
+            self._remark(outcome.fault)
 
     @property
     def lower_bound(self) -> int | float | None:
@@ -167,8 +169,8 @@ def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: 
     """Return ``(stop, status, reason)``: why a run ended, the value of its result, and a sentence.
 
     A broken limit decides ``stop``, else the run's own last word, else its lack. A refuted claim decides ``status``,
-    however the run ended; else ``stop``, if the run did not end by itself; else a breach of the protocol; else the
-    verdict.
+    however the run ended; else ``stop``, if the run did not end by itself; else a breach of the protocol, unless a
+    program printed something good as well; else the verdict.
     """
     stop, reason = outcome.stop, outcome.reason
     end = sent.end(outcome, external)
@@ -193,9 +195,10 @@ def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: 
         reason += late_start(outcome.begun_s, limits.timeout_s)
     if stop != "exit":
         return stop, stop, sentence(reason) or "gave no reason"
-    if sent.fault:
+    answered = cost is not None or (kind == "bound" and bound is not None)
+    if sent.fault and not (external and answered):
         return stop, "error", sentence(sent.fault)
-    if cost is not None or (kind == "bound" and bound is not None):
+    if answered:
         return stop, "ok", ""
     if sent.violation:
         return stop, "infeasible", sentence(sent.violation)

@@ -74,12 +74,12 @@ def decode(content: bytes, source: str | os.PathLike[str]) -> str:
     """Decode a file; raise InputError at the first byte that is not UTF-8, or for more than `LARGEST_TEXT`."""
     if len(content) > LARGEST_TEXT:
         raise TooLarge(source, "", f"expected only lists of lists of integers in a file of over {LARGEST_TEXT} bytes")
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content[:2]:
+        raise InputError(source, "byte 0", "expected UTF-8 text, found UTF-16, or UTF-32")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        found = ", found UTF-16, or UTF-32" if marked else ""
-        raise InputError(source, f"byte {error.start}", f"expected UTF-8 text{found}") from None
+        raise InputError(source, f"byte {error.start}", "expected UTF-8 text") from None
 
 
 def plain(value: Any) -> Any:
@@ -128,7 +128,8 @@ def parse_json(text: str, source: str | os.PathLike[str], constant: Callable[[st
         raise
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
-        raise InputError(source, place, f"expected JSON ({error.msg})") from None
+        found = "found a colour code of a terminal" if text[error.pos : error.pos + 1] == "\x1b" else error.msg
+        raise InputError(source, place, f"expected JSON ({found})") from None
     except RecursionError:
         raise InputError(source, _position(text, r"[\[{]"), "expected less deeply nested JSON") from None
     except ValueError:

@@ -24,13 +24,14 @@ from typing import Any, NoReturn
 
 from instances import InputError
 from instances.catalog import near_miss
-from shardmark.cli.commands import campaigns, completion, files, one_run, planning, records, reports
+from shardmark.cli.commands import campaigns, completion, files, lists, one_run, planning, records, reports
 from shardmark.cli.options import add_json
 from shardmark.cli.output import NotWrittenError, drop_output, emit, open_streams, say, tell
 from shardmark.cli.terminal import in_colour, painted, printable, without_backticks
 from shardmark.cli.values import STDOUT
 
 COMMANDS = (
+    *lists.COMMANDS,
     *one_run.COMMANDS,
     *planning.COMMANDS,
     *campaigns.COMMANDS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -97,9 +98,18 @@ def contenders(options: argparse.Namespace, tracks: Iterable[str]) -> list[Solve
 
 @contextmanager
 def locked_store(folder: Path) -> Iterator[Store]:
-    """Open the database of a campaign, locked against other writers."""
+    """Open the database of a campaign, locked against other writers.
+
+    A new folder goes again if the campaign is refused before it has any run.
+    """
+    new = not folder.exists()
     with exclusive(folder), closing(Store.open(folder, create=True, tell=Progress(0, 0).line)) as store:
-        yield store
+        try:
+            yield store
+        except InputError:
+            if new and not store.finished():
+                shutil.rmtree(folder)
+            raise
 
 
 def missing(jobs: Sequence[Job], finished: Mapping[str, str], *, retry: bool) -> list[Job]:

@@ -156,11 +156,19 @@ def test_a_byte_order_mark_is_no_defect():
     assert parse(content.encode(), "marked").nodes == 0
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32"])
-def test_another_encoding_is_named(encoding, tmp_path):
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_another_encoding_is_named(encoding, mark, tmp_path):
     path = tmp_path / "wide.json"
-    path.write_bytes("\ufeff".encode(encoding) + b"{}" if encoding == "utf-16-be" else "{}".encode(encoding))
+    path.write_bytes(f"{mark}{{}}".encode(encoding))
     with pytest.raises(InputError, match="byte 0: expected UTF-8 text, found UTF-16, or UTF-32"):
+        load(path)
+
+
+def test_a_colour_of_a_terminal_is_named(tmp_path):
+    path = tmp_path / "coloured.json"
+    path.write_bytes(b"{}\x1b[0m\n")
+    with pytest.raises(InputError, match=r"line 1 column 3: expected JSON \(found a colour code of a terminal"):
         load(path)
 
 

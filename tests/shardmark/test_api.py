@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import doctest
+import os
 import re
 import subprocess
 import sys
@@ -29,6 +30,17 @@ from solvers.registry import declared_by
 from solvers.registry import load as load_solvers
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")
+
+
+class BytesPath:
+    """A path object that yields bytes, as `os.DirEntry` does for a folder that was given as bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __fspath__(self) -> bytes:
+        return bytes(self.path)
+
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUR = {**CHAIN, "name": "four"}
@@ -86,6 +98,17 @@ def mine(tmp_path: Path) -> Path:
     path = tmp_path / "mine.py"
     path.write_text(SOLVER)
     return path
+
+
+def test_paths_may_be_objects_that_yield_bytes(tmp_path):
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    write_json(folder / "chain.json", FOUR)
+    write_json(folder / "split.json", [0, 0, 1, 1])
+    places = BytesPath(folder / "chain.json"), BytesPath(folder / "split.json")
+    assert sm.check(*places).cost == sm.check(sm.load(places[0]), [0, 0, 1, 1]).cost
+    assert "results.sqlite, run `shardmark run` first" in refusal(sm.results, BytesPath(folder))
+    assert "a solver file or a folder" in refusal(sm.solve, places[0], "x", solver_path=BytesPath(folder / "none"))
 
 
 @pytest.mark.parametrize("module", [sm, api], ids=lambda module: module.__name__)

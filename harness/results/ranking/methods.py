@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from harness.results.ranking.frames import DIVISION, ENTRY, METHOD, beside, frame
-from harness.sandbox.contract import KILLED
+from harness.results.ranking.frames import DIVISION, ENTRY, KILLED, METHOD, beside, frame
 
 #: Bootstrap samples: times that the instances are drawn with replacement to estimate how firm a ranking is.
 RESAMPLES = 2000

@@ -8,8 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from harness.results.ranking.frames import DIVISION, frame
-from harness.sandbox.contract import KILLED
+from harness.results.ranking.frames import DIVISION, KILLED, frame
 
 _Note = tuple[str, str | None, str]
 

@@ -32,11 +32,12 @@ from benchexec.cgroups import Cgroups
 from benchexec.container import DIR_READ_ONLY
 from benchexec.runexecutor import RunExecutor
 
-from harness.sandbox.backends import control_groups, namespaces, prctl, seccomp, socket_memory
-from harness.sandbox.backends.process_tree import folder_bytes
+from harness.sandbox.backends import control_groups, namespaces, prctl, seccomp
 from harness.sandbox.backends.visible_files import view_of_run
 from harness.sandbox.contract import MEASURES, SUPERVISOR_VARIABLE, THREAD_VARIABLES, BackendError, Order, Usage
 from harness.sandbox.memory import PAGE, largest_bytes
+from harness.sandbox.meters import socket_memory
+from harness.sandbox.meters.folders import folder_bytes
 from harness.sandbox.monitor import Pipes
 
 #: Seconds that BenchExec may take to clear up after a run; the client waits `supervisor.GRACE_S`, which is longer.

@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import NoReturn
 
 from harness.sandbox.backends import namespaces, prctl
-from harness.sandbox.backends.cpu_clock import TreeClock
 from harness.sandbox.backends.launch import Launch
 from harness.sandbox.contract import BackendError
+from harness.sandbox.meters.cpu_clock import TreeClock
 
 LENGTH = struct.Struct("=Q")  # length of a request in bytes
 REPLY = struct.Struct("=i256s")  # reply: process id, or 0 and the reason why there is none

@@ -46,10 +46,10 @@ from harness.sandbox.backends.mounts import (
     mount,
     mount_tmpfs,
 )
-from harness.sandbox.backends.socket_memory import open_diagnostics
 from harness.sandbox.backends.visible_files import NO_VIEW, View, mount_view, open_paths
 from harness.sandbox.contract import BackendError
 from harness.sandbox.memory import largest_bytes
+from harness.sandbox.meters.socket_memory import open_diagnostics
 from harness.sandbox.signals import MAX_FILES, reset_signals
 
 # Flags of clone(2).

@@ -10,21 +10,16 @@ from pathlib import Path
 
 from harness.sandbox import worker
 from harness.sandbox.backends import namespaces, prctl, seccomp
-from harness.sandbox.backends.cpu_clock import TreeClock, counter
 from harness.sandbox.backends.fork_server import ForkServer
 from harness.sandbox.backends.launch import Launch
-from harness.sandbox.backends.process_tree import (
-    Proc,
-    ProcessTree,
-    ProcMeter,
-    filesystem_bytes,
-    flatten,
-    folder_bytes,
-)
-from harness.sandbox.backends.socket_memory import socket_bytes
+from harness.sandbox.backends.process_tree import ProcessTree
 from harness.sandbox.backends.visible_files import view_of_run
 from harness.sandbox.contract import BackendError, Order, Usage
 from harness.sandbox.memory import largest_bytes
+from harness.sandbox.meters.cpu_clock import TreeClock, counter
+from harness.sandbox.meters.folders import filesystem_bytes, flatten, folder_bytes
+from harness.sandbox.meters.processes import Proc, ProcMeter
+from harness.sandbox.meters.socket_memory import socket_bytes
 from harness.sandbox.monitor import LATE_S, Pipes
 
 MIB = 1 << 20

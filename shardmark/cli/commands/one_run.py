@@ -1,4 +1,4 @@
-"""Commands about one instance, and lists of instances, solvers, bounds, suites and devices."""
+"""Commands about one instance: solve, check, bound and info."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.sandbox.contract import DEFAULT_TIMEOUT_S
-from instances import InputError, catalog, tracks
+from instances import InputError
 from shardmark import api
 from shardmark.api import RunOptions
 from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import FAULTY, Answer, Command
 from shardmark.cli.output import kept, tell, write_document
-from shardmark.cli.terminal import printable, without_backticks
+from shardmark.cli.terminal import printable
 from shardmark.cli.watching import Watching, watching
 
 if TYPE_CHECKING:
@@ -24,66 +24,6 @@ if TYPE_CHECKING:
 
 #: `check` names the methods that prove bounds if the gap is larger, as a fraction.
 WEAK_GAP = 0.01
-
-
-def list_arguments(sub: argparse.ArgumentParser) -> None:
-    """Add the options of `list`."""
-    sub.add_argument("what", choices=("instances", "solvers", "bounds", "suites", "devices"))
-    sub.add_argument("--track", choices=tracks(), help="list only this track")
-    shared.add_solver_path(sub)
-
-
-def run_list(options: argparse.Namespace) -> Answer:
-    """List instances, solvers, bounds, suites, or the kinds of devices that `plan` can use.
-
-    Devices are listed with memory in GB, memory and link bandwidth in GB/s, TFLOP/s per data type, and launch and link
-    latency in µs.
-    """
-    if options.what == "devices":
-        return 0, _devices(options.track)
-    wanted = tracks() if options.track is None else (options.track,)
-    if options.what == "instances":
-        return 0, [
-            {"id": e.id, "track": e.track, "suites": list(e.suites), "time_limit_s": e.time_limit_s, "note": e.note}
-            for e in catalog.entries()
-            if e.track in wanted
-        ]
-    if options.what == "suites":
-        of_tracks = {name: [e for e in members if e.track in wanted] for name, members in catalog.suites().items()}
-        return 0, [
-            {"suite": name, "instances": len(members), "tracks": sorted({e.track for e in members})}
-            for name, members in of_tracks.items()
-            if members
-        ]
-    from harness.campaign.discover import discover
-
-    kind = options.what.removesuffix("s")
-    found = [s for s in discover(options.solver_path) if s.kind == kind and s.track in wanted]
-    abouts = (s.error or without_backticks(s.description) for s in found)
-    return 0, [
-        {"name": s.name, "track": s.track, "params": dict(s.params), "about": about}
-        for s, about in zip(found, abouts, strict=True)
-    ]
-
-
-def _devices(track: str | None) -> list[dict[str, Any]]:
-    from instances.models.devices import devices
-
-    if track is not None:
-        raise InputError("list", "--track", "expected no track, as devices belong to no track")
-    return [
-        {
-            "name": name,
-            "memory_gb": device.memory / 1e9,
-            "bandwidth_gb_s": device.bandwidth / 1e9,
-            **{f"{dtype}_tflop_s": device.rate(dtype) / 1e12 for dtype in ("float16", "float32")},
-            "launch_us": round(device.launch * 1e6, 6),
-            "link_gb_s": device.link_bandwidth / 1e9,
-            "link_latency_us": round(device.link_latency * 1e6, 6),
-            "source": device.source,
-        }
-        for name, device in devices().items()
-    ]
 
 
 def _add_run(sub: argparse.ArgumentParser, output: str) -> None:
@@ -395,7 +335,6 @@ def measured(run: RunResult) -> dict[str, Any]:
 
 
 COMMANDS = (
-    Command("list", run_list, list_arguments, "solvers"),
     Command("solve", run_solve, solve_arguments, "watts-strogatz-150 --solver brkga-100 --timeout 5"),
     Command("check", run_check, check_arguments, "watts-strogatz-150 solution.json"),
     Command("bound", run_bound, bound_arguments, "erdos-renyi-60 --method exact --timeout 10"),

@@ -103,6 +103,7 @@ def require_place(path: Path, infos: Sequence[SolverInfo]) -> tuple[Path, str, s
         home = PROGRAMS
         if len(infos) < len(declared_in(path)):
             raise InputError(path, "--branch", "expected no --track, as all programs of the file are proposed")
+        _require_no_files(path, infos)
         _with_programs(root, path)
     else:
         home = f"solvers/{first.track}/{'bounds/' if first.kind == 'bound' else ''}{path.name}"
@@ -115,6 +116,17 @@ def require_place(path: Path, infos: Sequence[SolverInfo]) -> tuple[Path, str, s
         raise InputError(path, "--branch", f"expected an unused file name, the project has {home}: rename the file")
     _author(root)
     return root, home, branch
+
+
+def _require_no_files(path: Path, infos: Sequence[SolverInfo]) -> None:
+    """Raise InputError if a command names a file relative to its TOML file: the branch holds the entry only."""
+    folder = path.parent.resolve()
+    for info in infos:
+        for word in info.command:
+            if Path(word).is_relative_to(folder):
+                found = os.path.relpath(word, folder)
+                expected = f"expected a command without paths relative to this file, whose entries move to {PROGRAMS}"
+                raise InputError(path, f"solver {info.name} key 'command'", f"{expected}, found {found}")
 
 
 def _with_programs(root: Path, path: Path) -> bytes:

@@ -75,7 +75,11 @@ ROUNDING = 1e-9
 def none_fits(instance: Instance, seconds: float) -> bool:
     """Say if it is proven, within so many seconds, that no schedule fits the memory."""
     end = time.monotonic() + seconds
-    every = [MemoryCuts(instance, devices, end) for devices in limited_devices(instance)]
+    every = []
+    for devices in limited_devices(instance):
+        if time.monotonic() >= end:
+            return False
+        every.append(MemoryCuts(instance, devices, end))
     possible = [cuts for cuts in every if cuts.possible()]
     first, rest = _spread(instance)
     return (

@@ -154,6 +154,17 @@ def test_a_program_says_by_its_exit_status_how_it_ended(chain):
     assert judged(chain, command=("a.out",)).status == "none"
 
 
+def test_a_malformed_line_of_a_program_spares_its_good_ones(chain):
+    lines = text("solution", GOOD), text("bound", "low")
+    row = judged(chain, *lines, command=("a.out",), log="read\n")
+    assert (row.status, row.reason, row.cost) == ("ok", "", 6.0)
+    assert "(referee: the message at" in row.log
+    assert judged(chain, *lines[1:], command=("a.out",)).status == "error"
+    assert judged(chain, *lines, DONE).status == "error"
+    row = judged(chain, lines[0], command=("a.out",), fault="printed a line of more than 4 MiB")
+    assert (row.status, row.log) == ("ok", "(referee: printed a line of more than 4 MiB)\n")
+
+
 def test_the_backend_and_its_enforcement_are_kept(chain):
     facts = {"backend": "posix", "enforced": {"wall": "hard"}, "host": "far", "wall_s": 1.5, "cpu_s": 1.0}
     row = judged(chain, DONE, **facts)

@@ -224,16 +224,16 @@ def test_solutions_and_bounds_count_as_they_are_printed(run, script, costs, boun
 @pytest.mark.parametrize(
     ("line", "status", "reason"),
     [
-        ('{"solution": [0,0,', "error", 'not valid JSON; it begins {"solution": [0,0,'),
+        ('{"solution": [0,0,', "ok", 'not valid JSON; it begins {"solution": [0,0,'),
         (
             '{"solution": [0], "bound": 1}',
-            "error",
+            "ok",
             'not an object with "solution" and optionally "cost", or with only "bound"',
         ),
-        ('{"solution": [0,0,1,1], "time": 1}', "error", "not an object"),
-        ('{"bound": "6"}', "error", "reported a bound that is not a finite number"),
-        ('{"bound": NaN}', "error", "not valid JSON"),
-        ('{"solution": [0,0,0,0], "cost": "low"}', "error", "claimed a cost that is not a finite number"),
+        ('{"solution": [0,0,1,1], "time": 1}', "ok", "not an object"),
+        ('{"bound": "6"}', "ok", "reported a bound that is not a finite number"),
+        ('{"bound": NaN}', "ok", "not valid JSON"),
+        ('{"solution": [0,0,0,0], "cost": "low"}', "ok", "claimed a cost that is not a finite number"),
         ('{"solution": 7}', "ok", "is malformed: solution: expected a list of 4 integers, found 7"),
         ('{"solution": [0,1,0,1]}', "ok", "is infeasible: solution: expected no cycle"),
         ('{"solution": [0,0,0,0], "cost": 9}', "misclaim", ""),
@@ -272,15 +272,15 @@ GOOD = """echo '{"solution": [0,0,1,1]}'"""
 @pytest.mark.parametrize(
     ("script", "status", "reason"),
     [
-        (r"""printf '{"solution": [0,\377,0]}\n'""", "error", "not valid JSON"),
-        (r"""printf '{"solution": [0,\0]}\n'""", "error", "not valid JSON"),
+        (r"""printf '{"solution": [0,\377,0]}\n'""", "ok", "not valid JSON"),
+        (r"""printf '{"solution": [0,\0]}\n'""", "ok", "not valid JSON"),
         (
             """printf '{"solution": '; head -c 100000 /dev/zero | tr '\\0' '['; echo""",
-            "error",
+            "ok",
             "lists, a solution here has",
         ),
-        ("""printf '{"solution": '; head -c 3000000 /dev/zero; echo""", "error", "bytes, a solution here has at most"),
-        ("""printf '{"solution": '; head -c 9000000 /dev/zero; echo""", "error", "a line of more than 4 MiB"),
+        ("""printf '{"solution": '; head -c 3000000 /dev/zero; echo""", "ok", "bytes, a solution here has at most"),
+        ("""printf '{"solution": '; head -c 9000000 /dev/zero; echo""", "ok", "a line of more than 4 MiB"),
         ("""yes '{"solution": [0,0,0,0]}'""", "output", "wrote more than 8 MiB"),
         (
             """printf '{"bound": 5'; kill -9 $$""",
@@ -293,13 +293,13 @@ GOOD = """echo '{"solution": [0,0,1,1]}'"""
 def test_whatever_else_a_program_prints_its_reports_count(run, script, status, reason):
     row = run(f"{GOOD}; {script}", output_mib=8.0 if script.startswith("yes") else 64.0)
     assert (row.status, row.cost) == (status, 6.0)
-    assert reason in row.reason
+    assert reason in row.reason + row.log
     assert len(row.log) < 1 << 16
 
 
 def test_a_flood_of_nonsense_has_few_sentences(run):
     row = run("""yes '{"bound": low}' | head -n 1000; echo '{"solution": [0,0,1,1]}'""", timeout=120.0)
-    assert (row.status, row.cost, row.log.count("(referee: ")) == ("error", 6.0, 11)
+    assert (row.status, row.cost, row.log.count("(referee: ")) == ("ok", 6.0, 11)
     assert row.log.endswith("(referee: 990 more of the messages did not count)\n")
 
 
@@ -357,8 +357,8 @@ def test_a_line_far_longer_than_any_solution_is_a_fault(run):
     assert row.status == "error"
     assert "a solution here has at most" in row.reason
     row = run('printf "["; yes "0, " | head -n 3000000 | tr -d "\\n"; echo "0]"; echo "[0,0,1,1]"', timeout=120.0)
-    assert (row.status, row.cost) == ("error", 6.0)
-    assert row.reason == "printed a line of more than 4 MiB, the limit for a solution"
+    assert (row.status, row.cost) == ("ok", 6.0)
+    assert row.log.endswith("(referee: printed a line of more than 4 MiB, the limit for a solution)\n")
 
 
 def test_a_long_line_of_log_is_no_fault(run):

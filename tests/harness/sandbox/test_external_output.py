@@ -13,7 +13,7 @@ from harness.sandbox import external_output as printing
 from harness.sandbox.external_output import LINE_BYTES, LINE_LISTS, OutputParser
 from harness.sandbox.protocol import Message
 
-OUTPUT = b'reading\n[0, 1]\n[oops]\n{"block": [0]}\nlog [1]\n[1],[2]\n  [2]\t\r\n[3, 4'
+OUTPUT = b'10 %\r20 %\r[9]\rreading\n[0, 1]\n[oops]\n{"block": [0]}\nlog [1]\n[1],[2]\n  [2]\t\r\n[3, 4'
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
@@ -35,7 +35,7 @@ def told(*pieces: tuple[bytes, float]) -> tuple[OutputParser, object, bytes]:
 def test_it_does_not_matter_where_the_pieces_are_cut(places):
     answer, message, log = told(*((piece, 1.0) for piece in cut(OUTPUT, places)))
     assert message == (1.0, ["solution", [2]])
-    assert log == b"reading\n[oops]\nlog [1]\n[1],[2]\n[3, 4"
+    assert log == b"10 %\r20 %\rreading\n[oops]\nlog [1]\n[1],[2]\n[3, 4"
     assert answer.fault is None
 
 
@@ -49,6 +49,34 @@ def test_output_that_is_not_json_is_log(line):
     _, message, log = told((b"[1]\n" + line + b"\n", 1.0))
     assert message == (1.0, ["solution", [1]])
     assert log == line + b"\n"
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        b"\xef\xbb\xbf[1]\n",
+        b"log\r\n[1]\r\n",
+        b"10 %\r100 %\r[1]",
+        b"\x1b[32m[1]\x1b[0m\n",
+        b"\x1b]0;a title\x07\x1b[2K\x1b[1G [1]\x1b[m",
+    ],
+)
+def test_what_files_and_terminals_add_is_ignored(output):
+    parser, message, _ = told((output, 1.0))
+    assert (message, parser.fault) == ((1.0, ["solution", [1]]), None)
+    reports: list[bytes] = []
+    parser = OutputParser(10.0, lambda _, report: reports.append(report), lambda _: None)
+    parser.feed(output.replace(b"[1]", b'{"solution": [1]}'), 1.0)
+    assert (parser.close(), reports) == (None, [b'{"solution": [1]}'])
+
+
+@pytest.mark.parametrize("code", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("line", ["[0, 1]\n", 'log\n{"solution": [0, 1]}\n'])
+def test_utf_16_is_named(code, line):
+    parser, message, log = told((b"[1]\n", 1.0), (line.encode(code), 2.0))
+    assert parser.fault == "printed a solution or bound in UTF-16, expected UTF-8"
+    assert (message, log) == ((1.0, ["solution", [1]]), line.encode(code))
+    assert told(("log\n".encode(code), 1.0))[0].fault is None
 
 
 REPORTS = [

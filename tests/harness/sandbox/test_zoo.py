@@ -33,8 +33,8 @@ from harness.results.records import Record
 from harness.sandbox import supervisor as module
 from harness.sandbox.backends import control_groups
 from harness.sandbox.backends.choice import choose
-from harness.sandbox.backends.cpu_clock import TreeClock
 from harness.sandbox.contract import Limits
+from harness.sandbox.meters.cpu_clock import TreeClock
 from harness.sandbox.supervisor import Supervisor
 from instances import InputError
 from instances.files.jsonfile import write_json

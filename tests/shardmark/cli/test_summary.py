@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from referee import shardmark
+from referee import refusal, shardmark
 
-from harness.results.database import Ending
+from harness.results.database import FILE_NAME, Ending
+from instances import InputError
+from shardmark.cli.matrix import locked_store
 from shardmark.cli.summary import EXPECTED, counts, kind, words
 
 
@@ -53,6 +55,19 @@ def test_failures_are_listed_by_name():
     assert "    30 FAILED, which is not expected:\n       mine on chain (pipeline): crash" in text
     assert "and 10 more" in text
     assert EXPECTED["late"] not in text
+
+
+def test_a_campaign_that_is_refused_leaves_no_new_folder(tmp_path):
+    def refuse():
+        with locked_store(tmp_path / "results"):
+            raise InputError("chain.json", "", "expected a file of another track")
+
+    assert "another track" in refusal(refuse)
+    assert list(tmp_path.iterdir()) == []
+    with locked_store(tmp_path / "results"):
+        pass
+    assert "another track" in refusal(refuse)
+    assert (tmp_path / "results" / FILE_NAME).is_file()
 
 
 def test_runs_killed_from_outside_are_told_to_be_repeated():

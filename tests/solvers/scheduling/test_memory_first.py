@@ -237,6 +237,11 @@ def test_what_takes_no_time_holds_nothing(holding: str) -> None:
     assert none_fits(fan(8, 1, **columns), 60.0)
 
 
+def test_no_cut_is_prepared_once_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solvers.scheduling.schedules.memory_cuts.MemoryCuts", lambda *_: 1 / 0)
+    assert not none_fits(fan(6, speed=[1, 1], bandwidth=1.0, memory=[1.5] * 2), 0.0)
+
+
 def test_ends_with_a_schedule_a_proof_or_neither() -> None:
     run = Claims(timeout=0.2)
     with pytest.raises(Declined, match="no schedule fits"):

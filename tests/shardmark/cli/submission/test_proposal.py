@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -118,7 +119,7 @@ def test_a_file_of_the_project_is_replaced_by_itself_only(checkout, solver):
     assert git(checkout, "show", "solver/mine:solvers/pipeline/mine.py") == "# better"
 
 
-ENTRY = '[[solver]]\nname = "{}"\ntrack = "{}"\ncommand = "./{}"\nsource = "x"\ndescription = "One stage."\n'
+ENTRY = '[[solver]]\nname = "{}"\ntrack = "{}"\ncommand = "{}"\nsource = "x"\ndescription = "One stage."\n'
 
 
 @pytest.fixture
@@ -167,6 +168,11 @@ def test_the_first_programs_leave_room_for_others(checkout, programs):
 
 def test_programs_that_cannot_be_added_are_refused(checkout, programs):
     path, infos = programs
+    for word in ("team", "../team", "data/weights"):
+        beside = [replace(info, command=("/usr/bin/env", str(path.parent / word))) for info in infos]
+        message = refusal(propose, path, beside, FINDINGS, [STAND, STAND])
+        assert "solver team-7 key 'command': expected a command without paths relative to this file" in message
+        assert message.endswith(f"found {word}")
     assert "expected no --track" in refusal(propose, path, infos[:1], FINDINGS, [STAND])
     theirs = checkout / proposal.PROGRAMS
     assert "expected a file of your own" in refusal(propose, theirs, infos, FINDINGS, [STAND, STAND])

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.sandbox.backends import cpu_clock
-from harness.sandbox.backends.cpu_clock import TreeClock, counter
+from harness.sandbox.meters import cpu_clock
+from harness.sandbox.meters.cpu_clock import TreeClock, counter
 
 
 @pytest.fixture
