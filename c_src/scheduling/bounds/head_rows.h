@@ -1,4 +1,4 @@
-/* Rows: for each of the vertices nearest before a vertex v, lower bounds on when v can start, by the devices of both. */
+/* Rows: for each of the nearest ancestors of a vertex v, lower bounds on the start of v, by the devices of both. */
 #pragma once
 
 #include "scheduling/bounds/head_bounds.h"
@@ -13,13 +13,14 @@ struct arc {
     int32_t next; /* edge of the same vertex, or -1 */
 };
 
-/* Lower bounds for a vertex u before v, by the device d of v; devices elements each. */
+/* Lower bounds for an ancestor u of v, by the device d of v; devices elements each. The arena owns all arrays. */
 struct row {
     double *start_apart;   /* on the start of v if u is on another device */
     double *span_apart;    /* on the time from the start of u to that of v if u is on another device */
     double *span_together; /* the same if u is on d */
     double *lag_together;  /* on the time from the end of u to the start of v if u is on d */
-    double *lag_apart; /* devices * devices elements: the same if it is not; for each d, by the device of u */
+    double *
+        lag_apart; /* devices * devices elements: the same if u is on another device; for each d, by that device */
 };
 
 /* Most vertices whose devices are fixed at the same time. */
@@ -67,7 +68,7 @@ static inline struct device_set devices_left(const struct head_bounds *work, int
     return (struct device_set){work->device + (size_t)u * work->k, work->device_count[u]};
 }
 
-/* True if `from` and `to` can be different devices: they are, or they are one that stands for several. */
+/* True if `from` and `to` can be different devices: their numbers differ, or they are the same merged device. */
 static inline bool may_differ(const struct head_bounds *work, size_t from, size_t to) {
     return from != to || !isinf(work->system->bandwidth[from * work->k + to]);
 }
@@ -76,15 +77,15 @@ static inline bool same_unit(const struct head_bounds *work, int32_t u, int32_t 
     return work->units->unit[u] == work->units->unit[v];
 }
 
-/* The device that is given for u or a vertex colocated with it, or -1. */
+/* The device fixed for u or for a vertex colocated with it; -1 if there is none. */
 int64_t head_rows_given(const struct head_bounds *work, int32_t u);
 
-/* The earliest start of v on d as each of its inputs alone allows. */
+/* The earliest start of v on d that each of its inputs alone allows. */
 double head_rows_bound_by_inputs(const struct head_bounds *work, int32_t v, size_t d);
 
 /* Fill a row for u and a device d of v; true if u must be on d for v to start as early as its inputs allow. */
 bool head_rows_fill(const struct head_bounds *work, struct row *row, int32_t u, int32_t v, size_t d);
 
-/* Make rows for vertices before v, the nearest first: for a search, as many as may be; else only those that may
- * have to share the device of v. */
+/* Make rows for ancestors of v, nearest first: as many as allowed for a search, else only for those that may have
+ * to share the device of v. */
 void head_rows_collect(struct head_bounds *work, int32_t v);

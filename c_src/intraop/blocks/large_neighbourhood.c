@@ -1,7 +1,7 @@
 /* Per block: grow it, plan the elimination, solve it, apply the changes that lower the cost. */
-#include "intraop/large_neighbourhood.h"
+#include "intraop/blocks/large_neighbourhood.h"
 
-#include "intraop/block_elimination.h"
+#include "intraop/blocks/block_elimination.h"
 
 /* Fixed work of a block, in cells. */
 #define BLOCK_OVERHEAD 500

@@ -1,8 +1,9 @@
-/* The device that the vertices of a move join: it is drawn by the longest path through them at their best places. */
+/* The choice of the device that the vertices of a move join, drawn by the longest path through them at their best
+ * places. */
 #pragma once
 
 #include "common/random.h"
-#include "scheduling/longest_paths.h"
+#include "scheduling/paths/longest_paths.h"
 
 /* Most devices that a move compares. */
 enum { MOST_DEVICES = 64 };
@@ -43,23 +44,25 @@ struct path_search {
     double best; /* makespan */
 };
 
-/* The first place of a vertex whose past is longer than `time`. */
+/* The place of the first vertex of a sequence whose past is longer than `time`. */
 int32_t path_devices_first_after(const struct paths *paths, const struct sequence *sequence, double time);
 
-/* The length of the longest path through a mover at its best place on a device, and that place; `limit` or
- * more if no place is below `limit`. A vertex that ends after the mover's head does not precede it in the
- * graph, and one whose future is longer than the mover's tail does not succeed it: from the first of the
- * former to the last of the latter, every place is possible and one is best. If the two do not overlap, all
- * places between them that the graph allows are equally good: the one at time `end` is taken. */
+/* The length of the longest path through a mover at its best place on device d; index, out, 1 element: that place.
+ * `limit` or more, without a place, if no place is below `limit`. A vertex that ends after the mover's head does
+ * not precede it in the graph, and one whose future is longer than the mover's tail does not succeed it. From the
+ * first of the former to the last of the latter, every place is possible and one of them is best. If there is no
+ * such range, all places that the graph allows are equally good, and the one at time `end` is taken. */
 double path_devices_best_place(const struct path_search *s, int32_t d, const struct mover *mover,
                                double limit, double end, int32_t *index);
 
 /* List the devices to compare: all that the units may use, or MOST_DEVICES of them. The most likely ones come
- * first, as a later one is evaluated only until it proves worse. */
+ * first, as later ones are evaluated only until they prove worse. */
 void path_devices_list(struct path_search *s);
 
-/* Find paths to and from each mover that exist on every device; the latter is the longest if movers stay on d. */
+/* Find, for each mover, a path to it and one from it that exist on every device; the one from it is the longest if
+ * the movers stay on d. */
 void path_devices_prepare(struct path_search *s, int32_t d);
 
-/* Draw the device to join, with probabilities proportional to exp(-path / temperature); -1 for none. */
+/* Draw the device to join with probability proportional to exp(-path / temperature); -1 if there is none. path,
+ * out, 1 element: the longest path through the movers there. */
 int32_t path_devices_draw(struct path_search *s, double temperature, double *path);
