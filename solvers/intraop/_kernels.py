@@ -94,8 +94,8 @@ class CostNetwork:
         """Mask, shape (rows,), of the values that survive dead-end elimination by cost and memory.
 
         ``cost``         shape (rows,): cost of each value; all costs together stay below 2^58
-        ``usage_start``  shape (v + 1,): in w spans of time, value k of variable i uses the memory
-        ``usage``        ``usage[usage_start[i] + k * w:][:w]``
+        ``usage_start``  shape (v + 1,): first element of each variable in ``usage``
+        ``usage``        memory of value k of variable i in w spans of time: ``usage[usage_start[i] + k * w:][:w]``
         ``skip``         shape (v,): variables to leave alone
         """
         value = np.ones(len(cost), dtype=np.int8)

@@ -237,7 +237,7 @@ class SimulatedMoves(_Moves):
         self._reserved = simulator.instance.holding == "reserved"
 
     def search(self, moves: int, temperature: float) -> None:
-        """Try ``moves`` moves; a worse result is accepted by its difference over ``temperature``."""
+        """Try ``moves`` moves; a cost greater by d is accepted with probability exp(-d / ``temperature``)."""
         overfull = ffi.new("double *")
         self._try(lib.shard_simulated_moves, self._reserved, moves, temperature, self.penalty, out=(overfull,))
         self.penalty = min(2 * self.penalty, 1e9) if overfull[0] > 0 else max(self.penalty / 2, 1.0)
@@ -269,7 +269,7 @@ class PathMoves(_Moves):
         self.best = makespan
 
     def search(self, moves: int, temperature: float) -> None:
-        """Try ``moves`` moves; a longer makespan is accepted by its difference over ``temperature``."""
+        """Try ``moves`` moves; a makespan longer by d is accepted with probability exp(-d / ``temperature``)."""
         self._move(moves, temperature, temperature, 0)
 
     def search_window(self, moves: int, temperature: float, last: float, nodes: int) -> None:

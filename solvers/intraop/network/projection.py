@@ -25,9 +25,9 @@ def to_pairs(table: Wide, forbidden: int) -> tuple[list[Wide], Wide | None]:
     """Return tables of pairs and the rest of a wide table, which add up to it; None for a rest of zeros.
 
     Each pair of axes in turn takes the minimum of the remaining cost over the values of all other axes, so nothing
-    becomes negative. Entries from ``forbidden`` on stay forbidden. The pairs of one axis come first, the axis that
-    leaves the least cost. Our own; soft arc consistency projects to single variables in the same way (Cooper and
-    Schiex, *Arc consistency for soft constraints*, 2004).
+    becomes negative. Entries from ``forbidden`` on stay forbidden. Pairs that share one axis come first; that axis is
+    the one that leaves the least cost. Our own; soft arc consistency projects to single variables in the same way
+    (Cooper and Schiex, *Arc consistency for soft constraints*, 2004).
     """
     best: tuple[float, list[Wide], Wide | None] | None = None
     for center in reversed(range(len(table.scope))):  # an operator comes after the tensors that it reads

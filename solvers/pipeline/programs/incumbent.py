@@ -63,7 +63,8 @@ def capped(instance: Instance) -> Instance:
     """The instance with sending times capped at twice the total work; greater ones would drown it in rounding.
 
     No partition costs more than before, and one that cuts such a tensor still costs more than a single stage of all
-    nodes, so the optimum is the same. With a memory limit nothing changes, since sizes count there too.
+    nodes, so the optimum is the same. If there is a memory limit, the instance is returned unchanged, as sizes also
+    count against the memory.
     """
     if instance.memory is not None:
         return instance

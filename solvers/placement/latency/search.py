@@ -42,7 +42,7 @@ RESERVE = 0.03
 
 
 def search_latency(instance: Instance, run: Run, most: float = math.inf) -> None:
-    """Anneal placements for latency, from everything in the pool or from long runs of nodes on accelerators.
+    """Anneal placements for latency, starting with all nodes in the pool or with long runs of nodes on accelerators.
 
     Nodes move between subgraphs alone, with the nodes after or before them, or with their colour class; subgraphs are
     split and created. Every move is evaluated by the whole schedule. Large graphs are first contracted to runs of a

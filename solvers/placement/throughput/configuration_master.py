@@ -105,7 +105,7 @@ class Master:
             self._rows[number] = len(kind.sets)
 
     def step(self, center: Proof, reach: float, seconds: float) -> tuple[Floats, Floats, float, bool] | None:
-        """Worths, prices, their value with the known sets only, and True if no bound of the reach is active.
+        """Worths, prices, their value if only the known sets count, and True if the reach limits none of them.
 
         None if there are none within ``seconds``.
         """

@@ -34,7 +34,7 @@ class Pooled:
 
 
 def pooled_bound(instance: Instance, nets: Nets | None = None, end: float = math.inf) -> Pooled:
-    """Lower bound by work and by the tensors that accelerators share with units on CPUs.
+    """Lower bound by work and by the tensors between accelerators and CPUs.
 
     An accelerator pays for each tensor with a unit on it and a unit on a CPU. So if S is the set of units on
     accelerators, the accelerators together take A(S): the work of S plus every tensor with some, but not all, units in

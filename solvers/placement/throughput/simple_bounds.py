@@ -32,7 +32,7 @@ def node_bound(instance: Instance) -> float:
 
 
 def within_memory(instance: Instance) -> tuple[float, float, float]:
-    """The dual of the relaxation, with prices for time on accelerators, time on CPUs and memory: (bound, s, p).
+    """Solve the dual of the relaxation; return the bound, the share s of accelerator time and the memory price p.
 
     For min T subject to sum a x <= k T, sum c (1 - x) <= l T, sum m x <= k M, 0 <= x <= 1, a share s of accelerator
     time and a memory price p give the bound sum min(s a / k + p m, (1 - s) c / l) - p k M, concave in both. Prices

@@ -11,7 +11,7 @@ from solvers.scheduling.schedules.heads_tails import heads_tails_passes, proved
     track="scheduling", name="critical-path", source="Papadimitriou & Yannakakis 1990, for devices of several speeds"
 )
 def critical_path(instance: Instance, run: Run) -> None:
-    """Take the longest path at the fastest speeds, with vertices in sequence if a transfer would take longer.
+    """Take the longest path at the fastest speeds; serialise vertices if transfers would take longer.
 
     Paths that part at a vertex and meet again all begin on the device of that vertex; see `paired_heads_and_tails`.
     """

@@ -106,10 +106,10 @@ def paired_heads_and_tails(instance: Instance, known: HeadsTails, seconds: float
 
     Let x be an ancestor of v, and let the lag L(d, e) be a lower bound on the time from the end of x on device d to the
     start of v on e. Then v starts on e no earlier than the minimum over d of the end of x on d plus L(d, e). A lag is
-    the head of v in a subproblem in which x has run on d: if paths part at x and meet at v, they cannot all begin
-    without a transfer, each on the device that suits it best, and on the same device they run in sequence
-    (``pair_lags.c``). With ``branches``, heads follow from a search over the devices of earlier vertices
-    (``head_bounds.c``); if there is no time for that, the known heads and tails are returned.
+    the head of v in a subproblem in which x has run on d (``pair_lags.c``). If several paths lead from x to v, all of
+    them begin on d: either their vertices run there in sequence, or some tensors are transferred. With ``branches``,
+    heads follow from a search over the devices of earlier vertices (``head_bounds.c``); if there is no time for that,
+    the known heads and tails are returned.
     """
     work = (PACE_SEARCHED if branches else PACE_BEHIND) * seconds / max(1, instance.edges)
     most = max(FEW, min(ENOUGH, int((work / NEAR**2) ** (1 / 3))), int((work / REACH**2) ** (1 / 3)))

@@ -112,7 +112,7 @@ class MemoryCuts:
     ``operations``  most operations of vertices that run entirely within the longest transfer time; infinite if unknown
     ``lasting``     shape (n,): True if a vertex lasts longer than L
     ``confined``    the lasting vertices that may use no other devices
-    ``proofs``      indices of the cuts that can be proofs
+    ``proofs``      indices of the usable cuts
     """
 
     def __init__(self, instance: Instance, devices: Ints, end: float) -> None:
