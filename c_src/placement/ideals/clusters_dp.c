@@ -14,6 +14,7 @@ struct part {
     int32_t entry;  /* of the first table's row of the ideal that the part ends with */
 };
 
+/* The caller owns `clusters` and `outer`, the arena of the split the other arrays. */
 struct hierarchy {
     struct stages stages;
     const struct shard_clusters *clusters;

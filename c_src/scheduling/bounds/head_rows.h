@@ -26,12 +26,13 @@ struct row {
 /* Most vertices whose devices are fixed at the same time. */
 enum { MOST_FIXED = 4 };
 
+/* The caller owns `system`, `units` and `start`, the arena all other arrays. */
 struct head_bounds {
     const struct shard_system *system;
     const struct shard_units *units;
-    int32_t ancestors; /* rows at most */
-    double *start;
-    size_t k;
+    int32_t ancestors;     /* rows at most */
+    double *start;         /* nodes * devices elements: the bounds; infinite for devices that are ruled out */
+    size_t k;              /* devices */
     int32_t *device;       /* nodes * devices elements: those that each vertex may use, once it is raised */
     int32_t *device_count; /* nodes elements: their number */
     double *inverse_bandwidth; /* devices * devices elements: transfer time per size, to and from */
@@ -40,28 +41,28 @@ struct head_bounds {
     int32_t *position;         /* nodes elements: place in the order */
     int32_t *row_of;           /* nodes elements: row, NOT_SEEN or WAITING */
     int32_t *first;            /* nodes elements: the first arc of each waiting vertex */
-    struct arc *arcs;
+    struct arc *arcs; /* the inputs of a vertex at most, and MOST_INPUTS elements per row; arc_count in use */
     int32_t arc_count;
-    int32_t *waiting; /* vertices to visit */
+    int32_t *waiting; /* nodes elements, waiting_count in use: vertices to visit */
     int32_t waiting_count;
-    int32_t *seen; /* vertices with rows, in the order of `rows` */
+    int32_t *seen; /* ancestors elements, seen_count in use: vertices with rows, in the order of `rows` */
     int32_t seen_count;
-    struct row *rows;
-    double *input_bound; /* devices elements: bound of v from each input alone */
-    double *lag;         /* devices elements: scratch, transfer time from each device */
-    double *apart;       /* by row: v starts no earlier if the vertex is not on the device considered */
-    double *second;      /* by row: the same for the device `best` */
-    double *tail;        /* by row: time from the end of the vertex there to the start of v */
-    int32_t *best;       /* by row: the device other than that of v that suits the vertex best, or -1 */
-    int32_t *by_apart;   /* rows that count on a device, latest `apart` first */
-    int32_t *by_start;
+    struct row *rows;          /* ancestors elements; the arrays by row are as long */
+    double *input_bound;       /* devices elements: bound of v from each input alone */
+    double *lag;               /* devices elements: scratch, transfer time from each device */
+    double *apart;             /* by row: v starts no earlier if the vertex is not on the device considered */
+    double *second;            /* by row: the same for the device `best` */
+    double *tail;              /* by row: time from the end of the vertex there to the start of v */
+    int32_t *best;             /* by row: the device other than that of v that suits the vertex best, or -1 */
+    int32_t *by_apart;         /* rows that count on a device, latest `apart` first */
+    int32_t *by_start;         /* the same, latest start first */
     int32_t fixed[MOST_FIXED]; /* vertices whose devices are given, `depth` of them */
     size_t fixed_on[MOST_FIXED];
     int32_t depth;
     int32_t branches; /* most branches of the search for a vertex on a device */
     int32_t left;     /* branches that it may still look at */
-    double *saved;    /* rows for one device of v, before the device of each fixed vertex was given */
-    double *time;     /* the starts of v by the devices of the next fixed vertex, for each depth */
+    double *saved;    /* MOST_FIXED * ancestors * (4 + devices) elements: rows for one device, by depth */
+    double *time;     /* MOST_FIXED * devices elements: starts of v by device of a fixed vertex, by depth */
 };
 
 static inline struct device_set devices_left(const struct head_bounds *work, int32_t u) {

@@ -23,6 +23,7 @@ struct mover {
     double beyond; /* and the time after these */
 };
 
+/* The caller owns `system` and `units`, the arena all arrays. */
 struct path_search {
     struct arena arena;
     const struct shard_system *system;
@@ -31,17 +32,17 @@ struct path_search {
     struct paths paths;
     double longest;        /* longest makespan allowed */
     double mean_time;      /* of a vertex in the first schedule */
-    int64_t *member_start; /* nodes + 2 elements, and members: see list_members */
-    int32_t *member;
-    struct mover *movers;
+    int64_t *member_start; /* nodes + 2 elements: see list_members */
+    int32_t *member;       /* nodes elements, likewise */
+    struct mover *movers;  /* nodes elements, mover_count in use */
     int32_t mover_count;
     int32_t *mover_of; /* nodes elements: the mover, or -1 */
-    int32_t *devices;  /* those that a move compares */
+    int32_t *devices;  /* MOST_DEVICES elements, device_count in use: those that a move compares */
     int32_t device_count;
-    int64_t *listed_in; /* devices elements: the last round in which a move compared each */
-    double *gumbel;     /* QUANTILES elements: quantiles of the standard Gumbel distribution */
-    int32_t *best_device, *best_order;
-    double best; /* makespan */
+    int64_t *listed_in;                /* devices elements: the last round in which a move compared each */
+    double *gumbel;                    /* QUANTILES elements: quantiles of the standard Gumbel distribution */
+    int32_t *best_device, *best_order; /* nodes elements: the best schedule, as in shard_path_moves */
+    double best;                       /* its makespan */
 };
 
 /* The place of the first vertex of a sequence whose past is longer than `time`. */

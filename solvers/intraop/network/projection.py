@@ -22,7 +22,7 @@ class Wide(NamedTuple):
 
 
 def to_pairs(table: Wide, forbidden: int) -> tuple[list[Wide], Wide | None]:
-    """Return tables of pairs and the rest of a wide table, which add up to it; None for a rest of zeros.
+    """Split a wide table into tables of pairs and a remaining table, None if that is zero; return both.
 
     Each pair of axes in turn takes the minimum of the remaining cost over the values of all other axes, so nothing
     becomes negative. Entries from ``forbidden`` on stay forbidden. Pairs that share one axis come first; that axis is

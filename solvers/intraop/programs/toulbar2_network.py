@@ -113,7 +113,7 @@ class Network:
         discrepancies: int = DISCREPANCIES,
         accuracy: float = NO_MESSAGES,
     ) -> Minimum:
-        """Search for an assignment of least cost within CPU seconds and, after a SIGINT, until a time.
+        """Search for an assignment of least cost for some CPU seconds; a SIGINT at the time ``until`` ends the search.
 
         Limited discrepancy search with up to ``discrepancies``, then hybrid best-first search. If given, ``accuracy``
         adds tree-reweighted message passing beforehand, while an iteration gains more than that fraction. ``penalty``,

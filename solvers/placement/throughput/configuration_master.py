@@ -105,7 +105,7 @@ class Master:
             self._rows[number] = len(kind.sets)
 
     def step(self, center: Proof, reach: float, seconds: float) -> tuple[Floats, Floats, float, bool] | None:
-        """Worths, prices, their value if only the known sets count, and True if the reach limits none of them.
+        """Worths, prices, their value for the known sets, and True if every worth is strictly within the reach.
 
         None if there are none within ``seconds``.
         """

@@ -145,7 +145,7 @@ class _Rules:
         return spans
 
     def queue(self) -> None:
-        """Tensors on a link go one at a time."""
+        """A link transfers one tensor at a time."""
         self.on = self._links()
         for tensors in self.on.values():
             tasks = [self.writer.task(self.departure[e], delay, present) for e, (present, delay) in tensors.items()]
