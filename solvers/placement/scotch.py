@@ -59,7 +59,7 @@ def _partition(program: str, graph: Weighted, parts: int, run: Run) -> Ints:
 
 
 def graph_file(graph: Weighted) -> str:
-    """Scotch's format: versions, vertices and edges, base and weights; then the work, degree and edges of a vertex."""
+    """A graph in Scotch's format: version, counts and flags; then per vertex its work, degree and weighted edges."""
     edges = np.column_stack([graph.weight, graph.other])
     lines = ["0", f"{len(graph.work)} {len(edges)}", "0 011"]
     for work, (begin, end) in zip(graph.work.tolist(), pairwise(graph.start.tolist()), strict=True):

@@ -22,7 +22,7 @@ def blocks(instance: Instance) -> Ints:
 
 
 def orders(instance: Instance) -> list[tuple[Ints, Ints]]:
-    """Units at both ends of the edges that order devices, with backward edges reversed; if any, also unreversed.
+    """Ends, as units, of the edges that order devices: with backward edges reversed and, if there are any, as given.
 
     Edges from the forward to the backward pass impose no order.
     """

@@ -44,7 +44,7 @@ class FloatProgram:
                 yield columns, [min(size / instance.capacity, 4.0) * SCALE for size in sizes], 0.0, room
 
     def bound(self, dual: float) -> float:
-        """Turn an engine's bound into a safe one, lowered by its tolerances."""
+        """Lower an engine's bound by its tolerances."""
         owed = DUAL_TOLERANCE * (len(self.whole) + 1)
         instance = self._program.items.instance
         least = min((dual - owed) * (1 - RELATIVE_TOLERANCE) / self.scale, self._program.upper)

@@ -202,7 +202,7 @@ class LatencyProgram(Columns):
                 self.require([(1, a), (1, both), (-sign, turned)], most=1 + more)
 
     def proved(self, bound: float) -> float:
-        """Turn a bound on the latency of the program into a safe one."""
+        """Convert a bound on the latency of the program to a safe one."""
         least = min((bound - self.owed) * self.unit_time, self.upper)
         return safely(least, self.instance.nodes + self.instance.edges)
 

@@ -66,7 +66,7 @@ class Contraction:
     def filled(self) -> LatencyPlacement:
         """A placement of the items that gain most on accelerators: one each, or if ``unlimited`` as many as fit.
 
-        The gain of an item is its time in the pool less its time on an accelerator and for all its tensors.
+        The gain of an item is its time in the pool minus its time on an accelerator, including all its transfers.
         """
         tasks, placement = self.tasks, self.pooled()
         sent = np.bincount(tasks.maker, weights=tasks.transfer, minlength=len(tasks.unit))
