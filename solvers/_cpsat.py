@@ -1,4 +1,4 @@
-"""CP-SAT through the wrapper around its core, set up in one way, without what its version 9.15 gets wrong.
+"""CP-SAT through the low-level wrapper of its core, with one set-up that avoids three defects of version 9.15.
 
 The modelling layer over that wrapper is not used: it takes longer to import than small programs take to solve.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-#: CP-SAT's main strategies; fewer workers run only some of them unless they take turns.
+#: Number of CP-SAT's main strategies; fewer workers run only some of them unless they take turns.
 STRATEGIES = 8
 
-#: Limits of a sum that has none.
+#: Limits of an unbounded sum.
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 
 
@@ -32,12 +32,12 @@ def set_up(
     cumulative: bool = False,
     enforced: bool = False,
 ) -> None:
-    """Set a ``SatParameters`` for a run; with ``turns`` few workers run all strategies.
+    """Set a ``SatParameters`` for a run; with ``turns``, few workers run all strategies in turn.
 
-    Three defects of version 9.15 are avoided. Detecting inclusions in presolve can prove what is false (or-tools issue
-    5293): it is given no work to do. Cuts can prove what is false if the model has ``cumulative`` constraints: they are
-    off. Presolve can crash on a hint, or on a neighbourhood of a solution, if the model has constraints ``enforced`` by
-    literals, whose variables it replaces by their encoding (or-tools issue 5288): it keeps all solutions.
+    Three defects of version 9.15 are avoided. The detection of inclusions in presolve can prove false bounds (or-tools
+    issue 5293): its work limit is 0. Cuts can prove false bounds if the model has ``cumulative`` constraints: then they
+    are off. Presolve can crash on a hint, or on a neighbourhood of a solution, if it replaces the variables of
+    constraints ``enforced`` by literals by their encoding (or-tools issue 5288): then it keeps all feasible solutions.
     """
     parameters.num_workers = cores
     parameters.random_seed = seed % 2**31
@@ -50,7 +50,7 @@ def set_up(
 
 
 def add_row(model: Any, columns: Iterable[int], factors: Iterable[int], least: int, most: int) -> Any:
-    """Add to a ``CpModelProto`` the limits of a sum; the constraint, which literals may enforce."""
+    """Add a linear constraint to a ``CpModelProto`` and return it; literals may then enforce it."""
     constraint = model.constraints.add()
     linear = constraint.linear
     linear.vars.extend(columns)
@@ -73,8 +73,8 @@ def answer(
 ) -> Any:
     """CP-SAT's response to a ``CpModelProto``.
 
-    ``found`` takes every better solution, a value for each variable; ``enough`` takes every better bound, and returns
-    True to end the search. RuntimeError, with CP-SAT's reason, if the model is invalid.
+    ``found`` is called with every better solution, a value per variable; ``enough`` with every better bound, and
+    returns True to end the search. RuntimeError, with CP-SAT's reason, if the model is invalid.
     """
     cp_sat = core()
     wrapper = cp_sat.SolveWrapper()

@@ -1,4 +1,4 @@
-"""Libraries that print to stdout whatever their options say, made to print to stderr."""
+"""Redirects to stderr what libraries print to stdout whatever their options say."""
 
 from __future__ import annotations
 

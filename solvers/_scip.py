@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-#: Relative difference below which a dual bound is the primal one.
+#: A dual bound this close to the primal one, relatively, counts as equal.
 SAME = 1e-6
 
 
@@ -16,14 +16,14 @@ def model() -> Any:
 
     made = Model()
     made.hideOutput()
-    made.setPresolve(SCIP_PARAMSETTING.FAST)  # the full one can run for many times the limit
+    made.setPresolve(SCIP_PARAMSETTING.FAST)  # full presolve can overrun the time limit many times
     return made
 
 
 def proved(model: Any) -> float:
-    """The dual bound of a model, minus infinity if it proves nothing.
+    """The proved dual bound of a model; minus infinity if it proves nothing.
 
-    While SCIP frees a tree that a limit has cut short, it gives its primal bound as the dual one.
+    While SCIP frees a tree after a limit, it reports its primal bound as the dual one.
     """
     dual = float(model.getDualbound())
     cut_short = model.getStatus() != "optimal" and dual >= model.getPrimalbound() * (1 - SAME)
@@ -31,10 +31,10 @@ def proved(model: Any) -> float:
 
 
 def listen(model: Any, solution: Callable[[], None], bound: Callable[[], None]) -> None:
-    """Have ``solution`` called whenever a model has a better one, and ``bound`` whenever its bound may have risen."""
-    from pyscipopt import SCIP_EVENTTYPE, Eventhdlr  # and so the class cannot be named before
+    """Call ``solution`` whenever the model has a better one, and ``bound`` whenever its bound may have risen."""
+    from pyscipopt import SCIP_EVENTTYPE, Eventhdlr  # so the class is defined here
 
-    # Not DUALBOUNDIMPROVED: that also comes while SCIP frees a tree, at a restart or at its end, as nodes go.
+    # Not DUALBOUNDIMPROVED: SCIP also raises it while it frees a tree, at a restart or at the end.
     watched = (SCIP_EVENTTYPE.BESTSOLFOUND, SCIP_EVENTTYPE.LPSOLVED, SCIP_EVENTTYPE.NODESOLVED)
 
     class Listener(Eventhdlr):

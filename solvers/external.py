@@ -37,8 +37,7 @@ LEGAL_NAME = "expected lower-case letters, digits, dots and dashes"
 class Program:
     """One external solver; ``command`` holds absolute paths and the placeholders that the referee fills in.
 
-    ``file`` is where it is declared, ``hash`` identifies its version, ``error`` says why it cannot be started, "" if
-    it can.
+    ``file`` declares it, ``hash`` identifies its version, and ``error`` says why it cannot be started ("" if it can).
     """
 
     name: str
@@ -56,8 +55,7 @@ class Program:
 def toml_files(paths: Iterable[str | Path] = ()) -> list[Path]:
     """TOML files that declare programs: the one of this project, then each of ``paths``.
 
-    A path that is a TOML file counts; of a folder, those that have something to say about solvers: other tools keep
-    their settings in such files too.
+    Of a folder, only files with a key that begins with ``solver`` count: other tools have TOML files too.
     """
     found = [SHIPPED]
     for path in map(Path, paths):
@@ -70,7 +68,8 @@ def toml_files(paths: Iterable[str | Path] = ()) -> list[Path]:
 def read_toml(path: Path) -> list[Program]:
     """Every program of a TOML file; InputError for the first mistake in it.
 
-    Each ``[[solver]]`` is one program, or one a variant: then the variant's values are filled into the command.
+    Each ``[[solver]]`` is one program or, if it has variants, one per variant, whose values are filled into the
+    command.
     """
     document = load_toml(path)
     for key in document:
@@ -173,7 +172,7 @@ def _program(
 
 
 def _find_program(word: str, folder: Path) -> tuple[str, str]:
-    """Absolute path of a program, and why it cannot be started, if so."""
+    """Absolute path of a program, and the reason why it cannot be started ("" if it can)."""
     if "/" not in word:
         found = shutil.which(word)
         if found:
@@ -187,15 +186,15 @@ def _find_program(word: str, folder: Path) -> tuple[str, str]:
 
 
 def _find_file(word: str, folder: Path) -> str:
-    """An argument as a program in another folder needs it: absolute if it names a file, or says that it is a path."""
+    """An argument for a program that runs in another folder: absolute if it names a file or is written as a path."""
     names_one = bool(word) and os.path.isfile(folder / word)
     return str((folder / word).absolute()) if names_one or word.startswith(("./", "../")) else word
 
 
 def from_command(command: str, track: str) -> Program:
-    """The program of a command line, its files looked up from the current folder.
+    """The program of a command line; relative paths start at the current folder.
 
-    Its name is that of the first file that it names, else of the program. InputError for one that cannot be started.
+    It is named after the first file in the command, else after the program. InputError if it cannot be started.
     """
     words = _fill("command", repr(command), _words("command", repr(command), command), {})
     if "/" not in words[0] and os.path.isfile(words[0]) and (elsewhere := shutil.which(words[0])):

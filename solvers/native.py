@@ -72,7 +72,7 @@ def array_out(array: NDArray[Any]) -> Any:
 
 
 def check(status: int) -> None:
-    """MemoryError or ValueError if a kernel says so."""
+    """Raise MemoryError or ValueError for the status of a kernel."""
     if status == lib.SHARD_NO_MEMORY:
         raise MemoryError("the compiled core could not allocate its workspace")
     if status != lib.SHARD_OK:

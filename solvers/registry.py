@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     import numpy as np
 
 FOLDER = Path(__file__).resolve().parent
-PUBLIC = ("*/*.py", "*/bounds/*.py")  # patterns of files that declare solvers; other folders of a track are machinery
+PUBLIC = ("*/*.py", "*/bounds/*.py")  # patterns of solver files; other folders of a track are machinery
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 GROUP = "shardmark.solvers"  # of entry points, each names a module that declares solvers
-PACKAGE = "package:"  # begins the place of what an installed package brings
+PACKAGE = "package:"  # prefix of places in installed packages
 CODE_SUFFIXES = (".py", *EXTENSION_SUFFIXES)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Declined(Exception):
-    """Raised by a solver that does not take an instance; the text is the reason that the tables show."""
+    """Raised by a solver that refuses an instance; tables show its text as the reason."""
 
 
 class Run(ABC):
-    """The run that the referee hands a solver beside the instance.
+    """What the referee hands a solver together with the instance.
 
     ``seed``      int; the only source of randomness that keeps a run repeatable
     ``cores``     int; how many threads or processes may compute at once
@@ -67,16 +67,16 @@ class Run(ABC):
 
     @abstractmethod
     def report(self, solution: Any, cost: float | None = None) -> None:
-        """Hand in a solution: plain JSON of the track, NumPy arrays and integers welcome.
+        """Report a solution in the track's JSON; NumPy arrays and integers are accepted.
 
-        The referee stamps the time and verifies. Report every better solution as it is found: what was
-        reported before a time-out, a crash or a memory kill counts. A ``cost`` that comes with it is a claim, which
-        the referee compares with what it finds; an int stays exact.
+        The referee records the time and verifies the solution. Report every better solution as soon as it is found: it
+        counts even if a time-out, a crash or a memory kill follows. The optional ``cost`` is a claim, which the referee
+        compares with its own value; an int stays exact.
         """
 
     @abstractmethod
     def bound(self, value: float) -> None:
-        """Hand in a proven lower bound on the optimum; an int stays exact."""
+        """Report a proven lower bound on the optimum; an int stays exact."""
 
 
 class LocalRun(Run):
@@ -103,8 +103,8 @@ class LocalRun(Run):
 class Solver:
     """One row of the leaderboard: a function, its parameters and where it comes from.
 
-    ``kind`` is "solver" or "bound" (a method whose product is lower bounds). ``deterministic`` says that the same
-    seed gives the same solution when time does not run out, ``proves_bounds`` that it may report lower bounds.
+    ``kind`` is "solver" or "bound" (a method whose product is lower bounds). ``deterministic``: the same seed gives the
+    same solution unless time runs out. ``proves_bounds``: it may report lower bounds.
     """
 
     name: str
@@ -136,11 +136,11 @@ def solver(
 ) -> Callable[[Function], Function]:
     """Declare a function ``f(instance, run, **params)`` as a solver of ``track``.
 
-    ``name`` defaults to the function's name with dashes, its parameters are those that have a number, a text or a truth
-    value as their default. ``variants`` maps names to parameters and declares one solver each instead, with the
-    defaults of those that it leaves out. ``source`` cites where the method comes from. ``deterministic`` is False if
-    two runs with one seed may differ, ``proves_bounds`` if the solver never reports a lower bound: `bound` and `check`
-    then refuse it as their method.
+    ``name`` defaults to the function's name with dashes. The solver's parameters are those whose default is a number, a
+    text or a truth value. ``variants`` maps names to parameters and declares one solver per name instead; omitted
+    parameters keep their defaults. ``source`` cites the origin of the method. Set ``deterministic`` to False if two
+    runs with the same seed may differ, and ``proves_bounds`` to False if the solver never reports a lower bound:
+    `bound` and `check` then refuse it as their method.
     """
     return _declare("solver", track, source, name, variants, deterministic, proves_bounds)
 
@@ -178,7 +178,7 @@ def _declare(
         for key, params in named.items():
             if not NAME.fullmatch(key):
                 raise ValueError(f"solver name {key!r}: expected lower-case letters, digits, dots and dashes")
-            _declared[:] = [other for other in _declared if not _again(other, key, track, function)]
+            _declared[:] = [other for other in _declared if not _is_redeclaration(other, key, track, function)]
             if any(key == other.name and track == other.track for other in _declared):
                 raise ValueError(f"solver name {key!r}: expected a name that {track} does not have yet")
             values = {**defaults, **params}
@@ -198,8 +198,8 @@ def _require_instance_and_run(function: Callable[..., Any]) -> None:
         raise TypeError(f"expected {name}(instance, run), found {name}{signature}") from None
 
 
-def _again(other: Solver, name: str, track: str, function: Callable[..., Any]) -> bool:
-    """Say whether a function declares the same once more: its module was reloaded, or a notebook's cell run again."""
+def _is_redeclaration(other: Solver, name: str, track: str, function: Callable[..., Any]) -> bool:
+    """True if a function repeats an earlier declaration: its module was reloaded, or a notebook's cell run again."""
     same = other.function.__module__ == function.__module__ and other.function.__qualname__ == function.__qualname__
     return same and (other.name, other.track) == (name, track)
 
@@ -210,7 +210,7 @@ def declared_by(function: object) -> list[Solver]:
 
 
 def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
-    """The defaults of a function's parameters, those that tables can show and a user can set."""
+    """Parameters of a function with defaults that tables can show and a user can set."""
     values = {name: x.default for name, x in inspect.signature(function).parameters.items()}
     kept = {name: value for name, value in values.items() if isinstance(value, bool | int | float | str)}
     return {name: value for name, value in kept.items() if not isinstance(value, float) or math.isfinite(value)}
@@ -219,7 +219,7 @@ def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
 def solver_files(paths: Iterable[str | Path] = ()) -> list[Path]:
     """Files that may declare solvers, in order.
 
-    First ``solvers/TRACK/*.py`` and ``solvers/TRACK/bounds/*.py``, then each of ``paths``: a file, or a folder's files.
+    First ``solvers/TRACK/*.py`` and ``solvers/TRACK/bounds/*.py``, then ``paths``: files, or folders of files.
 
     A name that begins with an underscore is a helper, not a solver file.
     """
@@ -235,7 +235,7 @@ def legal_name(text: str) -> str:
 
 
 def files_in(path: Path, suffix: str) -> list[Path]:
-    """The file itself if it has the suffix; of a folder all such files, but for folders named with an underscore."""
+    """The file itself if it has the suffix; of a folder, all such files outside folders named with an underscore."""
     if not path.is_dir():
         return [path] if path.suffix == suffix else []
     found = sorted(path.rglob(f"*{suffix}"))
@@ -243,26 +243,26 @@ def files_in(path: Path, suffix: str) -> list[Path]:
 
 
 def installed() -> list[str]:
-    """Places of the modules that installed packages name as solvers, each once."""
+    """Places of the modules that installed packages declare as solvers, without duplicates."""
     return sorted({PACKAGE + entry.value for entry in _entries()})
 
 
 def _entries() -> EntryPoints:
-    from importlib.metadata import entry_points  # every run imports this module, and few need to look there
+    from importlib.metadata import entry_points  # slow to import, and few runs need it
 
     return entry_points(group=GROUP)
 
 
 def load(place: str) -> list[Solver]:
-    """Import what a place names and return what it declares, in the order of declaration.
+    """Import a place and return the solvers that it declares, in order.
 
-    A place is the path of a solver file, or ``package:MODULE``: what that module and those below it declare.
+    A place is the path of a solver file, or ``package:MODULE`` for that module and its submodules.
     """
     return load_package(place.removeprefix(PACKAGE)) if place.startswith(PACKAGE) else load_file(Path(place))
 
 
 def load_package(module: str) -> list[Solver]:
-    """Import a module of an installed package and return what it and those below it declare."""
+    """Import a module of an installed package; return the solvers that it and its submodules declare."""
     if not all(part.isidentifier() for part in module.split(".")):
         raise ImportError(f"expected the entry point to name a module, found {module!r}")
     importlib.import_module(module)
@@ -270,13 +270,13 @@ def load_package(module: str) -> list[Solver]:
 
 
 def load_file(path: Path) -> list[Solver]:
-    """Import one solver file and return what it declares, in the order of the file."""
+    """Import one solver file and return its solvers, in the order of the file."""
     module = _import(path)
     return [solver for solver in _declared if solver.function.__module__ == module.__name__]
 
 
 class _FromSource(SourceFileLoader):
-    """Compiles a file anew: bytecode beside it may be of other source, of the same size and second."""
+    """Always compiles the source: cached bytecode may stem from other source of the same size and second."""
 
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
@@ -292,7 +292,7 @@ def _import(path: Path) -> ModuleType:
     spec.has_location = True
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.parent))  # helpers beside an external solver
+    sys.path.insert(0, str(path.parent))  # helpers in the folder of an external solver
     try:
         loader.exec_module(module)
     finally:
@@ -301,12 +301,12 @@ def _import(path: Path) -> ModuleType:
 
 
 def source_hash(place: str | Path) -> str:
-    """SHA-256 of the code that makes a solver: what identifies its version.
+    """SHA-256 of the code of a solver, which identifies its version.
 
-    For a solver of this project: its file, the machinery of its track, the track's part of the C core, and the common
-    ground of all tracks (`common_ground`). For an external file: itself and every Python file beside it, which it can
-    import. For an installed package: its version, its Python files and its compiled modules. Versions of other
-    packages, and the reading of instances, are not part of it: those stand with the campaign.
+    For a solver of this project: its file, the machinery of its track, the track's part of the C core, and the modules
+    that all tracks share (`common_ground`). For an external file: the file and every Python file in its folder, which
+    it can import. For an installed package: its version, its Python files and its compiled modules. Versions of other
+    packages, and the code that reads instances, are not included: the campaign records those.
     """
     if str(place).startswith(PACKAGE):
         return _package_hash(str(place).removeprefix(PACKAGE))
@@ -319,7 +319,7 @@ def source_hash(place: str | Path) -> str:
 
 
 def machinery(track: Path) -> list[Path]:
-    """Python files of a track that declare no solvers: helpers, and all folders but that of the bounds."""
+    """Python files of a track that declare no solvers: helpers, and all folders except ``bounds``."""
     public = {file for pattern in PUBLIC for file in track.parent.glob(pattern) if not file.name.startswith("_")}
     return [file for file in track.rglob("*.py") if file not in public]
 
@@ -330,14 +330,14 @@ def common_ground(folder: Path) -> list[Path]:
 
 
 def kernels(track: Path) -> list[Path]:
-    """Sources of the C core that a track's kernels are compiled from; the compiled core if there are no sources."""
+    """C sources of a track's kernels; the compiled core if there are no sources."""
     folders = [track.parents[1] / "c_src" / folder for folder in ("common", track.name)]
     sources = [file for folder in folders for file in folder.rglob("*.[ch]")]
     return sources or list(track.parent.glob("_core.*"))
 
 
 def _package_hash(module: str) -> str:
-    """SHA-256 of the version and the code of the package that a module belongs to; imports nothing."""
+    """SHA-256 of the version and the code of a module's package, without importing it."""
     versions = {entry.dist.version for entry in _entries() if entry.value == module and entry.dist}
     spec = importlib.util.find_spec(module.split(".")[0])
     files: dict[str, Path] = {}
@@ -350,7 +350,7 @@ def _package_hash(module: str) -> str:
 
 
 def hash_of(files: Iterable[tuple[str, Path]], text: str = "") -> str:
-    """SHA-256 of a text and of files, each with the name that is given for it."""
+    """SHA-256 of a text and of files, each under the given name."""
     digest = hashlib.sha256(text.encode())
     for name, file in files:
         status = file.stat()
@@ -360,6 +360,6 @@ def hash_of(files: Iterable[tuple[str, Path]], text: str = "") -> str:
 
 @cache
 def _digest(file: Path, changed_ns: int, size: int) -> bytes:
-    """SHA-256 of a file, computed once as long as its stamp stays: solvers of a track share most of their files."""
+    """SHA-256 of a file, cached while its stamp stays the same: solvers of a track share most of their files."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").digest()

@@ -13,8 +13,8 @@
 /* Moves between two changes of the temperature. */
 enum { COOLING_INTERVAL = 64 };
 
-/* Draw the most energy that the next move may add, so that a rise is accepted with probability
- * exp(-rise / temperature). Drawn before a move, it lets the move be abandoned early. */
+/* Draw the greatest rise in energy of the next move, such that a rise is accepted with probability exp(-rise /
+ * temperature). As it is drawn before the move, the move can be abandoned early. */
 static inline double anneal_allowance(struct random *random, double temperature) {
     return -temperature * log(1.0 - random_share(random));
 }

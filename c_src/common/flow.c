@@ -1,4 +1,5 @@
-/* Dinic's algorithm on the residual network: levels from vertices with an excess, paths back from those with a deficit. */
+/* Dinic's algorithm on the residual network: levels start at vertices with an excess, paths are traced back from
+ * those with a deficit. */
 #include "common/flow.h"
 
 void flow_allocate(struct flow *flow, struct arena *arena, int32_t vertices, int64_t arcs) {
@@ -68,7 +69,7 @@ static int32_t queue_excesses(struct flow *flow) {
     return queued;
 }
 
-/* The excess of the vertices that lead the queue, less the capacity of those that are tied to the source. */
+/* The total excess of the first vertices of the queue, less FLOW_INFINITE for each that is tied to the source. */
 static int64_t surplus(const struct flow *flow, int32_t sources) {
     int64_t sum = 0;
     for (int32_t at = 0; at < sources; at++) {
@@ -78,7 +79,7 @@ static int64_t surplus(const struct flow *flow, int32_t sources) {
     return sum;
 }
 
-/* Set breadth-first levels from the excesses, which lead the queue, along residual arcs, up to the nearest
+/* Set breadth-first levels along residual arcs, from the excesses, which are first in the queue, up to the nearest
  * deficits; return the length of the queue. nearest: out, where the level with deficits begins in the queue; its
  * length if no deficit is reached. */
 static int32_t set_levels(struct flow *flow, int32_t sources, int32_t *nearest) {

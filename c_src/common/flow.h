@@ -21,8 +21,8 @@ struct flow {
     int32_t *queue;   /* vertices + 1 */
 };
 
-/* Allocate from an arena for at most so many vertices and arcs, reverse arcs included; the arena fails if
- * there is no memory or if there are 2^31 - 1 arcs or more. */
+/* Allocate from an arena for at most `vertices` and `arcs`, including reverse arcs; the arena fails if there is no
+ * memory or if there are 2^31 - 1 arcs or more. */
 void flow_allocate(struct flow *flow, struct arena *arena, int32_t vertices, int64_t arcs);
 
 /* Add an arc and its reverse with their capacities, which get the next two numbers. */
@@ -31,7 +31,7 @@ void flow_join(struct flow *flow, int32_t tail, int32_t head, int64_t forwards, 
 /* Sort the arcs by the vertices that they leave, once: after the last one was added, before the first cut. */
 void flow_sort(struct flow *flow);
 
-/* Augment the flow to a maximum flow. */
+/* Augment to a maximum flow. */
 void flow_run(struct flow *flow);
 
 /* The same, but stop and return false as soon as the positive excesses add up to `enough` or less. A vertex with more

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* True if another thread asks this kernel to end. stop, in, 1 element: not 0 asks for it; NULL: never. */
+/* True if another thread has asked this kernel to end. stop, in, 1 element: not 0 if so; NULL: never. */
 static inline bool is_stopped(const int32_t *stop) {
     return stop && __atomic_load_n(stop, __ATOMIC_RELAXED);
 }

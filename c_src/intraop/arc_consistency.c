@@ -22,8 +22,8 @@ static int64_t take(struct queue *queue) {
     return e;
 }
 
-/* Count the supports of each value in pair e, over living values of the other end: `rows` of the tail, `columns` of
- * the head. */
+/* Count the supports of each value in pair e over remaining values of the other end: `rows` of the tail, `columns`
+ * of the head. */
 static void count_supports(const struct shard_network *network, int64_t e, int64_t forbidden,
                            const int8_t *alive, int64_t *rows, int64_t *columns) {
     const int64_t tail = network->tail[e], head = network->head[e], width = size_of(network, head);
@@ -40,7 +40,7 @@ static void count_supports(const struct shard_network *network, int64_t e, int64
     }
 }
 
-/* Remove the living values without support; return whether there were any. */
+/* Remove the remaining values without support; true if there were any. */
 static bool remove_unsupported(int64_t size, const int64_t *supports, int8_t *alive) {
     bool any = false;
     for (int64_t i = 0; i < size; i++) {
@@ -62,7 +62,8 @@ static void put_pairs_of(const struct shard_network *network, int64_t v, struct 
         put(queue, network->arc[a]);
 }
 
-/* The last visit of a pair comes after the last loss of its ends, so what it notes in `determines` holds at the end. */
+/* The last visit of a pair follows the last removal of a value at its ends, so its entry in `determines` is final.
+ * */
 static void visit(const struct shard_network *network, int64_t e, int64_t forbidden, int8_t *alive,
                   int8_t *determines, int64_t *supports, struct queue *queue) {
     const int64_t tail = network->tail[e], head = network->head[e];
@@ -97,7 +98,7 @@ int shard_arc_consistency(const struct shard_network *network, int64_t forbidden
     return enough ? SHARD_OK : SHARD_NO_MEMORY;
 }
 
-/* Rank of the first living value, among the living ones, whose cell is allowed. `cell` is that of the first value. */
+/* Rank, among the remaining values, of the first one whose cell is allowed. `cell` is that of the first value. */
 static int64_t first_allowed(int64_t size, const int64_t *cell, int64_t stride, int64_t forbidden,
                              const int8_t *alive) {
     int64_t rank = 0;

@@ -121,7 +121,7 @@ static int64_t largest_degree(const struct shard_network *network) {
     return largest;
 }
 
-/* Rule out the dominated values of v; return whether there were any. */
+/* Rule out the dominated values of v; true if there were any. */
 static bool eliminate(const struct problem *problem, int64_t v, int64_t *place, int8_t *value) {
     int8_t *mine = value + problem->network->start[v];
     bool any = false;

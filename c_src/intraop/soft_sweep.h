@@ -10,7 +10,7 @@
 #define HALF OF_WIDTH(half)
 #define DOUBLES OF_WIDTH(doubles)
 
-/* Numbers computed at once, wherever they lie in memory, and their bits; half as many, and those in doubles. */
+/* Vectors without alignment: LANES floats, their bits; half as many floats, and the same as doubles. */
 typedef float FLOATS __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
 typedef int32_t INTS __attribute__((vector_size(LANES * sizeof(int32_t))));
 typedef uint32_t WORDS __attribute__((vector_size(LANES * sizeof(uint32_t))));
@@ -18,7 +18,7 @@ typedef float HALF __attribute__((vector_size(LANES / 2 * sizeof(float)), aligne
 typedef double DOUBLES
     __attribute__((vector_size(LANES / 2 * sizeof(double)), aligned(sizeof(double)), may_alias));
 
-/* The first where the mask, a comparison, is true, else the second. */
+/* Per lane, the first if the mask, a comparison, is true; else the second. */
 #define SELECT(mask, first, second) ((FLOATS)(((INTS)(first) & (mask)) | ((INTS)(second) & ~(mask))))
 /* The smaller and the greater of two, and the number of each lane. */
 #if LANES == 16
@@ -37,8 +37,9 @@ typedef double DOUBLES
 /* Row number k of those listed; row k if there is no list. */
 #define LISTED(k) (row ? row[k] : (k))
 
-/* least[j] = -s log(sum over the listed rows i of exp((sent[i] - cell[i][j]) / s)), to about four digits of s; it is
- * relative to the plain minimum. Columns up to a multiple of LANES are computed along, from what follows each row. */
+/* least[j] = -s log(sum over the listed rows i of exp((sent[i] - cell[i][j]) / s)), to about four digits of s; it
+ * is relative to the plain minimum. Columns are padded to a multiple of LANES; the padding is computed from what
+ * follows each row. */
 SHARD_INLINE void OF_WIDTH(soft_least)(const float *cell, int64_t columns, const int64_t *row, int64_t rows,
                                        const float *sent, float softness, float *least) {
     const float bits_per = LOG2_E / softness;
@@ -66,7 +67,7 @@ SHARD_INLINE void OF_WIDTH(soft_least)(const float *cell, int64_t columns, const
     }
 }
 
-/* Subtract from offers, in each lane, the least of those without a barrier; behind one nothing is offered. */
+/* Subtract the least offer without a barrier from all offers; a value with a barrier gets no offer. */
 SHARD_INLINE void OF_WIDTH(normalise)(float *offer, const float *barrier, int64_t size) {
     FLOATS base = READ(offer) + READ(barrier);
     for (int64_t i = LANES; i < size; i += LANES) {
@@ -83,9 +84,9 @@ SHARD_INLINE void OF_WIDTH(normalise)(float *offer, const float *barrier, int64_
     }
 }
 
-/* Collect to `mine`, the messages to a variable of `size` values by an arc, each value's soft minimum over the allowed
- * values of the other end, minus the least of these. Otherwise each sweep would add a constant to the variables that
- * have most pairs. */
+/* Collect the messages of an arc to a variable of `size` values in `mine`: each value's soft minimum over the
+ * allowed values of the other end, minus the least of these minima. Without the subtraction, every sweep would add
+ * a constant to the variables with most pairs. */
 SHARD_INLINE void OF_WIDTH(collect)(struct pass *pass, const struct shard_soft_arc *arc, int64_t size,
                                     float *mine) {
     const float *cell = pass->soft->table + arc->table, *sent = pass->message + arc->sent;

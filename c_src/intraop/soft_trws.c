@@ -4,12 +4,12 @@
 
 #include "intraop/simd.h"
 
-/* Arcs between the one collected and the one whose messages are fetched. */
+/* Number of arcs by which messages are prefetched. */
 #define AHEAD 4
-/* Bytes fetched at once, and at most. */
+/* Bytes of a cache line, and most bytes prefetched. */
 #define LINE 64
 #define FETCHED 256
-/* Values from which on rows that do not count are left out. */
+/* Least number of values for which negligible rows are skipped. */
 #define LISTED_FROM 40
 
 /* State of the sweeps. */
@@ -101,7 +101,8 @@ int shard_soft_trws_tables(const struct shard_network *network, int64_t *slot, s
 #define UNDERFLOW_BITS 100.0F
 /* A row of a table is left out if each of its terms is below 2^-NEGLIGIBLE_BITS of the greatest. */
 #define NEGLIGIBLE_BITS 20.0F
-/* Added to a float of at most 2^21 in absolute value, it rounds that to an integer, which its last bits hold. */
+/* Adding it to a float of at most 2^21 in absolute value rounds that to an integer, which is then in the last bits.
+ * */
 #define ROUNDER 12582912.0F
 /* Binary logarithm of e, and natural one of 2. */
 #define LOG2_E 1.44269504F

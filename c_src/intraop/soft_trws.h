@@ -1,4 +1,5 @@
-/* TRW-S under a softened minimum, in floating point: it does not get stuck where the exact form does.
+/* TRW-S with a soft minimum, in floating point: unlike the exact form, it does not get stuck in suboptimal fixed
+ * points.
  *
  * Instead of minima, messages hold -s log(sum of exp(-cost / s)) for a softness s: sum-product TRW-S on
  * monotonic chains (Savchynskyy et al., UAI 2012). The messages prove nothing themselves;
@@ -55,8 +56,8 @@ int shard_soft_trws(const struct shard_network *network, const struct shard_soft
 void shard_soft_trws_messages(const struct shard_network *network, const struct shard_soft *soft,
                               const float *message, double *cost, double *sent);
 
-/* Round what shard_soft_trws_messages leaves to an assignment, value, out, variables elements: in order, each variable
- * takes its cheapest value given the values already chosen and the messages from later variables. Returns
+/* Round the results of shard_soft_trws_messages to an assignment, value, out, variables elements: in order, each
+ * variable takes its cheapest value given the values already chosen and the messages from later variables. Returns
  * SHARD_OK or SHARD_NO_MEMORY. */
 int shard_soft_trws_round(const struct shard_network *network, const double *cost, const double *message,
                           int64_t *value);

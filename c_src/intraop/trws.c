@@ -1,5 +1,5 @@
-/* Each visit to a variable collects the messages of the pairs behind it, moves the common part to the bound
- * and divides the rest among the pairs ahead. */
+/* Each visit to a variable collects the messages of the pairs with already visited variables, moves the common part
+ * to the bound and divides the rest among the other pairs. */
 #include "intraop/trws.h"
 
 #include "intraop/simd.h"

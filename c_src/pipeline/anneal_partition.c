@@ -74,7 +74,7 @@ static inline void settle(struct annealer *annealer, int32_t b, const struct sta
     *now = *then;
 }
 
-/* The energy that a change of two stages adds. */
+/* The energy added by the change of two stages. */
 static inline double added_energy(const struct annealer *annealer, int32_t from, const struct stage *leaves,
                                   int32_t to, const struct stage *joins) {
     const struct stage *stage = annealer->partition.stage;

@@ -83,9 +83,9 @@ void partition_preview(const struct partition *partition, int32_t v, int32_t to,
 /* Move v to another stage, but leave lists and costs as they are. */
 void partition_move(struct partition *partition, int32_t v, int32_t to);
 
-/* Fill `run` with v and the nodes of its stage that must go along: its descendants if v leaves forwards, its
- * ancestors if backwards; with a limit, in the order of the list. Returns their number, 0 if they are too
- * many or have nowhere to go. to, out: the nearest stage with a neighbour of the run, else the next stage. */
+/* Fill `run` with v and the nodes of its stage that must move together with it: its descendants if v leaves
+ * forwards, its ancestors if backwards; with a limit, in the order of the list. Returns their number, 0 if they are
+ * too many or have nowhere to go. to, out: the nearest stage with a neighbour of the run, else the next stage. */
 int32_t partition_run(struct partition *partition, int32_t v, bool forwards, int32_t *to);
 
 /* Move the first `count` nodes of `run` to another stage; with a limit, to the end of its list on the side

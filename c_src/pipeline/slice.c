@@ -145,7 +145,7 @@ static double take_slicing(struct slicer *slicer, int32_t *cut) {
 
 /* The interval that holds the optimum. */
 struct bracket {
-    double below; /* no slicing costs less, nor as much if this threshold was tried */
+    double below; /* no slicing costs less; none costs as much if this threshold was tried */
     double above; /* a slicing that costs less than this is wanted */
     double step;  /* distance of the next threshold while all were met, or none was; it doubles */
     bool met;     /* some threshold was met */
@@ -165,7 +165,7 @@ static double next_threshold(const struct bracket *bracket, bool met) {
     return (narrow && !met) || middle >= last || middle <= bracket->below ? last : middle;
 }
 
-/* No slicing costs less than the heaviest node or an even share of the work (Lemma 3.3). */
+/* Lower bound of Lemma 3.3: the heaviest node, and an even share of the work. */
 static double least_conceivable(const struct slicer *slicer) {
     const int32_t n = slicer->segments.nodes;
     double greatest = slicer->work[n] / slicer->stages;

@@ -7,7 +7,7 @@ static void tie(const struct shard_hypergraph *graph, const int64_t *apart, stru
         flow->excess[v] = graph->work[v] < 0 ? -FLOW_INFINITE : apart[v] - graph->work[v];
 }
 
-/* The sum of what nodes cost on the sink's side, minus the excess that the flow could not send there. */
+/* The total cost of all nodes on the sink's side, minus the excess that the flow could not send there. */
 static int64_t sent(const struct shard_hypergraph *graph, const int64_t *apart, const struct flow *flow) {
     int64_t sum = 0;
     for (int32_t v = 0; v < graph->nodes; v++)

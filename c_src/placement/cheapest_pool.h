@@ -6,7 +6,7 @@
 
 /* cffi: begin */
 
-/* Divide the nodes between a set, at the costs of `graph`, and the rest, whose nodes cost what `apart` says.
+/* Divide the nodes between a set, at the costs of `graph`, and the rest, whose nodes cost `apart`.
  *
  *   apart   in,  graph->nodes elements: cost of each node outside the set, not negative; with the costs of all
  *                nets at most 2^50 together

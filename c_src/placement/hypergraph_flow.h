@@ -24,7 +24,7 @@ struct shard_hypergraph {
 };
 /* cffi: end */
 
-/* Allocate from an arena, which fails if there is no memory, a network that cuts each net at its cost if some
- * of its nodes, but not all, are on the source's side. Vertices 0 .. nodes - 1 are the nodes; the caller adds
- * the terminals. */
+/* Allocate a network from an arena, which fails if there is no memory. It cuts a net, at its cost, if some but not
+ * all of its nodes are on the source's side. Vertices 0 .. nodes - 1 are the nodes; the caller adds the terminals.
+ * */
 void hypergraph_flow(const struct shard_hypergraph *graph, struct arena *arena, struct flow *flow);

@@ -41,7 +41,7 @@ static bool make_room(struct shard_scan *scan, int64_t length) {
     void *start = scan->start, *value = scan->value, *text = scan->text;
     const bool made = reserve(&start, &scan->start_room, scan->starts, length / 2 + 2, sizeof *scan->start) &&
                       reserve(&value, &scan->value_room, scan->values, length / 2 + 2, sizeof *scan->value) &&
-                      reserve(&text, &scan->text_room, scan->letters, 2 * length + 8, sizeof *scan->text);
+                      reserve(&text, &scan->text_room, scan->text_length, 2 * length + 8, sizeof *scan->text);
     scan->start = start;
     scan->value = value;
     scan->text = text;
@@ -58,8 +58,8 @@ static bool begin_list(struct shard_scan *scan) {
         return false;
     scan->leaf[scan->leaves++] = (struct shard_leaf){.start = scan->starts, .value = scan->values};
     scan->start[scan->starts++] = 0;
-    memcpy(scan->text + scan->letters, word, sizeof word);
-    scan->letters += (int64_t)sizeof word;
+    memcpy(scan->text + scan->text_length, word, sizeof word);
+    scan->text_length += (int64_t)sizeof word;
     return true;
 }
 
@@ -224,8 +224,8 @@ static const uint8_t *copy(struct shard_scan *scan, const uint8_t *at, const uin
             state = c == '"' ? STRING : c == '[' ? OPEN : c == 'N' || c == 'I' ? -1 : TEXT;
     }
     const int64_t length = at - from - (state == OPEN); /* the bracket may open a list of lists */
-    memcpy(scan->text + scan->letters, from, (size_t)length);
-    scan->letters += length;
+    memcpy(scan->text + scan->text_length, from, (size_t)length);
+    scan->text_length += length;
     scan->state = state;
     return at;
 }
@@ -237,7 +237,7 @@ static bool open(struct shard_scan *scan, const uint8_t **at) {
         return true;
     }
     if (**at != '[') { /* a list of something else: copy its bracket now */
-        scan->text[scan->letters++] = '[';
+        scan->text[scan->text_length++] = '[';
         scan->state = TEXT;
         return true;
     }
@@ -281,7 +281,7 @@ int shard_scan_end(struct shard_scan *scan) {
         return SHARD_UNSUPPORTED;
     trim(&start, &scan->start_room, scan->starts, sizeof *scan->start);
     trim(&value, &scan->value_room, scan->values, sizeof *scan->value);
-    trim(&text, &scan->text_room, scan->letters, sizeof *scan->text);
+    trim(&text, &scan->text_room, scan->text_length, sizeof *scan->text);
     scan->start = start;
     scan->value = value;
     scan->text = text;

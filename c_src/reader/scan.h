@@ -22,14 +22,14 @@ struct shard_leaf {
  *   leaf    `leaves` elements, in the order of the text
  *   start   `starts` elements, row starts of all lists in order
  *   value   `values` elements, all integers
- *   text    `letters` elements: the rest of the text
+ *   text    `text_length` elements: the rest of the text
  *
  * The scan owns the last three until it is cleared; every call may move them. */
 struct shard_scan {
     struct shard_leaf leaf[SHARD_LEAVES];
     int64_t *start, *value;
     uint8_t *text;
-    int64_t starts, values, letters;
+    int64_t starts, values, text_length;
     int32_t leaves;
 
     int32_t state; /* the rest is private */

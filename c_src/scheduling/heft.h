@@ -1,4 +1,4 @@
-/* HEFT: each vertex on the device that finishes it earliest, maybe in a gap (Topcuoglu et al., TPDS 2002). */
+/* HEFT: each vertex on the device of earliest finish, possibly in a gap (Topcuoglu et al., TPDS 2002). */
 #pragma once
 
 #include "scheduling/simulation/simulate.h"

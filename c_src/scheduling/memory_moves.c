@@ -16,7 +16,7 @@ static const double NEAR_SHARE = 0.5;
 /* Vertices of the same device that a near shift passes at most. */
 enum { NEAR = 6 };
 
-/* The cost of overfull time beside what exceeds memory, as a share of memory. */
+/* The cost of overfull time, in addition to that of the excess, as a share of memory. */
 static const double OVERFULL = 0.1;
 
 struct search {
@@ -164,7 +164,7 @@ static void undo(struct search *s, const struct change *change) {
         shift(s, change->now, change->before);
 }
 
-/* Note what overfills memory in an accepted schedule. */
+/* Record the inputs that overfill memory in an accepted schedule. */
 static void accept(struct search *s) {
     int64_t *accepted = s->overfull.input;
     s->overfull.input = s->input;

@@ -6,12 +6,12 @@
 
 /* cffi: begin */
 
-/* Try moves until what is held fits or `moves` are tried. Each device runs its vertices as they stand in one
- * sequence of all, so it may wait for a vertex although it could run another one. A move shifts a vertex within
- * the sequence, between what it reads and what reads it, or gives its unit another device; most begin at the
- * maker or the reader of a tensor that overfills memory. A schedule costs, for each device, the integral over
- * time of what exceeds its memory, as a share of the memory and in mean times of a vertex, plus a tenth of the
- * overfull time; a higher cost is accepted with probability exp(-difference / temperature).
+/* Try moves until the schedule fits or `moves` are tried. Each device runs its vertices in the order of one
+ * sequence of all vertices, so it may wait for a vertex although it could run another one. A move shifts a vertex
+ * within the sequence, between what it reads and what reads it, or gives its unit another device; most begin at the
+ * maker or the reader of a tensor that overfills memory. A schedule costs, for each device, the integral over time
+ * of what exceeds its memory, as a share of the memory and in mean times of a vertex, plus a tenth of the overfull
+ * time; a higher cost is accepted with probability exp(-difference / temperature).
  *
  *   reserved  in,     0: a tensor is held from its arrival until its reader starts; else from its departure
  *                     until its reader has finished

@@ -36,8 +36,8 @@ void overfull_allocate(struct overfull *overfull, struct arena *arena, const str
                        const struct shard_units *units, bool reserved);
 
 /* List the overfull times of a schedule, by device and ascending, and the inputs that begin them; `began` are the
- * vertices as they start. A tensor is released slightly early, so that rounding does not count it beside one that
- * arrives then. Until a sum exceeds the memory, its error is a small share of the memory, as a tensor that fits no
- * device counts as overfull: only rounding at the limit can mislead. */
+ * vertices as they start. A tensor is released slightly early, so that rounding does not count it together with one
+ * that arrives at that time. Until a sum exceeds the memory, its error is a small share of the memory, as a tensor
+ * that fits no device counts as overfull: rounding matters only at the limit. */
 void overfull_measure(struct overfull *overfull, const int32_t *device, const int32_t *began,
                       const double *start, const double *finish, const double *arrival);

@@ -1,5 +1,5 @@
-/* Each device has a profile: what is reserved from each moment on if nothing else starts. What is reserved has
- * no end until its reader starts, so a profile bounds what will be held from above. */
+/* Each device has a profile: the memory reserved from each moment on if nothing else starts. A reservation has no
+ * end until its reader starts, so a profile is an upper bound on the memory that will be held. */
 #include "scheduling/reserving_list.h"
 
 #include "common/heap.h"
@@ -236,7 +236,7 @@ static bool choose_home(struct list *list, int32_t w, int32_t from, double time,
     return best >= 0;
 }
 
-/* Let the tensor at a place by tail depart; false if it has no link. */
+/* Let tensor e, by tail, depart; false if it has no link. */
 static bool send(struct list *list, int64_t e, int32_t from, double time) {
     const int32_t w = list->system->out_head[e];
     const double size = list->system->size[e];
@@ -301,7 +301,7 @@ static struct started beginning(const struct list *list, int32_t v) {
     return (struct started){v, 0, list->change_count, list->chosen_count, list->used_count};
 }
 
-/* Start vertex v on its device if that fits, with up to `more` others that it makes executable if need be. */
+/* Start vertex v on its device if that fits, if necessary with up to `more` vertices that it makes executable. */
 static bool try_start(struct list *list, int32_t v, int32_t more) {
     struct started started = beginning(list, v);
     list->tries++;

@@ -12,11 +12,10 @@
  * executable could start then and there and so make room, both start. If nothing fits, the first vertex
  * starts nevertheless.
  *
- * Vertices that may start are tried by `priority`, greatest first, less `live` times the share of all memory
- * by which what they make exceeds what they read. Readers go where two costs add up to the least: the share
- * of memory that is promised to readers, what exceeds all of it counted ten times more; and `early` times the
- * end of the reader, in mean times of a vertex, if its other inputs are there.
- * Links that are shared are treated as queues.
+ * Vertices that may start are tried by `priority`, greatest first, less `live` times the share of all memory by
+ * which what they make exceeds what they read. A reader goes to the device with the least sum of two costs: the
+ * share of memory promised to readers, with any excess counted ten times more; and `early` times the end of the
+ * reader, in mean times of a vertex, if its other inputs are there. Shared links are treated as queues.
  *
  *   reserved  in,  0: a tensor is held from its arrival until its reader starts; else from its departure
  *                  until its reader has finished

@@ -164,7 +164,7 @@ static void undo(struct search *s, const struct change *change) {
         place_unit(s, change->unit, change->from);
 }
 
-/* Note what is critical and overfull in an accepted schedule, and keep it if it is the best. */
+/* Record the critical vertices and overfull inputs of an accepted schedule, and keep it if it is the best. */
 static void keep_critical(struct search *s, int32_t *best_device, double *best_priority,
                           double *best_makespan) {
     find_critical(s);

@@ -94,11 +94,11 @@ def scan(pieces: Iterable[Any]) -> Scanned:
         _require(lib.shard_scan_feed(state, ffi.from_buffer("uint8_t[]", piece), len(piece)))
         if state.starts + state.values > MAX_INTEGERS:
             raise TooLarge("", "", f"expected at most {MAX_INTEGERS} integers and rows in lists of lists")
-        if state.letters > jsonfile.LARGEST_TEXT:
+        if state.text_length > jsonfile.LARGEST_TEXT:
             raise Unsupported("too long a text outside the lists of lists")
     _require(lib.shard_scan_end(state))
     leaves = tuple((leaf.rows, leaf.values, bool(leaf.negative)) for leaf in state.leaf[0 : state.leaves])
-    text = bytes(ffi.buffer(state.text, state.letters)) if state.letters else b""
+    text = bytes(ffi.buffer(state.text, state.text_length)) if state.text_length else b""
     return Scanned(text, _array(state, state.start, state.starts), _array(state, state.value, state.values), leaves)
 
 

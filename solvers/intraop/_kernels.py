@@ -12,7 +12,7 @@ from solvers.native import Floats, Longs, array_in, array_out, check, ffi, float
 
 #: Cost of a forbidden value or cell in the core.
 FORBIDDEN = 2**60
-#: Bound of messages under which costs of values are so low that their sum might need more than 64 bits.
+#: Stands for the bound if costs of values are so low that their sum might need more than 64 bits.
 NO_USE = -(2**63)
 
 
@@ -43,7 +43,7 @@ def contract_tables(
 
 
 class CostNetwork:
-    """Variables with domains and a cost table per pair of them, as the core reads them.
+    """Variables with domains, and cost tables of pairs of variables, in the layout of the core.
 
     ``start``       shape (v + 1,): the values of variable i are the rows ``start[i]:start[i + 1]``
     ``tail, head``  shape (p,): pair e joins two variables, ``tail[e] < head[e]``, at most one pair per two variables
@@ -67,8 +67,9 @@ class CostNetwork:
     def consistent(self, alive: NDArray[np.bool_], forbidden: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return ``(alive, determines)``: arc consistency on cells of ``forbidden`` or more.
 
-        ``alive``       shape (rows,): values that are possible at first; those left have an allowed cell in every pair
-        ``determines``  shape (2, p): every living value of the tail (the head) allows at most one of the other end
+        ``alive``       shape (rows,): the possible values; the remaining ones have an allowed cell in every pair
+        ``determines``  shape (2, p): every remaining value of the tail (the head) allows at most one value of the other
+                        end
         """
         left, determines = alive.astype(np.int8), np.zeros((2, len(self.tail)), dtype=np.int8)
         check(lib.shard_arc_consistency(self.struct, forbidden, array_out(left), array_out(determines.reshape(-1))))
@@ -77,11 +78,11 @@ class CostNetwork:
     def function_maps(
         self, alive: NDArray[np.bool_], forbidden: int, pairs: Longs, by_tail: NDArray[np.bool_], length: int
     ) -> Longs:
-        """For each pair in order, the rank of the child's living value for each living value of the parent.
+        """For each pair in order: the rank of the child's remaining value for each remaining value of the parent.
 
         ``alive``    shape (rows,): as returned by `consistent`
         ``pairs``    numbers of pairs whose parent, the tail if ``by_tail``, determines the child
-        ``length``   number of living values of all parents
+        ``length``   number of remaining values of all parents
         """
         rank = np.empty(length, dtype=np.int64)
         masks = array_in(alive.astype(np.int8)), array_in(by_tail.astype(np.int8))
@@ -90,11 +91,11 @@ class CostNetwork:
         return rank
 
     def undominated(self, cost: Longs, usage_start: Longs, usage: Longs, skip: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Mask, shape (rows,), of the values left by dead-end elimination on cost and memory.
+        """Mask, shape (rows,), of the values that survive dead-end elimination by cost and memory.
 
         ``cost``         shape (rows,): cost of each value; all costs together stay below 2^58
-        ``usage_start``  shape (v + 1,): in w spans of time, value k of variable i uses the memory
-        ``usage``        ``usage[usage_start[i] + k * w:][:w]``
+        ``usage_start``  shape (v + 1,): first element of each variable in ``usage``
+        ``usage``        memory of value k of variable i in w spans of time: ``usage[usage_start[i] + k * w:][:w]``
         ``skip``         shape (v,): variables to leave alone
         """
         value = np.ones(len(cost), dtype=np.int8)
@@ -105,10 +106,11 @@ class CostNetwork:
     def functional_leaves(
         self, cost: Longs, usage_start: Longs, usage: Longs, skip: NDArray[np.bool_]
     ) -> tuple[Longs, Longs]:
-        """Return ``(parent, response)``: variables of one pair whose best value is a function of the other end's.
+        """Return ``(parent, response)``: variables of one pair whose best value depends on the other end's value alone.
 
-        ``parent``    shape (v,): the other end, itself no such leaf; -1 for all other variables
-        ``response``  shape (message[-1],): at the messages to the parent, the leaf's value for each of its values
+        ``parent``    shape (v,): the other end, itself not such a leaf; -1 for all other variables
+        ``response``  shape (message[-1],): at the positions of the messages to the parent: the leaf's value for each
+                      value of the parent
 
         Parameters as for `undominated`.
         """
@@ -123,9 +125,9 @@ class Trws(CostNetwork):
     """Sequential tree-reweighted message passing (Kolmogorov, PAMI 2006 and 2015), exact in integers.
 
     ``cost``   shape (rows,), int64, not negative at first: reparametrised cost of each value
-    ``bound``  lower bound on the part of any assignment's cost not in ``cost``; ``top`` if none costs less than that
+    ``bound``  lower bound on the part of the cost that ``cost`` does not contain; ``top`` if no assignment costs less
 
-    Costs of ``top``, at most 2^56, or more are `FORBIDDEN`.
+    Costs from ``top`` on, which is at most 2^56, are `FORBIDDEN`.
     """
 
     def __init__(self, start: Longs, tail: Longs, head: Longs, cell: Longs, cost: Longs, top: int) -> None:
@@ -139,7 +141,8 @@ class Trws(CostNetwork):
     def sweep(self, count: int) -> None:
         """Raise ``bound`` by ``count`` sweeps over all variables, up and down.
 
-        If costs are so far below 0 that it would be below -2^60, it is `NO_USE` instead, and the costs are not changed.
+        If the costs are so negative that the bound would be below -2^60, it becomes `NO_USE`, and the costs do not
+        change.
         """
         bound = ffi.new("int64_t *", self.bound)
         check(lib.shard_trws(self.struct, self.top, count, array_out(self.cost), array_out(self._sent), bound))
@@ -151,7 +154,7 @@ class Trws(CostNetwork):
 
     @property
     def state(self) -> tuple[Longs, Longs, int]:
-        """Copy of all that `sweep` and `reparametrise` change; assign it to go back."""
+        """A copy of everything that `sweep` and `reparametrise` change; assign it to restore it."""
         return self.cost.copy(), self._sent.copy(), self.bound
 
     @state.setter
@@ -172,9 +175,9 @@ class Trws(CostNetwork):
         self.bound = constant[0]
 
     def prune(self, top: int | None = None) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return masks ``(values, cells)``, (rows,) and (cells,), of what an assignment below ``top`` may contain.
+        """Return masks ``(values, cells)``, shapes (rows,) and (cells,), of what assignments below ``top`` can contain.
 
-        ``top`` may be lower than the network's own, but is above ``bound``, which is not `NO_USE`.
+        ``top`` may be lower than the network's, but must exceed ``bound``, which must not be `NO_USE`.
         """
         top = self.top if top is None else top
         values, cells = np.empty(len(self.cost), dtype=np.int8), np.empty(self.cells, dtype=np.int8)
@@ -184,7 +187,7 @@ class Trws(CostNetwork):
 
 
 class SoftTrws:
-    """TRW-S under a softened minimum, in floating point; its messages prove nothing by themselves.
+    """TRW-S with a soft minimum, in floating point; its messages alone prove nothing.
 
     ``cost``    shape (rows,), float64: cost of each value, without messages
     ``belief``  shape (rows,), float64: after `sweep`, ``exp(-belief / softness)`` is a value's weight
@@ -211,14 +214,14 @@ class SoftTrws:
         check(lib.shard_soft_trws(self._network.struct, self._struct, lanes, count, softness, *columns))
 
     def reparametrised(self) -> tuple[Floats, Floats]:
-        """Return ``(cost, message)``: costs with all messages, (rows,), and the messages, (network.message[-1],)."""
+        """Return ``(cost, message)``: costs including messages, (rows,), and the messages, (network.message[-1],)."""
         cost, message = self.cost.copy(), np.empty(int(self._network.message[-1]))
         columns = array_in(self._message), array_out(cost), array_out(message)
         lib.shard_soft_trws_messages(self._network.struct, self._struct, *columns)
         return cost, message
 
     def round(self) -> Longs:
-        """Assignment, shape (v,): each variable in order takes its best value given earlier ones and messages."""
+        """Assignment, shape (v,): each variable in order takes its best value given messages and earlier variables."""
         return _rounded(self._network, *self.reparametrised())
 
 

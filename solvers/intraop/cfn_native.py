@@ -1,4 +1,4 @@
-"""Native method: exact reduction, Lagrangian bounds by message passing, integer programs of what they leave."""
+"""Native method: exact reduction, Lagrangian bounds by message passing, integer programs of the remaining parts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from solvers.registry import Run, solver
     deterministic=False,
 )
 def cfn_native(instance: Instance, run: Run) -> None:
-    """Reduce exactly, bound by multipliers and message passing, and solve what bounds leave as an integer program.
+    """Branch and bound on the exactly reduced network: Lagrangian bounds, message passing, CP-SAT for small parts.
 
-    Declines an instance in which nothing fits, or everything that fits has an entry of 10^17 or more although all other
-    entries together cost less, naming the time step or the edge, after reporting the least bad assignment.
+    Declines an instance, naming the time step or the edge, if nothing fits, or if everything that fits has an entry of
+    10^17 or more although all other entries together cost less; first reports the least bad assignment.
     """
     end = run.deadline - reserve(run, least=0.35)
     timeline = Timeline.of(instance)

@@ -12,7 +12,7 @@ PAPER = "Soft Constraints, Strong Solutions"
 
 @solver(track="intraop", source=f"{PAPER}, Section 4 and Algorithm 1", deterministic=False, proves_bounds=False)
 def cfn_penalty(instance: Instance, run: Run, *, slice_s: float = SLICE) -> None:
-    """Solve without the memory limit but with a penalty on memory, adapting a weight for every node (toulbar2).
+    """Replace the memory limit by penalties, adapting one weight per node (toulbar2).
 
     ``slice_s``, CPU seconds of toulbar2 per network at first, is the only option of the winner's program. Raises
     Declined for an infeasible instance; see `solve`.
@@ -22,11 +22,11 @@ def cfn_penalty(instance: Instance, run: Run, *, slice_s: float = SLICE) -> None
 
 @solver(track="intraop", source=f"{PAPER}, Section 5.5: an ablation", deterministic=False, proves_bounds=False)
 def cfn_penalty_global(instance: Instance, run: Run, *, slice_s: float = SLICE) -> None:
-    """Do as cfn-penalty does, but with one weight for all nodes (toulbar2)."""
+    """Like cfn-penalty, with one weight for all nodes (toulbar2)."""
     solve(instance, run, GlobalWeight, slice_s=slice_s)
 
 
 @solver(track="intraop", source=f"{PAPER}, Appendix E: an ablation", deterministic=False, proves_bounds=False)
 def cfn_penalty_nopost(instance: Instance, run: Run, *, slice_s: float = SLICE) -> None:
-    """Do as cfn-penalty does, but take the solutions of networks as they are (toulbar2)."""
+    """Like cfn-penalty, without post-processing of solutions (toulbar2)."""
     solve(instance, run, NodeWeights, slice_s=slice_s, polish=False)

@@ -14,7 +14,7 @@ from solvers.registry import Run, solver
 
 @solver(track="intraop", source="steepest regret construction, first-improvement descent", proves_bounds=False)
 def greedy(instance: Instance, run: Run) -> None:
-    """Decide node after node, largest regret first, then improve single nodes; best of several prices of memory."""
+    """Greedy by largest regret, then local descent, over several memory prices."""
     end = run.deadline - reserve(run)
     timeline = Timeline.of(instance)
     incumbent = Incumbent(instance, run, timeline)

@@ -10,12 +10,12 @@ from solvers.registry import Run, solver
 
 @solver(track="intraop", source="XLA auto-sharding's integer program; Perron and Didier, CP-SAT", deterministic=False)
 def ilp_cpsat(instance: Instance, run: Run) -> None:
-    """Solve the integer program of XLA's auto-sharding on the instance as it is, from a greedy solution (CP-SAT).
+    """Solve XLA auto-sharding's integer program without exact reductions, from a greedy solution (CP-SAT).
 
-    Only time steps are reduced (see `programs.integer_program`), edges between the same nodes are merged, and entries
-    of 10^17 or more have no column if all others together cost less. If writing the program would take too much memory,
-    or half of the time, only the greedy solution is reported.
+    Only time steps are reduced (see `programs.integer_program`) and edges between the same nodes merged; entries of
+    10^17 or more have no column if all others together cost less. If writing the program would take too much memory or
+    half of the time, only the greedy solution is reported.
 
-    Bounds are CP-SAT's, whose search is not checked; nor is its word that nothing fits, unless a solution is known.
+    CP-SAT's search is not checked: neither its bounds nor, unless a solution is known, its claim that nothing fits.
     """
     solve(instance, run, search, reduced=False)

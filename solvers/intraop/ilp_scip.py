@@ -26,13 +26,13 @@ FREEING = 0.2
 
 @solver(track="intraop", source="XLA auto-sharding's integer program; Bolusani et al. 2024, SCIP")
 def ilp_scip(instance: Instance, run: Run) -> None:
-    """Solve the integer program of XLA's auto-sharding on the instance as it is, from a greedy solution (SCIP).
+    """Solve XLA auto-sharding's integer program without exact reductions, from a greedy solution (SCIP).
 
-    The program is that of `ilp-cpsat`. If writing it would take too much memory, or half of the time, only the greedy
+    The program is that of `ilp-cpsat`. If writing it would take too much memory or half of the time, only the greedy
     solution is reported.
 
-    Bounds are SCIP's, lowered by its tolerances (see `programs.floating_point`); its search in floating point is not
-    checked. That nothing fits is believed only if CP-SAT agrees, and no solution is known.
+    SCIP's bounds are lowered to allow for its tolerances (see `programs.floating_point`), but its floating-point search
+    is not checked. The claim that nothing fits counts only if CP-SAT agrees and no solution is known.
     """
     solve(instance, run, confirmed(_engine), reduced=False)
 

@@ -23,11 +23,11 @@ from solvers.registry import Run, solver
     proves_bounds=False,
 )
 def local_search(instance: Instance, run: Run, *, iterations: int = 1_000_000, kick: int = 4) -> None:
-    """Give a few variables random values, repair memory, descend by single moves, and keep what is not worse.
+    """Iterated local search: change a few nodes at random, repair memory, descend by single moves.
 
-    Starts from the constructive heuristic of `greedy`. ``iterations`` is the largest number of perturbations, ``kick``
-    the number of variables that each changes. The result depends on the seed and the number of iterations alone.
-    Raises Declined if memory cannot suffice.
+    Starts from the constructive heuristic of `greedy`; keeps a new local optimum if it is no worse. ``iterations`` is
+    the largest number of perturbations, ``kick`` the number of variables that each changes. The result depends only on
+    the seed and the number of iterations. Raises Declined if memory cannot suffice.
     """
     timeline, end = Timeline.of(instance), run.deadline - reserve(run)
     incumbent = first_incumbent(instance, run, timeline)
@@ -60,7 +60,7 @@ def _descend(search: Search, end: float) -> None:
 
 
 def _kick(search: Search, variables: Ints, rng: np.random.Generator) -> None:
-    """Give each of some variables any other value."""
+    """Give each of the variables a random other value."""
     for variable in variables.tolist():
         other = int(rng.integers(search.model.sizes[variable] - 1))
         search.move(variable, other + (other >= search.value[variable]))

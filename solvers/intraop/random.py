@@ -13,7 +13,10 @@ from solvers.registry import Run, solver
 
 @solver(track="intraop", source="uniform sampling", deterministic=False, proves_bounds=False)
 def random(instance: Instance, run: Run) -> None:
-    """Sample strategies until time is up; before anything fits, report what exceeds the limit least."""
+    """Sample strategies uniformly at random until time is up; keep the best.
+
+    While nothing fits, the sample that exceeds the memory limit least is the best.
+    """
     end = run.deadline - reserve(run, share=0.05, least=0.1)
     incumbent = Incumbent(instance, run, Timeline.of(instance))
     incumbent.offer(run.rng.integers(instance.strategies))

@@ -23,7 +23,7 @@ from solvers.registry import Run, solver
 
 #: Knapsack constraints added at once.
 MORE_ROWS = 5
-#: Message passing before the search goes on while an iteration gains more than this fraction.
+#: Message passing before the search continues while an iteration gains more than this fraction.
 ACCURACY = 0.001
 
 
@@ -33,13 +33,13 @@ ACCURACY = 0.001
     deterministic=False,
 )
 def toulbar2_exact(instance: Instance, run: Run) -> None:
-    """Solve the reduced network with a knapsack constraint for each time step that needs one, to the end (toulbar2).
+    """Solve the reduced network exactly, adding knapsack constraints for overloaded time steps (toulbar2).
 
-    Starts without constraints and adds those that a minimum violates, on maximal live sets. A minimum that violates
-    none is optimal; each earlier one is a bound. The network is reduced as for `cfn-penalty`.
+    Starts without memory constraints and adds those that a minimum violates, on maximal live sets. A minimum that
+    violates none is optimal; each earlier one is a bound. The network is reduced as for `cfn-penalty`.
 
-    Bounds are toulbar2's, computed in integers; its search is not checked. That nothing fits is believed only if CP-SAT
-    agrees, and no solution is known.
+    toulbar2 computes its bounds in integers; its search is not checked. Its claim that nothing fits counts only if
+    CP-SAT agrees and no solution is known.
     """
     solve(instance, run, confirmed(_engine), reduced=True)
 
@@ -67,7 +67,7 @@ def _engine(task: Task) -> bool:
 
 
 def _minimise(task: Task, rows: MemoryRows) -> Minimum | None:
-    """Minimise with knapsack constraints in a child until the end; None if it does not answer."""
+    """Minimise with knapsack constraints in a child process until the end; None if it does not answer."""
     model, until = task.problem.model, task.until - GRACE
     nothing = np.zeros(len(model.unary), dtype=np.int64)
 
@@ -96,7 +96,7 @@ class _Knapsacks(Network):
             self._post(variable[terms], column[terms] - start[variable[terms]], use[terms], room)
 
     def _post(self, variable: Ints, value: Ints, use: Ints, room: int) -> None:
-        """Require that the chosen values use at most ``room``, negated, as toulbar2 only has lower limits."""
+        """Require that the chosen values use at most ``room``; negated, as toulbar2 has lower limits only."""
         scope, first, count = np.unique(variable, return_index=True, return_counts=True)
         words = [str(-room)]
         for begin, many in zip(first.tolist(), count.tolist(), strict=True):

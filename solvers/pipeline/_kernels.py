@@ -1,4 +1,4 @@
-"""The core's kernels for partitions: slicing, annealing, and tensors between windows of work."""
+"""The core's kernels for partitions: slicing, annealing, and minimum cuts in windows of work."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Annealing:
     ``seed``       of the random numbers, 0 to 2^64 - 1
     ``hot``        temperature at the first move, as a share of the cost begun with, > 0
     ``cold``       temperature at the last one, > 0
-    ``margin``     the target is the least cost so far less this share, at least 0 and below 1
-    ``squared``    whether the excesses are squared, and divided by the target
-    ``enough``     stop at a partition that costs this or less
+    ``margin``     the target is (1 - ``margin``) times the least cost so far; 0 <= ``margin`` < 1
+    ``squared``    True: the excesses are squared and divided by the target
+    ``enough``     stop at a partition of this cost or less
     """
 
     moves: int
@@ -53,8 +53,8 @@ class Annealing:
 class PipelineCore:
     """A pipeline instance as the core sees it; every call releases the interpreter lock.
 
-    ``stop``  shape (1,), int32: while another thread makes it 1, `slice` and `decode` end soon with what they know by
-              then, and orders that are not begun cost infinity, also in `arrange`
+    ``stop``  shape (1,), int32: while another thread keeps it at 1, `slice` and `decode` soon return the best so far,
+              and orders not yet begun cost infinity, also in `arrange`
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -62,7 +62,7 @@ class PipelineCore:
         self.stages = max(1, min(instance.stages, instance.nodes))  # more would stay empty
         graph = instance.graph
         columns = (*graph.out_csr, *graph.in_csr, instance.work, instance.output_size, instance.param_size)
-        self._columns = [array_in(np.ascontiguousarray(column)) for column in columns]  # kept alive beside the struct
+        self._columns = [array_in(np.ascontiguousarray(column)) for column in columns]  # the struct points to them
         memory = math.inf if instance.memory is None else float(instance.memory)
         self.stop = np.zeros(1, dtype=np.int32)
         limits = (float(instance.bandwidth), memory, array_in(self.stop))
@@ -70,7 +70,7 @@ class PipelineCore:
 
     @property
     def anneal_mib(self) -> float:
-        """MiB that `anneal` takes, about: a count for each node and stage."""
+        """Approximate MiB that `anneal` allocates: one counter per node and stage."""
         return 4.0 * self.instance.nodes * (self.stages + 12) / 2**20
 
     def slice(self, order: ArrayLike, upper: float = math.inf) -> Slicing | None:
@@ -84,17 +84,17 @@ class PipelineCore:
         return Slicing(float(cost[0]), cut) if math.isfinite(cost[0]) else None
 
     def decode(self, priorities: ArrayLike, upper: float = math.inf) -> Floats:
-        """Cost of the best slicing of each row's Kahn order, shape (rows,); infinite where it is not below ``upper``.
+        """Cost of the best slicing of each row's Kahn order, shape (rows,); infinite if not below ``upper``.
 
         ``priorities`` has shape (rows, n) and holds no NaN, else ValueError. Archer et al. 2024, Algorithm 2.
         """
         return self._decode(lib.shard_kahn_slice, priorities, upper)
 
     def arrange(self, priorities: ArrayLike, *, weighted: bool) -> Floats:
-        """Length of each row's Kahn order as a linear arrangement, shape (rows,): summed distances of the edges' ends.
+        """Length of each row's Kahn order as a linear arrangement, shape (rows,): the sum of the edges' lengths in it.
 
-        ``weighted``: each times the time that the tensor takes. ``priorities`` has shape (rows, n) and holds no NaN,
-        else ValueError. Archer et al. 2024, Appendix C.1.
+        If ``weighted``, each length is multiplied by the transfer time of the tensor. ``priorities`` has shape (rows,
+        n) and holds no NaN, else ValueError. Archer et al. 2024, Appendix C.1.
         """
         return self._decode(lib.shard_kahn_arrangement, priorities, weighted)
 
@@ -105,7 +105,7 @@ class PipelineCore:
         return costs
 
     def anneal(self, order: ArrayLike, cut: ArrayLike, annealing: Annealing, stop: Index) -> tuple[Index, Slicing]:
-        """An order and its slicing, better than those begun with or the same, found by moving nodes between stages.
+        """An order and its slicing, found by moving nodes between stages; never worse than the given ones.
 
         ``order`` has shape (n,) and is topological, ``cut`` as in `Slicing`, else ValueError. ``stop``, shape (1,),
         int32, ends the search soon after another thread makes it 1.
@@ -133,8 +133,8 @@ class PipelineCore:
 def closure_work(graph: Graph, work: Longs, stop: Index, *, reverse: bool = False) -> Longs:
     """Work of each node and its ancestors, or if ``reverse``, its descendants, shape (n,), int64.
 
-    ``work`` has shape (n,), int64, none negative, at most 2^50 together. The sums are too small if ``stop``, shape
-    (1,), int32, is made 1 by another thread. See ``closure_work.h``.
+    ``work`` has shape (n,), int64, none negative, at most 2^50 together. If another thread sets ``stop``, shape (1,),
+    int32, to 1, the sums are too small. See ``closure_work.h``.
     """
     start, other = graph.out_csr if reverse else graph.in_csr
     order = np.ascontiguousarray(graph.topological_order[:: -1 if reverse else 1], dtype=np.int32)
@@ -147,8 +147,8 @@ def closure_work(graph: Graph, work: Longs, stop: Index, *, reverse: bool = Fals
 def window_cuts(graph: Graph, size: Longs, closures: tuple[Longs, Longs], total: int, window: int, stop: Index) -> int:
     """Lower bound on the size of all tensors between stages of at most ``window`` work each; see ``window_cuts.h``.
 
-    ``size`` has shape (n,), int64; ``closures`` are those of `closure_work` for ancestors and descendants, ``total``
-    is all work. The bound is lower if ``stop``, shape (1,), int32, is made 1 by another thread.
+    ``size`` has shape (n,), int64; ``closures`` are those of `closure_work` for ancestors and descendants, ``total`` is
+    all work. If another thread sets ``stop``, shape (1,), int32, to 1, the bound is valid but lower.
     """
     columns = [array_in(shaped(column, (graph.nodes,))) for column in (size, *closures)]
     bound, edges = ffi.new("int64_t *"), [array_in(column) for column in graph.out_csr]

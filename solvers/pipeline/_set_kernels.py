@@ -1,4 +1,4 @@
-"""The core's kernels for convex sets of nodes: the cheapest ones, lists of them, and which may be stages together."""
+"""The core's kernels for convex sets of nodes: the cheapest, lists of cheap ones, and compatible ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from instances.graph import Graph, Index
 from solvers.native import Longs, Words, array_in, array_out, check, ffi, lib, shaped
 
-#: Elements of what the threads of one search share.
+#: Elements of the array that the threads of one search share.
 SHARED: int = 2 * lib.SHARD_TRUNK
 
 
@@ -21,7 +21,7 @@ class CheapestSet:
     """Result of a search for the cheapest convex set, in the units of its `SetCosts`.
 
     ``cost``    of the set found; the limit if none was found
-    ``proved``  no set that was asked for costs less than this or the limit
+    ``proved``  no set that satisfies the request costs less than this or the limit
     ``member``  shape (n,), bool: the set found
     ``cuts``    minimum cuts computed
     """
@@ -34,11 +34,11 @@ class CheapestSet:
 
 @dataclass(frozen=True)
 class SetList:
-    """Convex sets that cost less than a limit and weigh enough, in the units of their `SetCosts`.
+    """Convex sets of sufficient weight that cost less than a limit, in the units of their `SetCosts`.
 
     ``member``  shape (sets, n), bool
     ``cost``    shape (sets,), int64
-    ``proved``  no other such set costs less than this; the limit if these are all
+    ``proved``  no other such set costs less than this; the limit if the list is complete
     """
 
     member: NDArray[np.bool_]
@@ -47,10 +47,11 @@ class SetList:
 
 
 class SetCosts:
-    """Costs of convex sets of nodes, as integers that are never more than `scale` times Equation (3).
+    """Costs of convex sets of nodes, as integers of at most `scale` times Equation (3).
 
     ``work``, ``size``  shape (n,), int64: of each node and of sending its tensor, together at most 2^50
-    ``below, above``    shape (n, words), uint64: bit w of row v says that w descends from v, or v from w
+    ``below, above``    shape (n, words), uint64: bit w of row v is 1 if w descends from v (``below``), or v from w
+                        (``above``)
     ``pair``            shape (n, n), int64: a lower bound on the cost of a stage with both nodes
     ``closure``         1: only sets that hold all ancestors of their nodes, as a first stage does; -1: all
                         descendants, as a last stage does; 0: every convex set
@@ -93,10 +94,12 @@ class SetCosts:
         """The cheapest convex set of weight ``need`` or more, or any such set, that costs less than ``limit``.
 
         ``weight`` has shape (n,), int64, none negative, at most 2^50 in all; ``fixed`` has shape (n,): 1 for nodes of
-        the set, -1 for others, 0 where that is open. At most ``cuts`` minimum cuts are computed, within ``seconds``.
+        the set, -1 for nodes outside it, 0 for undecided ones. At most ``cuts`` minimum cuts are computed, within
+        ``seconds``.
 
-        Threads that search for the same, any set, share the work by one ``shared``, shape (SHARED,), zeros to begin
-        with, and are called off by one ``stop``, shape (1,): no such set costs less than the least of what they prove.
+        Threads that search for the same sets divide the work if they share one ``shared``, shape (SHARED,), initially
+        zero, and one ``stop``, shape (1,), which ends them all. Together they prove that no such set costs less than
+        the least of their ``proved``.
         """
         member = np.zeros(self.nodes, dtype=np.int8)
         spent, cost, proved = ffi.new("int64_t *", cuts), ffi.new("int64_t *"), ffi.new("int64_t *")
@@ -118,7 +121,8 @@ class SetCosts:
     ) -> SetList:
         """All convex sets of weight ``need`` or more that cost less than ``limit``, or ``most`` of them.
 
-        See `cheapest_set` for what else is given; of threads that share the work, each set is listed by at least one.
+        The other arguments are those of `cheapest_set`. If threads share the work, at least one of them lists each
+        set.
         """
         count, proved = ffi.new("int64_t *", most), ffi.new("int64_t *")
         cost, rows = np.empty(most, dtype=np.int64), np.empty((most, (self.nodes + 63) // 64), dtype=np.uint64)
@@ -129,9 +133,9 @@ class SetCosts:
     def anneal_set(
         self, weight: Longs, need: int, limit: int, begin: NDArray[np.bool_], *, moves: int, hot: float, seed: int
     ) -> CheapestSet:
-        """Some convex set of weight ``need`` or more that costs less than ``limit``, by annealing; proves nothing.
+        """Anneal for a convex set of weight ``need`` or more that costs less than ``limit``; proves nothing.
 
-        ``begin``, shape (n,), is a convex set to begin with, which may cost or weigh anything; see `cheapest_set`.
+        ``begin``, shape (n,), is the first convex set, of any cost and weight.
         """
         member, cost = begin.astype(np.int8), ffi.new("int64_t *")
         given = (*self._demand(weight, need), limit, moves, hot, seed)
@@ -148,15 +152,15 @@ class SetCosts:
 
 
 def _threads(shared: Index | None, stop: Index | None) -> tuple[Any, Any]:
-    """Return what threads that search together share: NULL and a stop of its own for one that searches alone."""
+    """Pointers to what threads share; for a thread that searches alone, NULL and a stop flag of its own."""
     common = ffi.NULL if shared is None else array_out(shaped(shared, (SHARED,)))
     return common, array_out(np.zeros(1, dtype=np.int32) if stop is None else shaped(stop, (1,)))
 
 
 def weigh_sets(member: Words, weight: Longs) -> Longs:
-    """Weight of each of some sets of nodes, shape (sets,), int64.
+    """Weight of each set of nodes, shape (sets,), int64.
 
-    ``member`` has shape (sets, words), bit v of row i says that node v is in set i; ``weight`` has shape (n,), int64.
+    ``member`` has shape (sets, words), bit v of row i is 1 if node v is in set i; ``weight`` has shape (n,), int64.
     """
     weighs = np.empty(len(member), dtype=np.int64)
     lib.shard_weigh_sets(len(weight), len(member), array_in(member), array_in(weight), array_out(weighs))
@@ -166,11 +170,11 @@ def weigh_sets(member: Words, weight: Longs) -> Longs:
 def compatible_sets(
     member: Words, loss: Longs, heaviest: int, weight: Longs, below: Words, slack: int, seconds: float = math.inf
 ) -> NDArray[np.bool_]:
-    """Say which sets may be in a partition whose stages lose at most ``slack`` together, shape (sets,), bool.
+    """Mask, shape (sets,), of the sets that can be in a partition whose stages together lose at most ``slack``.
 
-    ``member`` and ``weight`` are as in `weigh_sets`; ``loss``, shape (sets,), ascending, is ``heaviest`` less what each
-    set weighs; ``below``, shape (n, words), uint64: bit w of row v says that w is v or comes after it. Sets that are
-    not tested within ``seconds`` may be.
+    ``member`` and ``weight`` are as in `weigh_sets`. ``loss``, shape (sets,), ascending, is ``heaviest`` minus the
+    weight of each set. ``below``, shape (n, words), uint64: bit w of row v is 1 if w is v or comes after it. Sets not
+    tested within ``seconds`` stay in the mask.
     """
     keep = np.ones(len(member), dtype=np.int8)
     given = (array_in(member), array_in(loss), heaviest, array_in(weight), array_in(below), slack, seconds)
@@ -179,7 +183,7 @@ def compatible_sets(
 
 
 def packed(member: NDArray[np.bool_]) -> Words:
-    """Flags, shape (sets, n), as bits, shape (sets, words): bit v of row i says that node v is in set i."""
+    """Flags, shape (sets, n), as bits, shape (sets, words): bit v of row i is 1 if node v is in set i."""
     sets, nodes = member.shape
     rows = np.zeros((sets, 8 * ((nodes + 63) // 64)), dtype=np.uint8)
     bits = np.packbits(member, axis=1, bitorder="little")

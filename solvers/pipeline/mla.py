@@ -17,10 +17,10 @@ from solvers.registry import Run, solver
     proves_bounds=False,
 )
 def mla(instance: Instance, run: Run, *, weighted: bool) -> None:
-    """Evolve node priorities whose topological order keeps the ends of edges close; slice the best order.
+    """Evolve topological orders with short edges (minimum linear arrangement); slice the best one.
 
-    The genetic algorithm is that of brkga-10000, 100 generations of 100. It makes the summed distances of the edges'
-    ends small, weighted by the time that the tensor takes or not; only the order that it ends with is sliced.
+    The genetic algorithm is that of brkga-10000, 100 generations of 100. It minimises the sum of the edges' lengths in
+    the order, weighted by transfer times or not; only the final order is sliced.
     """
     search = Search(instance, run)
     search.time_slicing()

@@ -14,10 +14,10 @@ from solvers.registry import Run, solver
     proves_bounds=False,
 )
 def random(instance: Instance, run: Run, *, orders: int) -> None:
-    """Slice the topological orders of independent uniform node priorities; keep the best."""
+    """Slice random topological orders optimally into stages; keep the best."""
     search = Search(instance, run)
     done, rows = 0, 1
     while done < orders and not (done and search.over()):
         search.decode(run.rng.random((rows, instance.nodes)), search.target)
         done += rows
-        rows = min(2 * rows, search.rows, orders - done)  # the first answer comes after one order
+        rows = min(2 * rows, search.rows, orders - done)  # report the first solution after one order

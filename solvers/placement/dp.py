@@ -14,15 +14,15 @@ from solvers.registry import Declined, Run, solver
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.1, Appendices E, H")
 def dp(instance: Instance, run: Run) -> None:
-    """Split along the best chain of ideals: the optimum of acyclic splits, and a bound there if the time suffices.
+    """Split optimally along chains of ideals; proves acyclic splits optimal if time suffices.
 
-    Begins with the splits of `dpl`, whose loads limit the search. No other splits are reported if time or memory do not
-    suffice for the ideals.
+    First reports the splits of `dpl`, whose loads limit the search. If time or memory do not suffice for the ideals,
+    there are no others.
 
-    Loads may overlap transfers and work (H.1), and stages may have several devices (H.2). For clusters (H.3) every
-    cluster gets a part of a chain of ideals, which is split within it, and nets that reach out of the part count as
-    slow: the best of such splits if there are no CPUs. Other splits may be better, such as those whose devices take
-    turns between two clusters; the bound is the optimum of one cluster for all.
+    Loads may overlap transfers and work (H.1), and stages may have several devices (H.2). With clusters (H.3), every
+    cluster gets a part of a chain of ideals and splits it internally; nets that leave the part are slow. Without CPUs
+    the result is the best split of this kind. Other splits may be better, for instance those that alternate between two
+    clusters; the bound is the optimum for a single cluster with all accelerators.
     """
     require_chains(instance, "dp")
     instance = with_forced_nodes(instance)
@@ -43,9 +43,10 @@ def dp(instance: Instance, run: Run) -> None:
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.2", proves_bounds=False)
 def dpl(instance: Instance, run: Run) -> None:
-    """Cut one topological order, found depth first, into devices as well as that can be done.
+    """Cut a depth-first topological order optimally into devices.
 
-    The order takes the item that became ready last; long orders are first cut between pieces. Loads as for `dp`.
+    The next item in the order is the one that became ready last; long orders are first cut between larger pieces. Loads
+    are those of `dp`.
     """
     require_chains(instance, "dpl")
     with deadline(run) as stop:
@@ -53,9 +54,9 @@ def dpl(instance: Instance, run: Run) -> None:
 
 
 def _report_relaxed(programs: list[IdealProgram], limit: float, run: Run) -> bool:
-    """Report a bound, in the mode in which it holds; return whether the search is over.
+    """Report a bound, if the mode allows one; return True if the search is over.
 
-    The best split is reported too, unless rounding decides whether it fits the memory, or there are clusters.
+    The best split is reported too, unless there are clusters or it exceeds the memory by a rounding error.
     """
     least, whole, instance = limit, True, programs[0].instance
     for program in programs:
@@ -80,7 +81,7 @@ def _report_splits(programs: list[IdealProgram], limit: float, run: Run) -> None
 
 
 def _report_bound(program: IdealProgram, least: float, run: Run) -> None:
-    """Report a bound in the mode in which devices follow one another; Declined if no split has a finite load."""
+    """Report a bound if contiguity is "acyclic"; Declined if no split has a finite load."""
     follow = program.instance.contiguity == "acyclic"
     if math.isinf(least):
         raise Declined(f"no{'' if follow else ' acyclic'} placement fits the memory of the accelerators")

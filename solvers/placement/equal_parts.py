@@ -1,4 +1,4 @@
-"""As many nodes for each accelerator, one after another in a topological order."""
+"""Equal numbers of consecutive nodes of a topological order for all accelerators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from solvers.registry import Declined, Run, solver
     proves_bounds=False,
 )
 def equal_parts(instance: Instance, run: Run) -> None:
-    """Give each accelerator as many nodes in a row. Declined if some do not run there, or do not fit the memory."""
+    """Assign equally long runs of consecutive nodes; declines if one is unsupported or exceeds memory."""
     if not instance.accelerators or not instance.supported.all():
         raise Declined("accelerators do not support every node")
     block = blocks(instance)

@@ -1,4 +1,4 @@
-"""A split made by hand, handed in as it is."""
+"""A split made by hand, reported unchanged."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from solvers.registry import Declined, Run, solver
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 6, hand-crafted placements", proves_bounds=False)
 def expert(instance: Instance, run: Run, *, split: str = "") -> None:
-    """Hand in a given split, --set split=@FILE: a solution as ``shardmark check`` judges it.
+    """Report a given split: --set split=@FILE.
 
-    Such files are the splits of the paper's experts. Declined without one.
+    The file holds a solution in the format that `shardmark check` reads, such as a split by the paper's experts.
+    Declined without one.
     """
     if not split:
         raise Declined("expert makes no split of its own, expected --set split=@FILE")

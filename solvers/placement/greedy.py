@@ -1,4 +1,4 @@
-"""One accelerator after another is filled in topological order; the baseline for latency of the paper."""
+"""Accelerators are filled one after another in topological order: the paper's baseline for latency."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from solvers.registry import Declined, Run, solver
 
 @solver(track="placement", source="Tarnawski et al. 2020, Appendix F, greedy", proves_bounds=False)
 def greedy(instance: Instance, run: Run) -> None:
-    """Fill the memory of one accelerator after another in topological order; CPUs take the rest."""
+    """Fill one accelerator's memory after another in topological order; CPUs take the rest."""
     block = blocks(instance)
     device = _next_fit(instance, block)
     if device is None:
@@ -23,8 +23,8 @@ def greedy(instance: Instance, run: Run) -> None:
 def _next_fit(instance: Instance, block: Ints) -> list[int] | None:
     """The device of each block, next fit; None if there is no CPU for a block that does not fit.
 
-    Devices are contiguous: each is left for good, so that the last CPU keeps all further blocks. If CPUs are one pool,
-    or any sets will do, CPUs only take blocks that accelerators do not.
+    Devices are contiguous: a device that was left gets no further blocks, so the last CPU takes all remaining ones. If
+    CPUs form one pool, or sets need not be contiguous, CPUs take only the blocks that accelerators do not.
     """
     k, most = instance.accelerators, instance.cpus
     sizes = np.bincount(block, weights=instance.size)

@@ -16,17 +16,17 @@ SHARE = 0.95
 
 @solver(track="placement", source="this project; Tarnawski et al. 2020, Definition 5.1, Appendix A")
 def latency_dp(instance: Instance, run: Run) -> None:
-    """Find the best schedule with a subgraph an accelerator, along chains of ideals, for inference graphs.
+    """Find the best inference schedule along chains of ideals, with one subgraph per accelerator.
 
-    An ideal keeps the schedules that no other dominates in accelerators used and in the ends of nodes that others wait
-    for. With any number of subgraphs, contiguity "free", its bound is that of `chains`.
+    For each ideal, schedules are kept unless another one uses no more accelerators and ends no node later that others
+    wait for. For contiguity "free", which allows any number of subgraphs, the bound is that of `chains`.
     """
     if instance.objective != "latency":
         raise Declined("latency-dp is for latency")
     if instance.training:
         raise Declined("latency-dp is for inference graphs, as accelerators have a subgraph of either pass in training")
     with deadline(run, SHARE) as stop:
-        Schedules(instance, stop, one=True).ideals(run.memory)  # Declined before anything else if they are too many
+        Schedules(instance, stop, one=True).ideals(run.memory)  # first, as this declines if there are too many
         incumbent = LatencyIncumbent(instance, run, 1)
         incumbent.begin()
         incumbent.follow_chains(stop, one=True)
@@ -36,7 +36,7 @@ def latency_dp(instance: Instance, run: Run) -> None:
 
 @bound(track="placement", source="this project; Tarnawski et al. 2020, Definition 5.1, Appendix A")
 def chains(instance: Instance, run: Run) -> None:
-    """Find the best schedule along chains of ideals if each subgraph had an accelerator of its own."""
+    """Find the best schedule along chains of ideals, assuming an accelerator for every subgraph."""
     if instance.objective != "latency":
         raise Declined("chains is for latency")
     lowest = instance.path_bound()

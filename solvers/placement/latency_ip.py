@@ -9,11 +9,11 @@ from solvers.registry import Run, solver
 
 @solver(track="placement", source="Tarnawski et al. 2020, Appendix A, Figure 5", deterministic=False)
 def ip(instance: Instance, run: Run) -> None:
-    """Solve the integer program for latency: a contiguous subgraph an accelerator, or one of either pass.
+    """Solve the latency integer program with one contiguous subgraph per accelerator and pass.
 
-    With contiguity "free", placements still have no more subgraphs, and bounds are those of other methods.
+    With contiguity "free", placements have no more subgraphs either, and bounds are those of other methods.
 
-    Bounds are first those of `memory-path` and `chains`, then CP-SAT's, whose search in integers is not checked; nor is
-    its word that no placement fits, unless one is known.
+    First reports the bounds of `memory-path` and `chains`, then those of CP-SAT. CP-SAT's integer search is not
+    checked, nor, unless a placement is known, its claim that none fits.
     """
     solve_one(instance, run)

@@ -8,16 +8,16 @@ from solvers.placement.throughput.best_placements import Search, require_free
 from solvers.placement.throughput.filling import fill
 from solvers.registry import Declined, Run, solver
 
-#: Moves that are evaluated between two looks at the time.
+#: Moves evaluated between two checks of the clock.
 LOOKED_AT = 10_000_000
 
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 6, local search", proves_bounds=False)
 def local_search(instance: Instance, run: Run, restarts: int = 10) -> None:
-    """Make the move of a colocation class to another accelerator that is best, until none is; best of some restarts.
+    """Steepest descent over moves of colocation classes between accelerators; best of several restarts.
 
-    Unlike the published program, it keeps to the memories and puts classes that no accelerator can hold on CPUs, and
-    classes on a common cycle may part, as sets need not be contiguous.
+    Unlike the published program, it respects memory limits and puts classes that no accelerator can hold on CPUs;
+    classes on a common cycle may be separated, as sets need not be contiguous.
     """
     require_free(instance, "local-search")
     if restarts < 1:

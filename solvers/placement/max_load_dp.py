@@ -1,4 +1,4 @@
-"""The split that is best for throughput, taken for latency: a baseline of the paper."""
+"""The split with the best throughput, used for latency: a baseline of the paper."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from solvers.registry import Declined, Run, solver
 
 @solver(track="placement", source="Tarnawski et al. 2020, Appendix F, max-load DP", proves_bounds=False)
 def max_load_dp(instance: Instance, run: Run) -> None:
-    """Split along the chain of ideals that is best for throughput, whatever that means for a single sample.
+    """Take the split with the best throughput, whatever its latency.
 
-    Accelerators have one subgraph per pass and follow one another, so that there is a schedule.
+    The split is acyclic, with one subgraph per accelerator and pass, so that a schedule exists.
     """
     if instance.objective != "latency":
         raise Declined("max-load-dp is for latency; for throughput the split is that of dp")

@@ -1,4 +1,4 @@
-"""METIS, a partitioner of graphs, an alternative to Scotch under its own name."""
+"""METIS, a graph partitioner, as an alternative to Scotch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from solvers.registry import Declined, Run, solver
 
 @solver(track="placement", source="Karypis & Kumar 1998", proves_bounds=False)
 def metis(instance: Instance, run: Run) -> None:
-    """Divide the blocks into parts of even work and few transfers by METIS, which knows no memories.
+    """Partition by METIS: balanced work, few transfers, memory ignored.
 
-    For contiguity free, as parts need not be contiguous. For latency a part is cut into contiguous subgraphs. CPUs get
-    blocks that no accelerator can hold. Declined if the package pymetis is not installed.
+    Requires contiguity free, as parts need not be contiguous. For latency, parts are cut into contiguous subgraphs.
+    CPUs get the blocks that no accelerator can hold. Declined if the package pymetis is not installed.
     """
     place_parts(instance, run, "METIS", lambda graph, parts: _partition(graph, parts, run.seed))
 

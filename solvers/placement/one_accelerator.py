@@ -1,4 +1,4 @@
-"""Everything on one accelerator: what every split is measured against."""
+"""Everything on one accelerator: the reference for every split."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from solvers.registry import Declined, Run, solver
 
 @solver(track="placement", source="Tarnawski et al. 2020, Table 2, single accelerator", proves_bounds=False)
 def one_accelerator(instance: Instance, run: Run) -> None:
-    """Place all nodes on the first accelerator; declines a graph that it does not support or has no memory for."""
+    """Place all nodes on the first accelerator; declines if one is unsupported or memory is exceeded."""
     if not instance.accelerators:
         raise Declined("there are no accelerators")
     if not instance.supported.all():

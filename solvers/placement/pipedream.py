@@ -1,4 +1,4 @@
-"""PipeDream's optimizer: what branches is contracted until the graph is a path, which is then cut."""
+"""PipeDream's optimizer: branchings are contracted until the graph is a path, which is then cut."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from solvers.registry import Declined, Run, solver
     proves_bounds=False,
 )
 def pipedream(instance: Instance, run: Run, *, light: float = 0.1) -> None:
-    """Contract every branching to one node, and cut the path that is left into devices as well as that can be done.
+    """Contract every branching to one node, then cut the remaining path optimally into devices.
 
-    Nodes that take no time, with tensors of at most a ``light`` share of the median one, such as masks that every layer
-    reads, make no branching.
+    Nodes that take no time and whose tensor is at most the share ``light`` of the median one, such as masks that every
+    layer reads, do not form branchings.
     """
     require_chains(instance, "pipedream")
     if not 0 <= light < math.inf:

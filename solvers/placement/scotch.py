@@ -1,4 +1,4 @@
-"""Scotch, a partitioner of graphs, as it is installed on the machine: a baseline of the paper."""
+"""Scotch, a graph partitioner installed on the machine: a baseline of the paper."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from instances.placement import Instance
 from solvers.placement.throughput.partitions import Weighted, place_parts
 from solvers.registry import Declined, Run, solver
 
-#: Names of the program in Debian and elsewhere; the second may also be a program for the partitions of disks.
+#: Names of the program in Debian and elsewhere; the second may also be an editor of disk partitions.
 NAMES = ("scotch_gpart", "gpart")
 
 
@@ -23,10 +23,10 @@ NAMES = ("scotch_gpart", "gpart")
     track="placement", source="Pellegrini 2009, as in Tarnawski et al. 2020, Section 6, Scotch", proves_bounds=False
 )
 def scotch(instance: Instance, run: Run) -> None:
-    """Divide the blocks into parts of even work and few transfers by Scotch's gpart, which knows no memories.
+    """Partition by Scotch's gpart: balanced work, few transfers, memory ignored.
 
-    For contiguity free, as parts need not be contiguous. For latency a part is cut into contiguous subgraphs. CPUs get
-    blocks that no accelerator can hold. Declined if Scotch is not installed.
+    Requires contiguity free, as parts need not be contiguous. For latency, parts are cut into contiguous subgraphs.
+    CPUs get the blocks that no accelerator can hold. Declined if Scotch is not installed.
     """
     program = _program(run)
     place_parts(instance, run, "Scotch", lambda graph, parts: _partition(program, graph, parts, run))
@@ -36,16 +36,18 @@ def _program(run: Run) -> str:
     """The path of gpart."""
     for path in filter(None, map(shutil.which, NAMES)):
         with suppress(OSError):  # of a file that this machine cannot run
-            if "gmap/gpart" in _written(_called([path, "-V"], "", run)):
+            if "gmap/gpart" in _output_of(_run_program([path, "-V"], "", run)):
                 return path
     raise Declined("no gpart of Scotch on the path: install Scotch, for instance Debian's package scotch")
 
 
 def _partition(program: str, graph: Weighted, parts: int, run: Run) -> Ints:
     """The part of each vertex."""
-    ended = _called([program, str(parts)], written(graph), run)
+    ended = _run_program([program, str(parts)], graph_file(graph), run)
     if ended.returncode:
-        raise RuntimeError(f"{program} ended with {ended.returncode}: {_written(ended).strip() or 'it wrote nothing'}")
+        raise RuntimeError(
+            f"{program} ended with {ended.returncode}: {_output_of(ended).strip() or 'it wrote nothing'}"
+        )
     numbers = np.array(ended.stdout.split(), dtype=np.int64)
     vertices = len(graph.work)
     part = np.full(vertices, -1, dtype=np.int64)
@@ -56,8 +58,8 @@ def _partition(program: str, graph: Weighted, parts: int, run: Run) -> Ints:
     return part
 
 
-def written(graph: Weighted) -> str:
-    """Scotch's format: versions, vertices and edges, base and weights; then the work, degree and edges of a vertex."""
+def graph_file(graph: Weighted) -> str:
+    """A graph in Scotch's format: version, counts and flags; then per vertex its work, degree and weighted edges."""
     edges = np.column_stack([graph.weight, graph.other])
     lines = ["0", f"{len(graph.work)} {len(edges)}", "0 011"]
     for work, (begin, end) in zip(graph.work.tolist(), pairwise(graph.start.tolist()), strict=True):
@@ -65,7 +67,7 @@ def written(graph: Weighted) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _called(command: list[str], text: str, run: Run) -> subprocess.CompletedProcess[str]:
+def _run_program(command: list[str], text: str, run: Run) -> subprocess.CompletedProcess[str]:
     """Run a program within the time and with the threads of the run."""
     threads = {"SCOTCH_PTHREAD_NUMBER": str(run.cores), "SCOTCH_DETERMINISTIC": "1"}
     try:
@@ -83,5 +85,5 @@ def _called(command: list[str], text: str, run: Run) -> subprocess.CompletedProc
         raise Declined(f"{command[0]} takes longer than there is time") from None
 
 
-def _written(ended: subprocess.CompletedProcess[str]) -> str:
+def _output_of(ended: subprocess.CompletedProcess[str]) -> str:
     return ended.stderr + ended.stdout

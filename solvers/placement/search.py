@@ -14,14 +14,14 @@ from solvers.registry import Run, solver
 
 @solver(track="placement", source="this project; Kirkpatrick, Gelatt & Vecchi 1983")
 def search(instance: Instance, run: Run, most: float = math.inf) -> None:
-    """Move colocation classes between devices by simulated annealing, from the split of a linear extension.
+    """Simulated annealing over moves of colocation classes, from the split of a linear extension.
 
-    Classes move alone or with some that share tensors with them, or swap; memories are never exceeded. If sets must be
-    contiguous, devices keep to an order, and classes cross its borders alone or with all classes up to the border. A
-    round is an annealing run per core, two at least, each with its own energy for devices that take longer than a
-    target just below the least load; the next round begins with the best placement and is twice as long, until the
-    time ends or after ``most`` moves per run. Its bound is the best of `load`, `node` and `anchored`, then that of
-    `configurations`, which goes on beside the rounds. For latency see `search_latency`.
+    Classes move alone, together with classes that share tensors with them, or swap places; memory is never exceeded. If
+    sets must be contiguous, devices have a fixed order, and a class crosses a border between two devices alone or
+    together with all classes up to the border. A round has one annealing run per core, at least two, each with its own
+    energy for devices above a target just below the least load. The next round starts from the best placement and is
+    twice as long, until time is up or ``most`` moves per run are made. The bound is first the best of `load`, `node`
+    and `anchored`, then that of `configurations`, computed during the rounds. For latency see `search_latency`.
     """
     if instance.objective == "latency":
         search_latency(instance, run, most)

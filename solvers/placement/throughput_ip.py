@@ -1,4 +1,4 @@
-"""Integer programs for throughput: contiguous sets of nodes, or any."""
+"""Integer programs for throughput: contiguous or arbitrary sets of nodes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ROUNDING = 1e-12
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.3, Figure 7, Lemma A.1", deterministic=False)
 def ip_contiguous(instance: Instance, run: Run, *, engine: str = "cpsat") -> None:
-    """Solve the integer program for contiguous sets, from what `dp` and `search` find: --set engine=cpsat or scip.
+    """Solve the integer program for contiguous sets, starting from `dp` and `search`: --set engine=cpsat or scip.
 
-    With contiguity "acyclic", columns tell the order of the devices. With "free", placements are contiguous all the
-    same, and the bound is that of the even load.
+    With contiguity "acyclic", columns also decide the order of the devices. With "free", placements are contiguous too,
+    but the bound is that of `load`.
 
-    The engine's bounds are believed: CP-SAT's are computed in integers, SCIP's are lowered by its tolerances. That no
-    placement costs less, or fits, counts only if both engines say so. What CP-SAT begins with, the bound of the linear
-    relaxation, is computed from dual values and needs no belief.
+    The engine's bounds are trusted: CP-SAT computes in integers, and SCIP's are lowered to allow for its tolerances.
+    The claim that no placement costs less, or fits, counts only if both engines make it. CP-SAT starts from the bound
+    of the linear relaxation, which is computed from dual values and needs no trust.
     """
     solve = _engine(instance, engine)
     contiguity = "acyclic" if instance.contiguity == "acyclic" else "contiguous"
@@ -40,10 +40,10 @@ def ip_contiguous(instance: Instance, run: Run, *, engine: str = "cpsat") -> Non
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.2, Figures 6 and 7", deterministic=False)
 def ip_noncontiguous(instance: Instance, run: Run, *, engine: str = "cpsat", q: int = 2) -> None:
-    """Solve the integer program for any sets, from what `search` finds: --set engine=cpsat or scip.
+    """Solve the integer program for arbitrary sets, starting from `search`: --set engine=cpsat or scip.
 
-    For latency, by CP-SAT, it is that for at most ``q`` subgraphs an accelerator. What is believed is as for
-    `ip-contiguous` and, for latency, for `ip`.
+    For latency, CP-SAT solves the program with at most ``q`` subgraphs per accelerator. Engines are trusted as in
+    `ip-contiguous` and, for latency, as in `ip`.
     """
     if instance.objective == "latency":
         solve_several(instance, run, engine, q)
@@ -82,9 +82,9 @@ def _solve(incumbent: Incumbent, contiguity: str, solve: Engine) -> None:
 
 
 def _solve_part(incumbent: Incumbent, build: Build, solve: Engine, part: int, until: float) -> bool:
-    """Solve a program until its placements do not exceed a memory by a rounding; False if it has none.
+    """Solve a program until its placements fit without rounding; False if it has none.
 
-    That it has none is believed only if both engines say so, and no placement of it is known.
+    That it has none counts only if both engines claim so and no placement of it is known.
     """
     other = scip if solve is cpsat else cpsat
     while True:

@@ -1,1 +1,1 @@
-"""Solvers and bounds of track ``scheduling``: partitioners with their local schedulers, one file a partitioner."""
+"""Solvers and bounds of the track ``scheduling``; partitioners have one file each, with three local schedulers."""

@@ -1,4 +1,4 @@
-"""The core's simulation of a data flow graph on its devices, and what searches with it."""
+"""The core's simulation of a data flow graph on its devices, and the searches that use it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from solvers.native import Floats, array_in, array_out, check, ffi, floats, lib,
 class Execution:
     """One iteration of a data flow graph on its devices.
 
-    ``makespan``   when the last vertex has finished; infinite if some wait for each other and never run
-    ``start``      shape (n,), ``finish`` the same: times of each vertex, infinite for those that never run
-    ``arrival``    shape (m,): when the tensor of each edge is where it is read
-    ``sequence``   shape (n,) or less, int32: the vertices as they start
+    ``makespan``   end of the last vertex; infinite if vertices wait for each other and never run
+    ``start``      shape (n,), and ``finish``: times of each vertex, infinite if it never runs
+    ``arrival``    shape (m,): time at which the tensor of each edge arrives at its reader
+    ``sequence``   shape (n,) or less, int32: the vertices by start
     """
 
     makespan: float
@@ -35,7 +35,7 @@ class Execution:
 class Simulator:
     """Runs the vertices of an instance on their devices; see ``simulate.h``.
 
-    Everywhere ``device`` has shape (n,); of equals the one of least ``rank``, shape (n,), or else number, comes first.
+    ``device`` always has shape (n,). Ties are broken by the least ``rank``, shape (n,), or the least number.
     """
 
     LINKS: ClassVar = {"independent": lib.SHARD_INDEPENDENT, "queue": lib.SHARD_QUEUE, "share": lib.SHARD_SHARE}
@@ -53,11 +53,11 @@ class Simulator:
         self._system = ffi.new("struct shard_system *", (*sizes, *self._columns, *rules))
 
     def in_order(self, device: ArrayLike, order: ArrayLike) -> Execution:
-        """Each device runs its vertices as they stand in ``order``, shape (n,): those of device 0, then of 1, ..."""
+        """Each device runs its vertices in their order in ``order``, shape (n,): those of device 0, then of 1, ..."""
         return self._run(device, lib.SHARD_IN_ORDER, order=order)
 
     def in_sequence(self, device: Ints | Index, sequence: Ints | Index) -> Execution:
-        """Each device runs its vertices as they stand in a sequence of all, shape (n,)."""
+        """Each device runs its vertices in their order in a sequence of all vertices, shape (n,)."""
         return self.in_order(device, sequence[np.argsort(device[sequence], kind="stable")])
 
     def by_priority(self, device: ArrayLike, priority: ArrayLike, rank: ArrayLike | None = None) -> Execution:
@@ -69,7 +69,7 @@ class Simulator:
         return self._run(device, lib.SHARD_BY_SUCCESSORS, weights=weights, rank=rank)
 
     def heft(self, order: Index) -> Index:
-        """The device of each vertex, shape (n,), in a topological order each where it finishes earliest: ``heft.h``."""
+        """The device of each vertex, shape (n,): in topological order, that of earliest finish. See ``heft.h``."""
         n = len(self._numbers)
         device = np.full(n, -1, dtype=np.int32)
         units, _columns = self._units()
@@ -78,7 +78,7 @@ class Simulator:
         return device
 
     def reserving_list(self, priority: Floats, *, live: float, early: float) -> tuple[Index, Index]:
-        """Devices, shape (n,), and a sequence of all vertices: ``reserving_list.h``."""
+        """Devices, shape (n,), and a sequence of all vertices; see ``reserving_list.h``."""
         n = len(self._numbers)
         device, sequence = np.empty(n, np.int32), np.empty(n, np.int32)
         units, _columns = self._units()
@@ -91,7 +91,7 @@ class Simulator:
     def memory_moves(
         self, device: Ints | Index, sequence: Index, seed: int, moves: int, temperature: float
     ) -> tuple[float, Index, Index]:
-        """Move vertices and devices, shape (n,) each; return the excess of memory first: ``memory_moves.h``."""
+        """Excess of memory after moves, and the new devices and sequence, shape (n,) each: ``memory_moves.h``."""
         n = len(self._numbers)
         device, sequence = (np.array(column, dtype=np.int32) for column in (device, sequence))
         units, _columns = self._units()
@@ -104,7 +104,7 @@ class Simulator:
     def heads_tails(
         self, order: Index, back: Index, ancestors: int, reach: int, branches: int, start: Floats, behind: Floats
     ) -> None:
-        """Raise known heads and tails, shape (n, k) each, in place: ``heads_tails.h``."""
+        """Raise known heads and tails, shape (n, k) each, in place; see ``heads_tails.h``."""
         n = len(self._numbers)
         units, _columns = self._units()
         orders = [array_in(self._column(column, n)) for column in (order, back)]
@@ -114,7 +114,7 @@ class Simulator:
     def refute(
         self, order: Index, back: Index, ancestors: int, start: Floats, behind: Floats, longest: float, nodes: int
     ) -> tuple[bool, int]:
-        """Say if each schedule takes longer than a time, and return the nodes that are left: ``refute.h``."""
+        """True if every schedule is proved longer than ``longest``; and the nodes left. See ``refute.h``."""
         n = len(self._numbers)
         units, _columns = self._units()
         orders = [array_in(self._column(column, n)) for column in (order, back)]
@@ -133,7 +133,7 @@ class Simulator:
         sizes: tuple[int, int],
         seconds: float,
     ) -> float:
-        """Return the share of sets in which the held ``parts``, shape (m,), overfill memory: ``set_cuts.h``.
+        """The share of sets whose held ``parts``, shape (m,), exceed the memory; see ``set_cuts.h``.
 
         ``prices`` have shape (n,). ``fixed``, shape (n,), is 1 for vertices in all sets, -1 for those in none, else 0.
         ``counted``, shape (n,), tells which ones count in the sizes, from the least to the most.
@@ -147,7 +147,7 @@ class Simulator:
         return float(share[0])
 
     def _units(self) -> tuple[Any, list[Any]]:
-        """Return the units as the core sees them, and the pointers that must stay alive as long."""
+        """The units as a C struct, and the pointers that must live as long."""
         instance, choices = self.instance, self.instance.unit_choices
         graph, units = instance.graph, len(instance.unit_choice)
         inputs = self._by_tail[np.argsort(graph.head[self._by_tail], kind="stable")]
@@ -201,7 +201,7 @@ class Simulator:
 
 
 class _Moves:
-    """A split that a search improves move by move: devices, shape (n,), int32, a second column, and the best of both.
+    """A schedule that a search improves by moves: devices, shape (n,), int32, a second column, and the best of both.
 
     Every call releases the interpreter lock.
     """
@@ -214,7 +214,7 @@ class _Moves:
         self._random = np.array([seed], dtype=np.uint64)
 
     def follow(self, other: Self) -> None:
-        """Go on from the best that another has found."""
+        """Continue from the best result of another search."""
         self.device[:], self._column[:] = other.best_device, other._best_column
 
     def _try(self, kernel: Any, *options: Any, out: tuple[Any, ...] = ()) -> None:
@@ -226,9 +226,9 @@ class _Moves:
 
 
 class SimulatedMoves(_Moves):
-    """A partition and priorities, shape (n,), float64, that fit the memory if any do: ``simulated_moves.h``.
+    """A partition and priorities, shape (n,), float64, simulated with links and memory; see ``simulated_moves.h``.
 
-    ``penalty``  for each unit of time for which tensors do not fit
+    ``penalty``  per unit of time in which tensors do not fit
     """
 
     def __init__(self, simulator: Simulator, device: ArrayLike, priority: ArrayLike, seed: int) -> None:
@@ -237,7 +237,7 @@ class SimulatedMoves(_Moves):
         self._reserved = simulator.instance.holding == "reserved"
 
     def search(self, moves: int, temperature: float) -> None:
-        """Try so many moves; what costs more is accepted by the difference over ``temperature``."""
+        """Try ``moves`` moves; a cost greater by d is accepted with probability exp(-d / ``temperature``)."""
         overfull = ffi.new("double *")
         self._try(lib.shard_simulated_moves, self._reserved, moves, temperature, self.penalty, out=(overfull,))
         self.penalty = min(2 * self.penalty, 1e9) if overfull[0] > 0 else max(self.penalty / 2, 1.0)
@@ -248,9 +248,9 @@ class SimulatedMoves(_Moves):
 
 
 class PathMoves(_Moves):
-    """A schedule as if links were independent and memory had no limit: ``path_moves.h``.
+    """A schedule under independent links and unlimited memory; see ``path_moves.h``.
 
-    ``order, best_order``  shape (n,), int32: vertices of device 0 as they run, then of 1, ...
+    ``order, best_order``  shape (n,), int32: vertices of device 0 in execution order, then of 1, ...
     """
 
     def __init__(self, simulator: Simulator, device: ArrayLike, order: ArrayLike, seed: int) -> None:
@@ -259,21 +259,21 @@ class PathMoves(_Moves):
         self._part, self._own = np.zeros(len(self.device), dtype=np.int32), 0
 
     def keep_to(self, part: Index, own: int) -> None:
-        """Move only vertices of one part from now on; ``part`` has shape (n,)."""
+        """From now on move only vertices of part ``own``; ``part`` has shape (n,)."""
         self._part, self._own = self._simulator._column(part, None), own
 
     def begin_with(self, device: Index, order: Index, makespan: float) -> None:
-        """Go on from a schedule, which is the best from now on."""
+        """Continue from a schedule, which becomes the best."""
         self.device[:] = self.best_device[:] = device
         self.order[:] = self.best_order[:] = order
         self.best = makespan
 
     def search(self, moves: int, temperature: float) -> None:
-        """Try so many moves; longer makespans are accepted by their difference over ``temperature``."""
+        """Try ``moves`` moves; a makespan longer by d is accepted with probability exp(-d / ``temperature``)."""
         self._move(moves, temperature, temperature, 0)
 
     def search_window(self, moves: int, temperature: float, last: float, nodes: int) -> None:
-        """Anneal so many vertices that run one after another, at a random place, from the best; keep what is better."""
+        """Anneal a random window of ``nodes`` consecutive vertices of the best schedule; keep improvements."""
         self.follow(self)
         self._move(moves, temperature, last, nodes)
 

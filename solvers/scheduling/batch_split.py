@@ -1,4 +1,4 @@
-"""Batch split: the vertices of the longest paths, in batches, on the fastest devices."""
+"""Batch split: batches of vertices, those on the longest paths on the fastest devices."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from solvers.scheduling.heuristics.ranks import total_rank
 
 @partitioner("batch-split", "Mayer et al. 2017, Section 3.2.1")
 def batch_split(instance: Instance, rng: np.random.Generator) -> Ints:
-    """Give each device an equal batch of vertices, those of greatest total rank to the fastest one.
+    """Deal equal batches of vertices by decreasing total rank, the first to the fastest device.
 
-    Total rank adds up Equations (5) and (6). The paper assigns "batches" to "the fastest devices" and each vertex
-    "independently to the fastest feasible device", but does not say how large a batch is: here it is a k-th part of the
-    vertices, as a device whose memory has no limit would else take all, and nothing would be split. A vertex that may
-    not go to its batch's device goes to the next one that it may use.
+    Total rank is the sum of Equations (5) and (6). The paper assigns "batches" to "the fastest devices" and each vertex
+    "independently to the fastest feasible device", without the size of a batch. Here it is a k-th of the vertices;
+    otherwise a device with unlimited memory would take all of them. A vertex that may not use the device of its batch
+    goes to the next slower one that it may use.
     """
     partition = Partition(instance)
     place = np.empty(instance.devices, dtype=np.int64)  # of each device among the fastest

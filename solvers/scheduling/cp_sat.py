@@ -1,4 +1,4 @@
-"""CP-SAT: devices and starting times of small graphs, in integers; times are rounded down so that bounds hold."""
+"""CP-SAT: devices and starting times of small graphs, in integers, rounded down so that bounds hold."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from solvers.scheduling.schedules.annealing import Best, begin, improve
 from solvers.scheduling.schedules.deadline import Deadline
 from solvers.scheduling.schedules.heads_tails import HeadsTails, heads_and_tails, proved
 
-#: Terms for pairs of devices that tensors pass between, and vertices on devices, that fit into a model.
+#: Most terms of a model: edges times pairs of devices, plus vertices times devices.
 MOST = 100_000
 
-#: Constraints that are written down in a second, or more.
+#: Constraints written per second, a low estimate.
 PACE = 20_000
 
-#: Share of the time left that heads and tails may take, as it is foreseen.
+#: Share of the remaining time that heads and tails may take, by estimate.
 SHARE = 0.1
 
-#: Share of the time for moves, whose best schedule the model begins with.
+#: Share of the time for moves before the model, whose hint is their best schedule.
 FIRST = 0.3
 
-#: Share of the time for writing the model that CP-SAT may need to notice that its time is over.
+#: Time that CP-SAT may need to notice the end, as a share of the time for writing the model.
 NOTICE = 0.25
 
 
-#: Why there is no schedule: that is proven, or it is not known.
+#: Reasons for no schedule: proved impossible, or unknown.
 NONE = "no schedule fits the memory and the links of the devices"
 UNKNOWN = "found no schedule that fits the memory and the links of the devices, and no proof that there is none"
 
 
 @solver(track="scheduling", name="cp-sat", source="disjunctive scheduling with CP-SAT of OR-tools", deterministic=False)
 def cp_sat(instance: Instance, run: Run) -> None:
-    """Choose devices and starting times in one model, begun with HEFT improved by moves; proves bounds.
+    """Choose devices and starting times in one CP-SAT model, starting from improved HEFT; proves bounds.
 
-    Of small graphs memory, queues of tensors and that nothing waits without a reason are in it, of others memory where
-    no schedule is known that fits; links that are shared are independent in it. What holds for all schedules of the
-    model bounds theirs; each that is found is run, and reported if memory suffices. It ends with a schedule, a proof
-    that none fits, or word that neither was found.
+    For small graphs, the model contains memory, queues of tensors, and the rule that nothing waits without a reason;
+    for others, memory only if no fitting schedule is known. Shared links are modelled as independent. The model is a
+    relaxation, so its bounds hold for all schedules; every schedule found is simulated, and reported if it fits. The
+    run ends with a schedule, a proof that none fits, or the message that neither was found.
 
-    The first bound follows paths, as `critical-path` does. Later ones are CP-SAT's, whose search in integers is not
-    checked; nor is its word that no schedule fits, unless one is known.
+    The first bound is that of paths, as in `critical-path`. Later ones come from CP-SAT, whose integer search is not
+    checked, nor, unless a schedule is known, its claim that none fits.
     """
     terms = instance.edges * instance.devices**2 + instance.nodes * instance.devices
     constraints = (instance.edges + 3 * instance.nodes) * (instance.devices + 1)
@@ -67,16 +67,16 @@ def cp_sat(instance: Instance, run: Run) -> None:
 
 
 def _solve(best: Best, ends: HeadsTails, deadline: Deadline) -> None:
-    """Search until the time is over, hand in schedules and bounds; Declined if no schedule is found that fits.
+    """Search until time is up, report schedules and bounds; Declined if no fitting schedule is found.
 
-    Solutions of the model that turn out not to fit are excluded until one does or none is left: links are not shared in
-    the model, times are rounded, and what is held is released a little early.
+    Solutions of the model may not fit, as its links are independent, times rounded, and tensors released slightly
+    early. They are excluded one by one until one fits or none is left.
     """
     instance, run, begun = best.simulator.instance, best.run, time.monotonic()
     longest = best.makespan if best.fits else instance.horizon() * (1 + 1e-9) or 1.0
     model, found = Model(instance, ends, clock(instance, longest)), list[tuple[Ints, Ints]]()
     if small(instance) or not best.fits:
-        add_rules(model)  # they make more schedules of large graphs possible to find, and bounds slower
+        add_rules(model)  # for large graphs they help to find schedules, but slow down bounds
     if best.fits:
         model.hint(best.device, best.sequence)
     notice = NOTICE * (time.monotonic() - begun)

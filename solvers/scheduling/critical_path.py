@@ -1,4 +1,4 @@
-"""Critical path: the whole longest path on the fastest device, all else where it is done soonest."""
+"""Critical path: the longest path on the fastest device, all other vertices where they finish earliest."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from solvers.scheduling.heuristics.path import around_the_path
 
 @partitioner("critical-path", "Mayer et al. 2017, Section 3.2.2")
 def critical_path(instance: Instance, rng: np.random.Generator) -> Ints:
-    """Assign the critical path to the fastest device, other vertices where they would end first: Equation (7)."""
+    """Assign the critical path to the fastest device, each other vertex to that of earliest finish: Equation (7)."""
     return around_the_path(instance)

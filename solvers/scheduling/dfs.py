@@ -1,4 +1,4 @@
-"""Depth first search: vertices choose a device as they are visited."""
+"""Depth-first search: vertices choose a device when they are visited."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from solvers.scheduling.heuristics.scores import Scores, any_magnitude
 @partitioner("dfs", "Mayer et al. 2017, Section 3.3.2")
 @any_magnitude
 def dfs(instance: Instance, rng: np.random.Generator) -> Ints:
-    """Visit vertices depth first, assign each where traffic times execution time is least: Equation (11).
+    """Visit vertices depth first; assign each to the device of least traffic x execution time: Equation (11).
 
-    Nothing in Equation (11) speaks against a device that has much to do already. So where memory has no limit and
-    nothing is restricted all goes to the fastest device: both factors are least there. The paper does not say which
-    source or successor is next: here that of greatest total rank.
+    Equation (11) ignores the load of a device. So without memory limits and restrictions everything goes to the fastest
+    device, for which both factors are least. The paper does not say which source or successor comes next: here that of
+    greatest total rank.
     """
     partition = Partition(instance)
     scores = Scores(instance, partition)
@@ -35,7 +35,7 @@ def dfs(instance: Instance, rng: np.random.Generator) -> Ints:
 
 
 def depth_first(graph: Graph, rank: Floats) -> Iterator[int]:
-    """All vertices from the sources on, of greatest rank first, and so their successors."""
+    """All vertices depth first from the sources; sources and successors by decreasing rank."""
     waiting = np.flatnonzero(np.diff(graph.in_csr[0]) == 0)
     stack = waiting[np.argsort(rank[waiting], kind="stable")].tolist()
     seen = [False] * graph.nodes

@@ -1,4 +1,4 @@
-"""Hashing: devices by chance, in proportion to their memory."""
+"""Hashing: random devices, with probabilities proportional to their memory."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from solvers.scheduling.heuristics.partition import Partition
 
 @partitioner("hash", "Mayer et al. 2017, Section 3.1")
 def hash_partition(instance: Instance, rng: np.random.Generator) -> Ints:
-    """Draw a device for each colocation group, the likelier the more memory it has.
+    """Draw a device for each colocation group with probability proportional to its memory.
 
-    "Proportionally to the capacity of the devices": Section 2 calls memory a capacity and speed a speed. Where no
-    memory has a limit all devices are alike.
+    "Proportionally to the capacity of the devices": in Section 2, capacity means memory. If no memory is limited, all
+    devices are equally likely.
     """
     partition, capacity = Partition(instance), _capacity(instance)
     _, first = np.unique(instance.unit, return_index=True)
@@ -27,7 +27,7 @@ def hash_partition(instance: Instance, rng: np.random.Generator) -> Ints:
 
 
 def _capacity(instance: Instance) -> Floats:
-    """Memory of each device, as a share of the largest limit; what has no limit counts as much as that."""
+    """Memory of each device as a share of the largest limit; unlimited memory counts as the largest limit."""
     limited = instance.memory[np.isfinite(instance.memory)]
     largest = float(limited.max(initial=0.0)) or 1.0
     return np.clip(instance.memory / largest, 1e-9, 1.0)

@@ -1,4 +1,4 @@
-"""Schedules for tight memory: lists that reserve memory before a tensor is made, and moves; proofs that none fits."""
+"""Schedules for tight memory: list scheduling with reserved memory, annealed moves, and proofs that none fits."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from solvers.scheduling.schedules.deadline import Deadline
 from solvers.scheduling.schedules.memory_cuts import none_fits
 from solvers.scheduling.schedules.memory_moves import fit_memory
 
-#: Weights of what a vertex makes, against the place in the order; and of time, against memory.
+#: Weights in the lists: of the memory that a vertex makes live, relative to its place in the order; and of time,
+#: relative to memory.
 LIVE, EARLY = (0.0, 1.0, 3.0, 10.0, 30.0), (0.05, 0.0, 0.3)
 
-#: Shares of the time left that lists may take at most, then the first moves of the best of them, then proofs.
+#: Shares of the remaining time: for lists, then for first moves from the best of them, then for proofs.
 LISTS, FIRST, PROOF = 0.1, 0.1, 0.4
 
-#: Why there is no schedule: that is proven, or it is not known.
+#: Reasons for no schedule: proved impossible, or unknown.
 NONE = "no schedule fits the memory of the devices"
 UNKNOWN = "found no schedule that fits the memory of the devices, and no proof that there is none"
 
@@ -37,9 +38,10 @@ UNKNOWN = "found no schedule that fits the memory of the devices, and no proof t
     deterministic=False,
 )
 def memory_first(instance: Instance, run: Run) -> None:
-    """Reserve memory for each tensor before it is made; then anneal what exceeds memory.
+    """List scheduling that reserves memory for each tensor, then annealing until memory suffices.
 
-    It ends with a schedule, a proof that none fits the memory, or word that neither was found.
+    The run ends with a schedule, a proof that none fits the memory, or the message that neither was found. A schedule
+    that fits is then improved as in `search`.
     """
     deadline = Deadline(run)
     run.bound(instance.simple_bound())
@@ -56,7 +58,7 @@ def memory_first(instance: Instance, run: Run) -> None:
 
 
 def lists(best: Best, seconds: float) -> tuple[Index, Index]:
-    """Make lists until one fits; devices and sequence, shape (n,) each, of the one that exceeds memory least."""
+    """Make lists until one fits; return devices and sequence, shape (n,) each, of the one that exceeds memory least."""
     end, simulator, least = time.monotonic() + seconds, best.simulator, math.inf
     device, sequence = best.device.astype(np.int32), simulator.instance.graph.topological_order.astype(np.int32)
     for live, early, priority in product(LIVE, EARLY, orders_to_try(simulator.instance)):
@@ -71,7 +73,7 @@ def lists(best: Best, seconds: float) -> tuple[Index, Index]:
 
 
 def orders_to_try(instance: Instance) -> list[Floats]:
-    """Priorities, from 0 down to -1: in topological order, depth first, and by the longest path behind."""
+    """Priorities, from 0 down to -1: in topological order, depth first, and by the longest path to a sink."""
     n, graph = instance.nodes, instance.graph
     behind = longest_behind(graph, instance.complexity)
     found = []
@@ -83,10 +85,10 @@ def orders_to_try(instance: Instance) -> list[Floats]:
 
 
 def depth_first(instance: Instance) -> Index:
-    """A topological order, shape (n,): all that a vertex reads just before it, first what needs most memory meanwhile.
+    """A topological order, shape (n,), depth first from the sinks; inputs of greatest peak memory come first.
 
-    As if each vertex were read by one other: then the order needs least memory of all that finish one input before they
-    begin the next (Liu 1986).
+    If every vertex has a single reader, no order that finishes one input before it begins the next needs less memory
+    (Liu 1986).
     """
     graph, n = instance.graph, instance.nodes
     start, made = graph.in_csr[0], np.bincount(graph.tail, instance.size, instance.nodes).tolist()

@@ -15,11 +15,11 @@ from solvers.scheduling.heuristics.scores import FLOOR, Scores, any_magnitude
 @partitioner("mite", "Mayer et al. 2017, Section 3.3.1")
 @any_magnitude
 def mite(instance: Instance, rng: np.random.Generator) -> Ints:
-    """Assign vertices where the product of memory, importance, traffic and time is least: Equations (8) to (10).
+    """Assign vertices to the device of least memory x importance x traffic x time: Equations (8) to (10).
 
-    Those of greatest total rank come first, as Section 3.3 wants "vertices on critical paths to be assigned first". The
-    memory score is the share of a device's memory that is in use before the vertex comes, as the paper has it depend on
-    what is "already assigned". Memory, importance and traffic do not count less than ``FLOOR``.
+    Vertices of greatest total rank come first, as Section 3.3 wants "vertices on critical paths to be assigned first".
+    The memory score is the share of a device's memory in use before the vertex is assigned, as in the paper it depends
+    on what is "already assigned". Memory, importance and traffic count at least ``FLOOR``.
     """
     partition = Partition(instance)
     scores, capacity = Scores(instance, partition), _capacity(instance)
@@ -37,6 +37,6 @@ def mite(instance: Instance, rng: np.random.Generator) -> Ints:
 
 
 def _capacity(instance: Instance) -> Floats:
-    """Memory of each device; without a limit, all that is ever read."""
+    """Memory of each device; if unlimited, the size of all tensors."""
     everything = float(instance.size.sum()) or 1.0
     return np.where(np.isfinite(instance.memory), np.maximum(instance.memory, everything * 1e-9), everything)

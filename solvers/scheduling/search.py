@@ -1,4 +1,4 @@
-"""Searching devices and orders: vertices are taken out of a schedule and put back, or moved and simulated."""
+"""Search for devices and orders: vertices are removed from a schedule and reinserted, or moved and simulated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from solvers.scheduling.schedules.deadline import Deadline
     track="scheduling", source="ours: moves of what is critical, annealed", deterministic=False, proves_bounds=False
 )
 def search(instance: Instance, run: Run) -> None:
-    """Begin with HEFT, put critical vertices where paths are shortest; simulate moves where links or memory count."""
+    """Improve HEFT by annealed moves of critical vertices, simulated if links are shared or memory is limited."""
     deadline = Deadline(run)
     best = begin(Simulator(instance), run)
     improve(best, deadline.remaining())

@@ -1,6 +1,6 @@
 /* Large neighbourhood search against its definition, by every assignment of small networks. The kernel is
  * included, not linked: choices within a block cannot be seen from outside. */
-#include "intraop/large_neighbourhood.c"
+#include "intraop/blocks/large_neighbourhood.c"
 
 #include "check.h"
 

@@ -35,7 +35,7 @@ static int scan(struct shard_scan *state, const uint8_t *text, uint32_t length, 
 }
 
 static void print_scan(const struct shard_scan *state) {
-    for (int64_t i = 0; i < state->letters; i++)
+    for (int64_t i = 0; i < state->text_length; i++)
         printf("%02x", state->text[i]);
     for (int32_t i = 0; i < state->leaves; i++) {
         const struct shard_leaf *leaf = &state->leaf[i];

@@ -2,7 +2,7 @@
 #include "check.h"
 #include "scheduling/heft.h"
 #include "scheduling/memory_moves.h"
-#include "scheduling/path_moves.h"
+#include "scheduling/paths/path_moves.h"
 #include "scheduling/reserving_list.h"
 #include "scheduling/simulated_moves.h"
 #include "scheduling/simulation/simulate.h"

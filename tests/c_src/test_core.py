@@ -21,12 +21,12 @@ PROGRAMS = {
     "pipeline": ("common/*", "pipeline/*", "pipeline/sets/*"),
     "windows": ("pipeline/windows/*", "common/flow", "common/stop"),
     "networks": ("intraop/*",),
-    "large_neighbourhood": ("intraop/block_elimination",),  # it includes the rest
+    "large_neighbourhood": ("intraop/blocks/block_elimination",),  # it includes the rest
     "splits": ("placement/ideals/*",),
     "schedule_dp": ("placement/ideals/*",),
     "load_searches": ("placement/load/*",),
     "cheapest_with": ("placement/cheapest_*", "placement/hypergraph_flow", "common/flow"),
-    "scheduling": ("common/*", "scheduling/*", "scheduling/simulation/*"),
+    "scheduling": ("common/*", "scheduling/*", "scheduling/paths/*", "scheduling/simulation/*"),
     "bounds/heads_tails": ("common/*", "scheduling/bounds/*"),
     "bounds/refute": ("common/*", "scheduling/bounds/*"),
 }

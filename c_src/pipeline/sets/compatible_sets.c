@@ -46,8 +46,8 @@ static void reach(struct sets *sets, const uint64_t *below) {
             }
 }
 
-/* True if two sets can be different stages of one partition. */
-static bool go_together(const struct sets *sets, int64_t i, int64_t j) {
+/* True if two sets can be different stages of the same partition. */
+static bool are_compatible(const struct sets *sets, int64_t i, int64_t j) {
     const uint64_t *a = sets->member + i * sets->words, *b = sets->member + j * sets->words;
     const uint64_t *after_a = sets->after + i * sets->words, *after_b = sets->after + j * sets->words;
     uint64_t common = 0, forth = 0, back = 0;
@@ -77,7 +77,7 @@ static double loss_with(struct sets *sets, int64_t i, int64_t slack) {
     for (int32_t v = 0; v < sets->nodes; v++)
         sets->share[v] = sets->least[v] = INFINITY;
     for (int64_t j = 0; j < sets->count && sets->loss[j] <= left; j++)
-        if (sets->keep[j] && go_together(sets, i, j))
+        if (sets->keep[j] && are_compatible(sets, i, j))
             offer(sets, j);
     double sum = 0.0, most = 0.0;
     for (int32_t v = 0; v < sets->nodes; v++) {

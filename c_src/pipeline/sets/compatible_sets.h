@@ -1,4 +1,4 @@
-/* Which of the sets that may be stages of a partition have others beside them that cover all nodes at no great loss. */
+/* Which sets can be stages of a partition of small total loss. */
 #pragma once
 
 #include "common/status.h"
@@ -14,11 +14,12 @@
 void shard_weigh_sets(int32_t nodes, int64_t sets, const uint64_t *member, const int64_t *weight,
                       int64_t *weighs);
 
-/* Find the sets that may be together with others in a partition whose stages lose at most `slack` together.
+/* Find the sets that can be stages of a partition whose stages together lose at most `slack`.
  *
- * Two sets go together if they are disjoint and no paths lead from either one to the other. Beside a set, a node costs
- * its share, by weight, of the loss of a set that holds it and goes together with that set; the least such shares, and
- * the greatest of the least losses, bound the loss of the other stages.
+ * Two sets are compatible if they are disjoint and paths do not lead in both directions between them. Given a set
+ * that is a stage, every other node costs at least its share, by weight, of the loss of a compatible set that
+ * contains it. The sum of the least such shares, and the greatest of the least losses, bound the loss of the other
+ * stages.
  *
  *   member   in,     as above, by loss, least first
  *   loss     in,     sets elements, not negative, at most 2^50: `heaviest` less what the set weighs

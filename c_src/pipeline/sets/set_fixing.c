@@ -3,7 +3,8 @@
 
 #include "pipeline/sets/set_network.h"
 
-/* Clear the sets of descendants and of ancestors of a set's nodes; what a closed set must hold counts as between two. */
+/* Clear the sets of descendants and of ancestors of a set's nodes; the nodes that a closed set must contain count
+ * as lying between two nodes. */
 static void clear_relatives(const struct tree *tree, uint64_t *below, uint64_t *above) {
     memset(below, tree->problem->closure > 0 ? 0xff : 0, (size_t)tree->words * sizeof *below);
     memset(above, tree->problem->closure < 0 ? 0xff : 0, (size_t)tree->words * sizeof *above);
@@ -53,7 +54,7 @@ static bool note(struct tree *tree, int32_t from) {
     return true;
 }
 
-/* Bar what must stay out if v is out: the nodes beyond v, as seen from a node of the set. */
+/* Bar the nodes that must stay out if v is out: those beyond v as seen from the set. */
 static void bar(struct tree *tree, int32_t v) {
     const struct shard_set_costs *p = tree->problem;
     if (has(row(tree, BELOW), v))

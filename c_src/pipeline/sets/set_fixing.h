@@ -1,4 +1,4 @@
-/* Nodes that must be in a convex set or outside, given others that are, and those that a bound fixes. */
+/* Nodes that must be in or out of a convex set, given assigned nodes and a bound. */
 #pragma once
 
 #include "pipeline/sets/set_tree.h"

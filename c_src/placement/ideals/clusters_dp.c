@@ -14,6 +14,7 @@ struct part {
     int32_t entry;  /* of the first table's row of the ideal that the part ends with */
 };
 
+/* The caller owns `clusters` and `outer`, the arena of the split the other arrays. */
 struct hierarchy {
     struct stages stages;
     const struct shard_clusters *clusters;
@@ -39,7 +40,8 @@ static void hierarchy_allocate(struct hierarchy *hierarchy) {
     hierarchy->outer[0] = 0.0;
 }
 
-/* List where a part from `ideal` on can end if a cluster does its work; return the number, -1 if stopped. */
+/* List the ideals at which a part from `ideal` on can end if a cluster does its work; return their number, -1 if
+ * stopped. */
 static int32_t find_ends(struct hierarchy *hierarchy, int32_t ideal) {
     struct split *split = &hierarchy->stages.split;
     const struct shard_devices *devices = split->devices;
@@ -102,7 +104,7 @@ static void clear_part(struct hierarchy *hierarchy, int32_t first, int32_t last)
         split->best[i] = INFINITY;
 }
 
-/* The entry of the second table after a part on so many CPUs and a cluster; -1 if too few are left. */
+/* The entry of the second table after a part on `cpus` CPUs and devices of a kind; -1 if too few are left. */
 static int64_t next_entry(const struct hierarchy *hierarchy, size_t entry, int32_t cpus, enum kind kind) {
     const size_t width = (size_t)hierarchy->stages.split.devices->cpus + 1;
     const size_t a = entry % width + (size_t)cpus, p = entry / width % 2 + (kind == REST_CLUSTER);
@@ -112,7 +114,7 @@ static int64_t next_entry(const struct hierarchy *hierarchy, size_t entry, int32
     return (int64_t)((f * 2 + p) * width + a);
 }
 
-/* Extend all chains that end where a part begins by the part, with the devices of an entry of its row. */
+/* Append a part to all chains that end where it begins, with the devices of an entry of its row. */
 static void relax_part(struct hierarchy *hierarchy, int32_t first, int32_t last, int32_t entry,
                        enum kind kind) {
     const struct split *split = &hierarchy->stages.split;

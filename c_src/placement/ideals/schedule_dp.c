@@ -255,8 +255,8 @@ static void release(struct chain *chain, int32_t v) {
         chain->reads[tasks->read[i]]--;
 }
 
-/* Time to receive the tensors that the set reads. Computed anew for every set: subtracting tensors when their
- * makers join would leave the rounding errors of the largest. */
+/* Time to receive the tensors that the set reads, recomputed for every set: subtracting tensors when their makers
+ * join would leave the rounding errors of the largest. */
 static double time_in(const struct chain *chain, int32_t below) {
     const struct shard_tasks *tasks = chain->tasks;
     double in = 0.0;

@@ -24,7 +24,7 @@ static void join(struct split *split, int32_t v, struct step *step) {
     step->committed += committed;
 }
 
-/* Compute the cost of the nets of the set anew. */
+/* Recompute the cost of the nets of the set. */
 static void resum(struct split *split, struct step *last) {
     const struct shard_devices *devices = split->devices;
     struct total paid = {0.0, 0.0};
@@ -76,7 +76,7 @@ static bool walk_accelerator(struct split *split, int32_t ideal) {
     }
 }
 
-/* The same for a CPU. */
+/* Walk through the ideals that give a CPU a load below the limit; false if stopped. */
 static bool walk_cpu(struct split *split, int32_t ideal) {
     const struct shard_devices *devices = split->devices;
     for (struct step *step = first_step(split, ideal);;) {

@@ -21,7 +21,7 @@ struct stages {
     double *leaving;                        /* the same to the device with the maker */
     uint8_t *allowed;                       /* nodes elements: those that walks may add */
     int32_t *share;                         /* like best: devices of the last stage; NULL if all have one */
-    int32_t *accelerators_left, *cpus_left; /* at each entry */
+    int32_t *accelerators_left, *cpus_left; /* split.length elements: at each entry */
 };
 
 /* First numbers of accelerators and of CPUs. */

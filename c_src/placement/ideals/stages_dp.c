@@ -3,7 +3,7 @@
 
 #include "placement/ideals/stages.h"
 
-/* The entries that a stage of several devices can extend. */
+/* The entries that a stage of one or more devices can extend. */
 struct choice {
     const struct entries *entries;
     const int32_t *left; /* devices left at each of them */
@@ -114,7 +114,7 @@ static void join(struct stages *stages, int32_t v, struct net_cost *net_cost) {
     net_cost->out -= closed_out;
 }
 
-/* Compute the cost of the nets of the set anew. */
+/* Recompute the cost of the nets of the set. */
 static void resum(struct stages *stages, const struct step *last, struct net_cost *net_cost) {
     struct split *split = &stages->split;
     const struct shard_devices *devices = split->devices;
@@ -183,7 +183,7 @@ static bool walk_accelerators(struct stages *stages, const struct choice *choice
     }
 }
 
-/* The same for CPUs. */
+/* Walk through the ideals that give CPUs a load below the limit; false if stopped. */
 static bool walk_cpus(struct stages *stages, const struct choice *choice, int32_t ideal) {
     struct split *split = &stages->split;
     const struct shard_devices *devices = split->devices;

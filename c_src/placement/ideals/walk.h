@@ -5,10 +5,10 @@
  * the cost of nets that reach into the base ideal only grow along the way, so the walk turns back as soon as
  * these alone exceed the limit.
  *
- * Terms are added to the cost of nets and subtracted again, which leaves the rounding errors of the largest
- * terms: (1e16 + 3.3) - 1e16 is 4. Every step therefore bounds these errors, and the sum is computed anew as
- * soon as they matter relative to the load. All other sums only grow: their relative error is at most 2^-53
- * times the number of terms. */
+ * Terms are added to the cost of nets and subtracted again, which leaves the rounding errors of the largest terms:
+ * (1e16 + 3.3) - 1e16 is 4. Every step therefore bounds these errors, and the sum is recomputed as soon as they
+ * matter relative to the load. All other sums only grow: their relative error is at most 2^-53 times the number of
+ * terms. */
 #pragma once
 
 #include "common/arena.h"
@@ -295,7 +295,7 @@ static inline void add_to(struct total *total, double term) {
     total->sum = sum;
 }
 
-/* True if the set has some nodes of a net, but not all, and the current sums have not met the net yet. */
+/* True if the set has some nodes of a net, but not all, and the current sums do not include the net yet. */
 static inline bool is_paid_anew(struct split *split, int32_t number) {
     const bool met = split->met_in[number] == split->resums;
     split->met_in[number] = split->resums;

@@ -231,8 +231,8 @@ static inline bool can_join(const struct latency_moves *moves, int32_t v, int32_
            !isinf(problem->accelerator_time[v]);
 }
 
-/* True if all successors of v (predecessors if not `outwards`) that the sweep has met, or all of them if
- * `all`, are in the group. The marks of earlier sweeps differ, so they need not be cleared. */
+/* True if all successors of v (predecessors if not `outwards`) that the sweep has reached, or all of them if `all`,
+ * are in the group. The marks of earlier sweeps differ, so they need not be cleared. */
 static bool follows(const struct latency_moves *moves, int32_t v, bool outwards, bool all, int64_t mark) {
     const struct shard_latency_problem *problem = moves->now->problem;
     const int64_t *start = outwards ? problem->out_start : problem->in_start;

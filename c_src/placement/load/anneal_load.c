@@ -40,7 +40,8 @@ static void set_target(struct annealing *annealing, double least) {
         annealing->target[p] = annealing->worst[p] * share * (1.0 - annealing->cooling->margin);
 }
 
-/* Copy the best placement just before it is left for a worse one: a run of improvements is copied once. */
+/* Copy the best placement just before it is left for a worse one, so that successive improvements are copied once.
+ * */
 static void save_best(struct annealing *annealing) {
     const size_t n = (size_t)annealing->state.devices->nodes;
     if (!annealing->saved)

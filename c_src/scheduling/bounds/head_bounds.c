@@ -1,7 +1,7 @@
-/* Let a vertex v start on device d at time t. An earlier vertex whose tensor would reach d too late from
- * elsewhere must have run on d itself, and vertices that must have run on d ran one after another. The same
- * holds for any other device. The least t for which this is possible is the bound of v. A search tries the
- * devices of a few earlier vertices. */
+/* Let a vertex v start on device d at time t. An ancestor whose tensor would arrive at d after t from any other
+ * device must have run on d, and vertices that must have run on d did so one after another. The same holds for
+ * every other device. The least t for which this is possible is the bound of v. A search tries the devices of a few
+ * ancestors. */
 #include "scheduling/bounds/head_bounds.h"
 
 #include "scheduling/bounds/head_rows.h"
@@ -20,7 +20,7 @@ static int32_t sort_by_apart(const struct head_bounds *work, double bound) {
     return count;
 }
 
-/* Add a row to the `count` rows of by_start, which run on a device in turn; return the earliest start of v. */
+/* Add a row to the `count` rows of by_start, which run in sequence on a device; return the earliest start of v. */
 static double start_in_sequence(const struct head_bounds *work, int32_t row, int32_t count, size_t device) {
     const double *start = work->start + device;
     const double begin = start[(size_t)work->seen[row] * work->k];
@@ -38,7 +38,7 @@ static double start_in_sequence(const struct head_bounds *work, int32_t row, int
     return last;
 }
 
-/* Raise a bound on the start of v: vertices that would be too late on other devices have run on this one. */
+/* Raise a bound on the start of v: vertices that would be too late on other devices must have run on this one. */
 static double raise_in_sequence(const struct head_bounds *work, size_t device, double bound) {
     const int32_t count = sort_by_apart(work, bound);
     for (int32_t i = 0; i < count; i++) {
@@ -50,7 +50,8 @@ static double raise_in_sequence(const struct head_bounds *work, size_t device, d
     return bound;
 }
 
-/* Find the device, other than d, on which a vertex suits v on d best, and the start of v if it is not there. */
+/* Find the device, other than d, of a vertex that lets v start on d earliest, and the start of v if the vertex is
+ * not there. */
 static void find_best(const struct head_bounds *work, int32_t i, size_t d) {
     const struct row *row = work->rows + i;
     const double *start = work->start + (size_t)work->seen[i] * work->k, *lag = row->lag_apart + d * work->k;
@@ -95,7 +96,7 @@ static double start_on(const struct head_bounds *work, size_t d, double bound) {
     }
     bound = raise_in_sequence(work, d, bound);
     if (work->branches == 0)
-        return bound; /* without a search, the other devices take half as long again and gain next to nothing */
+        return bound; /* without a search, the other devices take half as much time again and gain almost nothing */
     for (int32_t i = 0; i < work->seen_count; i++)
         find_best(work, i, d);
     for (size_t device = 0; device < work->k; device++)
@@ -129,8 +130,8 @@ static double start_if(const struct head_bounds *work, int32_t i, size_t on, siz
     return found;
 }
 
-/* The first row, from one on, whose vertex may be on several devices if v starts on d at `bound`; time, out:
- * the starts of v by these devices. */
+/* The first row, from row i on, whose vertex can be on several devices if v starts on d at `bound`; time, out: the
+ * starts of v by these devices. */
 static int32_t undecided(const struct head_bounds *work, int32_t i, size_t d, double bound, double *time) {
     for (; i < work->seen_count; i++) {
         int32_t count = 0;
@@ -152,8 +153,8 @@ static size_t earliest(const struct head_bounds *work, const double *time) {
     return least;
 }
 
-/* Raise a bound on the start of v on d by the least bound of the branches, in which the next undecided vertex,
- * from a row on, is on each of its devices; further ones are tried in turn. The bound stays if no branches are left. */
+/* Raise a bound on the start of v on d to the least bound of all branches, one for each device of the next
+ * undecided vertex from `row` on; branches are searched recursively. If no branches are left, the bound stays. */
 static double search(struct head_bounds *work, int32_t v, int32_t row, size_t d, double bound) {
     if (work->depth == MOST_FIXED || work->left <= 0)
         return bound;

@@ -1,10 +1,10 @@
-/* Lower bounds on the starts of vertices in turn, from the bounds of the vertices before them. */
+/* Lower bounds on the starts of vertices, one after another, from the bounds of their ancestors. */
 #pragma once
 
 #include "scheduling/simulation/simulate.h"
 #include "scheduling/units.h"
 
-/* Vertices with more inputs end the search for vertices before them. */
+/* The search for ancestors does not go beyond vertices with more inputs. */
 enum { MOST_INPUTS = 64 };
 
 /* Minimum and maximum of numbers that are not NaN: fmin and fmax, which handle NaN, are not inlined. */
@@ -32,7 +32,7 @@ struct head_bounds *head_bounds_new(struct arena *arena, const struct shard_syst
 /* Set the order of head_bounds_raise, in, count elements: topological, vertices that start early first. */
 void head_bounds_set_order(struct head_bounds *heads, const int32_t *order, int32_t count);
 
-/* Raise the bounds of a vertex on all devices; those of all vertices before it in the graph must be final: raised,
- * or kept as they are known. A device of infinite bound is not looked at again. */
+/* Raise the bounds of a vertex on all devices (head_bounds_raise), or keep the known ones (head_bounds_keep). One
+ * of the two must have been called for all its ancestors. Devices with an infinite bound are ignored. */
 void head_bounds_raise(struct head_bounds *heads, int32_t v);
 void head_bounds_keep(struct head_bounds *heads, int32_t v);

@@ -1,8 +1,8 @@
 /* A row follows from the rows of the vertices that read a tensor of its vertex. */
 #include "scheduling/bounds/head_rows.h"
 
-/* The earliest start of v on d if u is on another device, given the lag from each. shortest, out: the least time
- * from the start of u to that of v. */
+/* The earliest start of v on d if u is on another device, given the lag from each device. shortest, out: the least
+ * time from the start of u to that of v. */
 static double from_elsewhere(const struct head_bounds *work, int32_t u, size_t d, const double *lag,
                              double *shortest) {
     const double *start = work->start + (size_t)u * work->k;
@@ -22,7 +22,7 @@ static double from_elsewhere(const struct head_bounds *work, int32_t u, size_t d
     return first;
 }
 
-/* lag, out: the time of a tensor of u to a device, from each that u may use. */
+/* lag, out: the transfer time of a tensor of u to a device, from each device that u may use. */
 static void transfers(const struct head_bounds *work, int32_t u, double size, size_t to, double *lag) {
     const double *inverse_bandwidth = work->inverse_bandwidth + to * work->k;
     const struct device_set set = devices_left(work, u);

@@ -1,4 +1,4 @@
-/* Heads and tails: how early a vertex can start on a device, and how much follows it, in any schedule
+/* Heads and tails: the earliest start of a vertex on a device, and the least time after its end, in any schedule
  * (Papadimitriou and Yannakakis, SIAM J. Comput. 19, 1990; here with links, and devices of several speeds). */
 #pragma once
 
@@ -6,9 +6,9 @@
 #include "scheduling/units.h"
 
 /* cffi: begin */
-/* For each vertex and device, bound the start of the vertex there from below (its head) and the time from its
- * end there to the end of the schedule (its tail). A device may stand for several; the diagonal of the
- * bandwidths is then the bandwidth between these, and it is infinite for a single device.
+/* For each vertex and device, bound the start of the vertex there from below (its head) and the time from its end
+ * there to the end of the schedule (its tail). A device may stand for several merged ones; its diagonal bandwidth
+ * is then the bandwidth between these. For a single device it is infinite.
  *
  *   order   in,     nodes elements: a topological order, vertices that start early first
  *   back    in,     nodes elements: the same of the reversed graph, vertices that may be last first

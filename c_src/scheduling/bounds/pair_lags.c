@@ -1,7 +1,6 @@
-/* The vertices close behind a vertex v are a subproblem: v has run on a known device, the others start at
- * time 0 or later, and their starts are bounded as in the whole graph. Two paths that part at v and meet
- * again then begin on the same device, whereas the bounds of the whole graph let each begin on the device
- * that suits it best. */
+/* The nearest descendants of a vertex v form a subproblem: v has run on a known device, the others start at time 0
+ * or later, and their starts are bounded as in the whole graph. So two paths that part at v and meet again begin on
+ * the same device, whereas in the bounds of the whole graph each path begins on the device that suits it best. */
 #include "scheduling/bounds/pair_lags.h"
 
 #include "scheduling/bounds/head_bounds.h"

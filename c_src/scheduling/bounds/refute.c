@@ -118,7 +118,8 @@ static void add_order(struct sequence *sequence, size_t n, size_t u, size_t w) {
     }
 }
 
-/* The least end of the vertices of a set that run in turn on the device of v, given their heads (or tails) `ends`. */
+/* The least end of the vertices of a set that run in sequence on the device of v, given their heads (or tails)
+ * `ends`. */
 static double in_turn(const struct search *search, const double *ends, vertex_set set, size_t v) {
     size_t sorted[SHARD_MOST_REFUTED], count = 0;
     for (size_t u = 0; u < search->n; u++) {

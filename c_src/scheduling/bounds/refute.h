@@ -9,7 +9,7 @@
 /* Most vertices of a graph whose makespan can be refuted. */
 enum { SHARD_MOST_REFUTED = 128 };
 
-/* Say whether every schedule takes longer than a time (Carlier and Pinson, Management Science 35, 1989; here with
+/* Prove that every schedule takes longer than a time (Carlier and Pinson, Management Science 35, 1989; here with
  * devices to choose). A device may stand for several, as in shard_heads_tails.
  *
  *   order, back, ancestors  in, as in shard_heads_tails

@@ -8,10 +8,10 @@
 /* Most levels of the tree, and most rewards that are tried at a node. */
 enum { DEPTH = 64, TRIALS = 3 };
 
-/* What a bound tells about the sets of a node: memory overflows with each of them, that is open, or one fits. */
+/* What a bound shows about the sets of a node: all exceed the memory, unknown, or one fits. */
 enum result { REFUTED, OPEN, FITS };
 
-/* The size of a set of vertices, and what it holds. */
+/* The size of a set of vertices, and the memory that it holds. */
 struct point {
     int64_t size, held;
 };

@@ -1,4 +1,4 @@
-/* Branch and bound over the sets of vertices that may have started at some moment, by minimum cuts (ours). */
+/* Branch and bound over the possible sets of started vertices at some moment, by minimum cuts (ours). */
 #pragma once
 
 #include "scheduling/simulation/simulate.h"

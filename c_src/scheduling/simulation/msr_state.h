@@ -11,7 +11,7 @@ struct unlocker {
     uint64_t others; /* the devices that it could unlock, each modulo DEVICE_WORD */
     int32_t number;  /* of the slot */
     int32_t ready;   /* number of the vertex */
-    int32_t spare;   /* successors that it could unlock, besides one on each of these devices */
+    int32_t spare;   /* successors that it could unlock beyond one per device */
 };
 
 static inline bool bounds_before(struct unlocker a, struct unlocker b) {
@@ -20,7 +20,7 @@ static inline bool bounds_before(struct unlocker a, struct unlocker b) {
 HEAP_WITH_PLACES(unlocker_heap, struct unlocker, bounds_before)
 HEAP_WITH_PLACES(score_heap, struct ready, runs_before)
 
-/* An executable vertex, besides its entry. Counts are what its device has seen. */
+/* Further state of an executable vertex. Counts include what its device has seen. */
 struct candidate {
     double base; /* its score while no successor waits for it alone */
     uint64_t turn;

@@ -3,8 +3,8 @@
 
 #include "scheduling/simulation/msr_queue.h"
 
-/* An event: vertex v finishes (v) or becomes executable (nodes + v), or the next tensor of link l is through
- * (-1 - l), unless the link has changed since. */
+/* An event: vertex v finishes (v) or becomes executable (nodes + v), or the next tensor of link l has passed (-1 -
+ * l), unless the link has changed since. */
 struct event {
     double time;
     int64_t what, change;

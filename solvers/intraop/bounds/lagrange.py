@@ -13,7 +13,7 @@ from solvers.intraop.search.assignment import Search
 from solvers.intraop.search.attempt import BestBound, attempt_or_decline, decline_without_memory, reserve
 from solvers.registry import Run, bound
 
-#: Pruning is repeated while it leaves less than this fraction of the values.
+#: Pruning is repeated as long as it leaves less than this fraction of the values.
 WORTHWHILE = 0.98
 
 
@@ -23,10 +23,10 @@ WORTHWHILE = 0.98
     deterministic=False,
 )
 def lagrange(instance: Instance, run: Run) -> None:
-    """Raise a Lagrangian bound, each value computed from its multipliers and messages in exact integers.
+    """Maximise a Lagrangian bound over memory multipliers and messages, in exact integers.
 
-    Memory too large for 64 bits is relaxed. Declines an instance in which nothing fits, or everything that fits has an
-    entry of 10^17 or more although all other entries together cost less, naming the time step or the edge.
+    Memory too large for 64 bits is relaxed. Declines an instance, naming the time step or the edge, if nothing fits, or
+    if everything that fits has an entry of 10^17 or more although all other entries together cost less.
     """
     end = run.deadline - reserve(run)
     decline_without_memory(instance)
@@ -41,13 +41,13 @@ def lagrange(instance: Instance, run: Run) -> None:
 
 
 class _Climb:
-    """Raises the bounds of successively pruned problems until a time."""
+    """Raises the bounds of successively pruned problems until the time ``end``."""
 
     def __init__(self, best_bound: BestBound, end: float) -> None:
         self._best_bound, self._end = best_bound, end
 
     def on(self, problem: Problem) -> bool:
-        """Bound a problem as well as time allows; False if every assignment that fits has a forbidden entry."""
+        """Bound a problem within the time left; False if every assignment that fits has a forbidden entry."""
         top, before = problem.model.forbidden, math.inf
         dual = self._dual(problem, top, {})
         left = None if dual.closed else problem

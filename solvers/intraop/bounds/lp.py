@@ -1,4 +1,4 @@
-"""The lower bound of the linear relaxation: the local polytope, and the memory of the time steps that matter."""
+"""The lower bound of the linear relaxation: the local polytope, and memory rows of the binding time steps."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from instances.files.columns import Floats
 from instances.intraop import Instance
 from solvers.intraop.network.reduced_problem import worst_steps
 from solvers.intraop.programs.baseline import Task, prove
-from solvers.intraop.programs.dual_bound import polished, proved
+from solvers.intraop.programs.dual_bound import improved_bound, proved
 from solvers.intraop.programs.floating_point import FloatProgram
 from solvers.intraop.programs.integer_program import IntegerProgram
 from solvers.intraop.programs.mathopt import SolveResult, minimise
 from solvers.registry import Run, bound
 
-#: Entries up to which HiGHS solves the program, by the simplex method; PDLP, by gradients, beyond.
+#: Largest number of entries of a program for HiGHS (simplex method); PDLP (gradients) solves larger ones.
 LARGEST = 1_000_000
 #: Fraction of the time for PDLP; message passing from its dual values gets the rest.
 ENGINE = 0.7
@@ -33,11 +33,11 @@ NEAR = 0.02
 
 @bound(track="intraop", source="Wainwright and Jordan 2008, local polytope; Applegate et al. 2021, PDLP")
 def lp(instance: Instance, run: Run) -> None:
-    """Relax the integer program of the reduced network, memory rows added where violated (HiGHS, PDLP when large).
+    """Relax the reduced network's integer program to an LP, adding violated memory rows (HiGHS; PDLP if large).
 
-    The bound is what the engine's dual values prove, computed in exact integers (see `programs.dual_bound`): any values
-    prove something, so the engine need not be believed. If time ran out, message passing improves them first, starting
-    from zero if there are none.
+    The bound is computed from the engine's dual values in exact integers (see `programs.dual_bound`): any dual values
+    prove a bound, so the engine need not be trusted. If its time ran out, message passing improves the values first,
+    starting from zero if there are none.
     """
     prove(instance, run, _engine)
 
@@ -63,13 +63,13 @@ def _engine(task: Task) -> bool:
 
 
 def _prove(task: Task, floats: FloatProgram, answer: SolveResult | None) -> None:
-    """Report what dual values prove, improved by message passing if the engine did not finish."""
+    """Report the bound of the dual values, improved by message passing if the engine did not finish."""
     some = answer is not None and len(answer.dual) > 0
     dual = answer.dual if answer is not None and some else np.zeros(len(floats.rows[0]) - 1)
     if some:
         task.prove(proved(floats, dual))
     if (answer is None or not answer.optimal) and not task.problem.model.wide:
-        task.prove(polished(floats, dual, task.until))
+        task.prove(improved_bound(floats, dual, task.until))
 
 
 def _overloaded(task: Task, column: Floats, steps: list[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Lower bound without the memory limit: the least cost of the network, as far as toulbar2 proves it."""
+"""Lower bound without the memory limit: the least cost of the network that toulbar2 can prove."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ RESERVE = 0.2
     deterministic=False,
 )
 def cfn_relaxed(instance: Instance, run: Run) -> None:
-    """Minimise the cost without the memory limit, over strategies that can fit (toulbar2).
+    """Minimise the cost without the memory limit, over strategies that could fit (toulbar2).
 
-    A minimum that keeps the limit is reported as a solution. Bounds are toulbar2's, computed in integers; its search is
+    A minimum that keeps the limit is reported as a solution. toulbar2 computes its bounds in integers; its search is
     not checked.
     """
     best_bound, timeline = BestBound(run, instance.cheapest_parts()), Timeline.of(instance)

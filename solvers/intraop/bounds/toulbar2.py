@@ -22,7 +22,7 @@ from solvers.registry import Run, bound
 FIRST = 0.2
 #: Overloaded steps that get a multiplier at once.
 MORE_ROWS = 3
-#: Factor on the subgradient step after the bound did not rise.
+#: Factor on the subgradient step if the bound did not rise.
 SHORTER = 0.9
 #: Step factor at which the search ends.
 LEAST_STEP = 0.001
@@ -34,12 +34,11 @@ LEAST_STEP = 0.001
     deterministic=False,
 )
 def toulbar2(instance: Instance, run: Run) -> None:
-    """Minimise the reduced network with a price on memory, which subgradients change while time is left (toulbar2).
+    """Minimise the reduced network under memory prices, adjusted by subgradient steps (toulbar2).
 
-    The prices of the first minimisation are those of `lagrange`, whose bounds on the network come from messages alone.
-    Prices are rounded to integers first, and what they are worth is computed exactly; the minimum, in integers, is
-    toulbar2's, whose search is not checked. That nothing fits is believed only if CP-SAT agrees, and no solution is
-    known.
+    The first prices are those of `lagrange`, whose bounds come from messages alone. Prices are rounded to integers, and
+    their value is computed exactly; toulbar2 minimises in integers, but its search is not checked. Its claim that
+    nothing fits counts only if CP-SAT agrees and no solution is known.
     """
     prove(instance, run, confirmed(_engine))
 
@@ -57,7 +56,7 @@ def _engine(task: Task) -> bool:
 
 
 class _Lagrangian:
-    """The network under prices of memory: ``multipliers``, the cost of a byte in the steps that have any."""
+    """The network under memory prices: ``multipliers``, the price of a byte in every step that has one."""
 
     def __init__(self, task: Task, multipliers: dict[int, float]) -> None:
         self.task, self.multipliers = task, multipliers
@@ -66,7 +65,7 @@ class _Lagrangian:
         self.best, self._step = 0, 1.0
 
     def improve(self) -> None:
-        """Minimise under the multipliers, report the bound, and change the multipliers by what the minimum uses."""
+        """Minimise under the multipliers, report the bound, and adapt the multipliers to the memory used."""
         penalty, worth = self._penalty()
         for found in bounded(self.network, penalty, self.task.remaining):
             if found.status == Status.IMPOSSIBLE:
@@ -80,7 +79,7 @@ class _Lagrangian:
         self.open = False
 
     def _penalty(self) -> tuple[Ints, int]:
-        """Price of each value's memory, shape (rows,), and of the available memory, in costs of the network."""
+        """Price of each value's memory, shape (rows,), and of the available memory, in network costs."""
         rows = memory_of_steps(self.task.problem, self.multipliers)
         unit = np.array(list(self.multipliers.values())) * rows.unit * float(self.network.scale)
         start = self.task.problem.model.start[:-1]
@@ -93,7 +92,7 @@ class _Lagrangian:
     def _move(self, value: Ints, proven: int) -> None:
         """Take a Polyak step along the subgradient, with the first solution's cost as target.
 
-        The search ends if the minimum fits and uses up all priced memory: then the bound is its cost.
+        If the minimum fits and uses up all priced memory, its cost is the bound, and the search ends.
         """
         over = self.task.problem.overload(value)
         if proven <= self.best:

@@ -1,10 +1,10 @@
 """Algorithm 1 of the contest winner's paper: rounds of networks with a penalty on memory instead of the limit.
 
-Numbers that the paper leaves open are those of the winner's program. Omitted, as in the paper, is what the program does
-in addition: a local search from the least memory, an exact attempt on small instances, and a second solve of the best
+Numbers that the paper leaves open are those of the winner's program. As in the paper, three steps of the program are
+omitted: a local search from the least memory, an exact attempt on small instances, and a second solve with the best
 weights on an eighth core.
 
-Variables that are functions of others are merged once (see `network.reduction`) instead of by toulbar2 in every solve;
+Variables that are functions of others are merged once (see `network.reduction`), not by toulbar2 in every solve;
 solutions and costs stay the same.
 """
 
@@ -54,7 +54,7 @@ Maker = Callable[[Mask, int, np.random.Generator], Weights]
 
 
 def solve(instance: Instance, run: Run, weights: Maker, *, slice_s: float, polish: bool = True) -> None:
-    """Run Algorithm 1 with a kind of weights and ``slice_s`` CPU seconds per network at first.
+    """Run Algorithm 1 with a kind of weights; networks first get ``slice_s`` CPU seconds each.
 
     ``polish`` enables post-processing of feasible solutions. Raises Declined, after reporting the solution of least
     memory, if memory cannot suffice, or if every assignment has an entry of 10^17 or more although all other entries
@@ -87,7 +87,7 @@ class _Relaxation:
         self._search = Search(Footprint(instance, timeline, every), nobody) if every is not None else None
 
     def free(self) -> Mask:
-        """Nodes whose time steps cannot be overloaded by any assignment: they need no weight."""
+        """Nodes that need no weight: no assignment can overload their time steps."""
         timeline = self.timeline
         return timeline.peak_of_node(timeline.profile(timeline.most())) <= timeline.limit
 
@@ -137,7 +137,7 @@ class _Adaptation:
         self._unsolved = self._proved = False
 
     def _room(self) -> int:
-        """Number of children that may run at once: one per core, if memory suffices counting shared pages for each."""
+        """Number of children that may run at once: one per core, or fewer if memory is short."""
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         child = own + CHILD_BYTES * len(self._relaxation.model.cell) / 2**20
         return max(1, min(self._run.cores, int((self._run.memory - own) / child)))

@@ -1,4 +1,4 @@
-"""Generational search on the cores that bounds and integer programs leave idle, from a bound's first rounding on."""
+"""Generational search on the cores that bounds and integer programs leave idle, from the first rounded bound on."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from solvers.intraop.cfn.generations import GenerationalSearch
 
 
 class BackgroundSearch:
-    """A generational search that runs in a thread of its own on some cores, except while `run` has it on all.
+    """A generational search in its own thread on some cores; while `run` is called, on all cores.
 
-    Only one thread runs the search at a time, and that thread alone changes it: starts reach it between generations.
+    Only one thread runs the search at a time, and only that thread changes it; new starts take effect between
+    generations.
 
-    ``cores``   for the thread; there is none if 0
+    ``cores``   cores of the thread; 0: no thread
     ``best``    returns the best assignment that fits, None if none is known
     ``enough``  returns True once the search may end for good
     """
@@ -30,11 +31,11 @@ class BackgroundSearch:
         self._paused = True
 
     def start_from(self, value: Ints, multipliers: dict[int, float]) -> None:
-        """Go on from an assignment, shape (v,), once the present generation ends; prices per byte of some steps."""
+        """Continue from an assignment, shape (v,), and prices per byte of some steps, after the present generation."""
         self._starts.append((value, self._search.blocks.span_prices(multipliers)))
 
     def resume(self) -> None:
-        """Start the thread unless it is running; raises what it raised if it has died."""
+        """Start the thread unless it is running; reraises the exception of a thread that died."""
         if self._running is not None and self._running.done():
             self.pause()
         if self._cores and self._running is None:
@@ -44,12 +45,12 @@ class BackgroundSearch:
             pool.shutdown(wait=False)
 
     def pause(self) -> None:
-        """End the thread's search, usually within half a second; raises what it raised."""
+        """End the thread's search, usually within half a second; reraises its exception."""
         if (error := self.stop()) is not None:
             raise error
 
     def stop(self) -> BaseException | None:
-        """End the thread's search as `pause` does; return what it raised, None if nothing."""
+        """End the thread's search as `pause` does; return its exception, None if there is none."""
         self._paused = True
         running, self._running = self._running, None
         if running is None:
@@ -58,7 +59,7 @@ class BackgroundSearch:
         return running.exception()
 
     def run(self, until: float, enough: Callable[[], bool], *, cores: int) -> None:
-        """Search in the calling thread, until a time or until ``enough`` returns True between two generations."""
+        """Search in the calling thread until a time, or until ``enough`` returns True between two generations."""
         self.pause()
         self._search.cores = cores
         self._search.run(until, lambda: self._between(enough))

@@ -1,9 +1,9 @@
-"""Branch and bound on what variables pay for memory, until what is left is small enough for CP-SAT.
+"""Branch and bound on the memory payments of variables, until the parts are small enough for CP-SAT.
 
-What messages and prices leave open is mostly the gap of a knapsack: at the best prices a few variables are split
+The gap that messages and prices leave is mostly that of a knapsack: at the best prices, a few variables are split
 between values that use little memory and values that use much. Fixing one of them on either side moves the prices, and
-messages then rule out most of the rest. Bounds are those of `lagrangian`, exact integers; parts that become small are
-solved by CP-SAT (`exact`).
+messages then rule out most of the rest. Bounds are those of `lagrangian`, in exact integers; CP-SAT solves parts that
+are small enough (`exact`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from solvers.intraop.cfn.lagrangian import WARM, Dual
 from solvers.intraop.network.model import Mask
 from solvers.intraop.network.reduced_problem import Problem
 
-#: Largest part that CP-SAT solves, in allowed values and cells; half of one that ran out of time, in its own parts.
+#: Largest part for CP-SAT, in allowed values and cells; within a part that ran out of time, half its size.
 LARGEST = 4000
 #: Seconds for that.
 SECONDS = 3.0
-#: Last softness of the first bound.
+#: Last softness in the computation of the first bound.
 HARD = 1e-5
-#: First and last softness of a part's bound, as multiples of its parent's gap: memory that binds only slightly loses
-#: its price if the first is larger.
+#: First and last softness for the bound of a part, as multiples of its parent's gap. With a larger first one, memory
+#: that binds only slightly loses its price.
 SOFTEST, HARDEST = 10.0, 0.02
 #: Targets lie above the bound by the gap to the top divided by these.
 DIVISORS = (8, 4, 2, 1)
@@ -39,10 +39,10 @@ LEAST_WEIGHT = 1e-300
 
 
 class Part(NamedTuple):
-    """Assignments of a problem that cost at least ``bound``: those within masks of values and cells, if there are any.
+    """The assignments of a problem within masks of values and cells, if any; they cost at least ``bound``.
 
-    ``number`` breaks ties, the latest first. ``multipliers`` are those of the parent, and ``gap`` is what it left open,
-    as a fraction of the top; ``largest`` is the size of a part that CP-SAT tries.
+    ``number`` breaks ties, latest first. ``multipliers`` are those of the parent, ``gap`` is the parent's gap as a
+    fraction of the top, and ``largest`` is the largest size that CP-SAT tries.
     """
 
     bound: int
@@ -63,11 +63,11 @@ def lower_bound(
     top: Callable[[], int],
     found: Callable[[Problem, Ints], None],
 ) -> int:
-    """Lower bound on the cost of any assignment of a problem that fits, found until a time; ``top`` if none costs less.
+    """Lower bound on the cost of any fitting assignment of a problem, found by a time; ``top`` if none costs less.
 
-    ``top`` returns the cost that a solution must beat, which only falls. ``found`` receives assignments of parts of the
-    problem, which need not fit. Targets below the top come first: messages rule out more below them. If memory is
-    rounded (`Timeline.exact`), what is bounded are the assignments that fit it as rounded.
+    ``top`` returns the cost that a solution must beat, which never rises. ``found`` receives assignments of parts of
+    the problem; they need not fit. Targets below the top are tried first, as messages rule out more below them. If
+    memory is rounded (`Timeline.exact`), the bound is for the assignments that fit the rounded memory.
     """
     root = Dual(problem, top(), multipliers)
     root.climb(until, hard=HARD)
@@ -86,7 +86,7 @@ def _least(target: int, top: Callable[[], int]) -> int:
 
 
 class _Search:
-    """A search below the cost that ``top`` returns; ``settled`` is the least bound of parts that need no splitting."""
+    """A search below the cost that ``top`` returns; ``settled`` is the least bound of the finished parts."""
 
     def __init__(self, until: float, seed: int, top: Callable[[], int], found: Callable[[Problem, Ints], None]) -> None:
         self._until, self._seed, self._top, self._found = until, seed, top, found
@@ -94,7 +94,7 @@ class _Search:
         self._number, self._settled = count(), top()
 
     def bound(self, problem: Problem, multipliers: dict[int, float]) -> int:
-        """The bound of `lower_bound`, from the part of least bound on."""
+        """The bound of `lower_bound`; parts of least bound come first."""
         self._parts = [Part(0, 0, problem, None, multipliers, 1.0, LARGEST)]
         while self._parts and self._parts[0].bound < self._least and time.monotonic() < self._until:
             self._open(heapq.heappop(self._parts))
@@ -123,7 +123,7 @@ class _Search:
             answer = self._solve(left, dual)
             bound, largest = max(bound, dual.top if answer.bound is None else answer.bound), left.allowed // 2
             best = dual.top if answer.value is None else min(dual.top, left.model.cost(answer.value))
-            if bound >= best:  # rounded costs may leave something open between them
+            if bound >= best:  # rounded costs can leave a gap between them
                 self._settled = min(self._settled, bound)
                 return
         else:
@@ -140,7 +140,7 @@ class _Search:
         return problem.model.cost(value) if (problem.overload(value) <= 0).all() else top
 
     def _solve(self, problem: Problem, dual: Dual) -> ExactResult:
-        """Solve what a bound leaves by CP-SAT."""
+        """Solve the part that a bound leaves by CP-SAT."""
         take, until = partial(self._found, problem), min(self._until, time.monotonic() + SECONDS)
         search = MemoryRowSearch(problem, dual.multipliers)
         answer = search.solve(dual.top, until, seed=self._seed, found=take)
@@ -150,9 +150,9 @@ class _Search:
 
 
 def _halves(dual: Dual) -> list[tuple[Mask, Mask]]:
-    """Values and cells below the top, split by the values of one variable: those that pay little for memory, and more.
+    """Masks of values and cells below the top, split by one variable: values of low memory payment, and the others.
 
-    The variable is that whose payment varies most under the weights of the last softened messages.
+    The variable is the one whose payment varies most under the weights of the last softened messages.
     """
     values, cells = dual.messages.prune()
     model, variable = dual.problem.model, dual.problem.variable
@@ -165,7 +165,7 @@ def _halves(dual: Dual) -> list[tuple[Mask, Mask]]:
     chosen = int(np.argmax(np.where(several, variance, -1.0)))
     own = values & (variable == chosen)
     more = own & (price > mean[chosen])
-    if not more.any() or (more == own).all():  # they pay the same: the likeliest value, and the others
+    if not more.any() or (more == own).all():  # equal payments: split off the likeliest value
         rows = np.flatnonzero(own)
         more = own.copy()
         more[rows[np.argmax(weight[rows])]] = False

@@ -37,9 +37,9 @@ class ExactResult:
 class MemoryRowSearch:
     """One-hot values, a flag per allowed cell of a table, and the memory of some steps.
 
-    CP-SAT's rows and cuts are integers, but its objective values are doubles. Costs are therefore rounded down to a
-    unit that keeps them exact: with unit 1 the optimum is the problem's. CP-SAT's search is believed, its bounds and
-    its word that nothing costs less than ``top``; solutions are costed anew.
+    CP-SAT's rows and cuts are integers, but its objective values are doubles. Costs are therefore rounded down to
+    multiples of a unit that keeps them exact; with unit 1, the optimum is that of the problem. CP-SAT's bounds and its
+    claim that nothing costs less than ``top`` are trusted; the costs of solutions are computed again.
     """
 
     def __init__(self, problem: Problem, steps: Iterable[int]) -> None:
@@ -50,7 +50,7 @@ class MemoryRowSearch:
         self._cost, self._unit = program.cost, 1
 
     def solve(self, top: int, until: float, *, seed: int, found: Callable[[Ints], None]) -> ExactResult:
-        """Search on one core until a time, or until nothing can cost less than ``top``.
+        """Search on one core until the time ``until``, or until nothing can cost less than ``top``.
 
         ``found`` receives every improving assignment, even if it does not fit.
         """

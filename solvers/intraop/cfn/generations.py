@@ -1,6 +1,6 @@
 """Evolutionary search: variants of an assignment are improved by large neighbourhoods and recombined optimally.
 
-Memory has a price that follows the load; each generation also repairs its result to fit the limit.
+Memory prices follow the load; each generation also repairs its result to fit the limit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ VARIANTS = 4
 NOISY, CLEAN = 4, 12
 #: Range of the noise, as a multiple of the regret.
 NOISE = (0.3, 10.0)
-#: Range to which regrets are clamped, as multiples of the average cost of a variable.
+#: Range of regrets, which are clamped to it, as multiples of the average cost of a variable.
 REGRET_RANGE = (0.3, 1000.0)
 #: Variants of the best assignment that fits.
 FITTING = 3
@@ -52,14 +52,14 @@ FIRST = 40
 LADDER = (1.0, 0.5, 0.2, 0.0)
 #: Most rounds per multiple.
 AT_ONE = 8
-#: Improvement ends when two rounds gain less than this fraction of the cost.
+#: Improvement ends once two rounds gain less than this fraction of the cost.
 ENOUGH = 1e-5
-#: Largest relative change of a price per generation if the load is above, or below, the limit.
+#: Largest relative rise of a price per generation above the limit, and largest fall below it.
 UP, DOWN = 0.1, 0.03
-#: Distance of the load from the limit, as a fraction of the limit, at which a price changes fully.
+#: Distance of the load from the limit, as a fraction of the limit, at which a price changes by its maximum.
 BAND = 0.02
-#: Price of a step without one, as a fraction of the highest price, or of the price at which all memory together costs
-#: as much as the assignment.
+#: First price of a step, as a fraction of the highest price or, without any, of the price at which all memory together
+#: costs as much as the assignment.
 FIRST_PRICE = 0.03
 #: Most steps that get a price per generation.
 MORE_PRICES = 3
@@ -78,7 +78,7 @@ REPAIR = 5.0
 class GenerationalSearch:
     """Searches one problem on all cores; deterministic for a seed and a number of cores unless time or `halt` ends it.
 
-    ``offer``  receives every candidate for the best assignment, and returns whether it is better than all before
+    ``offer``  receives every candidate for the best assignment; returns True if it is better than all before
     ``best``   the best assignment that fits, None if none is known
     """
 
@@ -111,7 +111,7 @@ class GenerationalSearch:
         self._until = -math.inf
 
     def _generation(self, pool: ThreadPoolExecutor) -> None:
-        """Mutate, recombine, repair, recombine the results that fit, adjust prices."""
+        """Mutate, recombine, repair, recombine the fitting results, adjust prices."""
         of_row = self.blocks.price(self._price)
         regrets = self._regrets(self._value, of_row)
         count = VARIANTS if self._generations else self.cores  # the first ones differ little
@@ -151,7 +151,7 @@ class GenerationalSearch:
         return self._improve(self.blocks, value, of_row, CLEAN, random, fits=False)
 
     def _regrets(self, value: Ints, of_row: Floats) -> Floats:
-        """Regret of each value's variable, shape (rows,): extra cost of its next best value, all others fixed."""
+        """Regret of each value's variable, shape (rows,): extra cost of its next best value, other variables fixed."""
         model = self.problem.model
         present, start = model.start[:-1] + value, model.start[:-1]
         cost = conditional_costs(self.problem.footprint.clipped, value) + of_row

@@ -1,8 +1,8 @@
 """Lagrangian lower bounds in exact integers: a memory multiplier per step, and message passing in the network.
 
-Good multipliers and messages are found in floating point under a minimum that is softened less and less (Savchynskyy
-et al., UAI 2012): coordinate ascent under the plain minimum gets stuck on steps with nearly the same nodes. The bound
-that they prove is then computed in integers.
+Good multipliers and messages are found in floating point with a soft minimum that becomes ever harder (Savchynskyy et
+al., UAI 2012), as coordinate ascent with the plain minimum gets stuck on steps with nearly the same nodes. Their bound
+is then computed in integers.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from solvers.intraop.network.reduced_problem import Problem
 FINE = 2**56
 #: Units of memory per limit, rounded down.
 UNITS = 2**24
-#: Softness, as a fraction of the bound per variable: first, first with given multipliers, last.
+#: Softness, as a fraction of the bound per variable: the first, the first if multipliers are given, the last.
 SOFT, WARM, HARD = 1.0, 0.2, 0.001
-#: Factor on the softness per stage above `MIDDLE`, where rounded messages soon cost much less, and below.
+#: Factors on the softness per stage above `MIDDLE`, where assignments rounded from messages improve fast, and below.
 FAST, SLOW = 0.5, 0.8
-#: Softness, as a fraction of the bound per variable, from which it falls slowly: what follows raises the bound.
+#: Softness, as a fraction of the bound per variable, below which it falls slowly: there the bound rises.
 MIDDLE = 0.02
 #: Sweeps between two moves of the multipliers.
 SWEEPS = 5
-#: Moves between two searches for further steps.
+#: Moves between two searches for further overloaded steps.
 LOOK = 4
 #: Fewest and most moves per stage.
 MOVES = range(4, 20)
-#: A stage ends when expected memory misses the limit by less than this fraction.
+#: A stage ends once expected memory is within this fraction of the limit.
 SETTLED = 0.01
 #: Exact sweeps that evaluate a stage.
 PROOF = 5
@@ -48,7 +48,7 @@ GAIN = 3e-5
 
 
 class Dual:
-    """The Lagrangian bound of a problem, for assignments that cost less than ``top`` in costs of the model.
+    """The Lagrangian bound of a problem, for assignments that cost less than ``top``, in costs of the model.
 
     Any multipliers and messages give a bound; `climb` improves them. All numbers are integers: costs divided by
     2**drop, rounded down, times 2**bits, and memory in units of 2**grain bytes.
@@ -89,7 +89,7 @@ class Dual:
 
     @property
     def priced(self) -> list[tuple[StepMultiplier, int]]:
-        """The memory rows of the bound, each with its price per unit."""
+        """The memory rows of the bound with their prices per unit."""
         return list(self._proved)
 
     @property
@@ -127,7 +127,7 @@ class Dual:
         return self._weights(self._soft, self._softness)
 
     def prune(self, top: int | None = None) -> Problem | None:
-        """Restrict the problem to what assignments below ``top``, by default its own, may contain; None if empty."""
+        """Restrict the problem to values and cells of assignments below ``top``, by default its own; None if empty."""
         top = self.top if top is None else top
         return None if self.bound >= top else self.problem.restrict(*self._below(top))
 
@@ -136,7 +136,7 @@ class Dual:
         return 0 if self.bound >= top else sum(int(allowed.sum()) for allowed in self._below(top))
 
     def _below(self, top: int) -> tuple[Mask, Mask]:
-        """Masks of these values and cells; ``top`` is above the bound."""
+        """Masks of the values and cells of assignments below ``top``, which is above the bound."""
         return self.messages.prune(min(self.messages.top, self.scaled_top(top)))
 
     def scaled_top(self, top: int) -> int:
@@ -144,7 +144,7 @@ class Dual:
         return ((top - 1 >> self.drop) + 1) << self.bits
 
     def part(self, messages: Trws, priced: list[tuple[StepMultiplier, int]]) -> Dual:
-        """The bound for the assignments of values that messages allow, found under the same costs and these prices."""
+        """The bound for the assignments that messages allow, found with the same costs and these prices."""
         result = copy.copy(self)
         result.messages, result._proved, result._soft = messages, list(priced), None
         result._cost = np.where(messages.cost < FORBIDDEN, self._cost, FORBIDDEN)
@@ -163,14 +163,14 @@ class Dual:
         hard: float = HARD,
         enough: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Raise the bound until it gains little, until a time or ``enough``; ``note`` is called as it rises.
+        """Raise the bound until it gains little, time is up or ``enough`` returns True; call ``note`` as it rises.
 
-        ``warm`` is the first softness under given multipliers, ``hard`` the last.
+        ``warm`` is the first softness if multipliers are given, ``hard`` the last.
         """
         began = time.monotonic()
         self.messages.sweep(PROOF)
         until -= time.monotonic() - began  # evaluating a stage takes as long
-        self._cost = np.where(self.messages.cost < FORBIDDEN, self._cost, FORBIDDEN)  # keep what is ruled out
+        self._cost = np.where(self.messages.cost < FORBIDDEN, self._cost, FORBIDDEN)  # keep forbidden values forbidden
         soft = self._soft = SoftTrws(self.messages, self._cost.astype(np.float64))
         for row in self._prices.rows.values():
             soft.cost[row.at] += row.multiplier * row.usage
@@ -214,7 +214,7 @@ class Dual:
         return result
 
     def _adopt(self, soft: SoftTrws) -> bool:
-        """Adopt multipliers and messages if they prove more than the present ones; return whether they do."""
+        """Adopt multipliers and messages if they prove a better bound than the present ones; return True if so."""
         if self.closed:
             return True
         before, proved = self.messages.state, self._proved
@@ -232,5 +232,5 @@ class Dual:
 
 
 def largest_multiplier(row: StepMultiplier) -> int:
-    """Largest integer multiplier of a row such that no product with it passes `FINE`."""
+    """Largest integer multiplier of a row whose products stay within `FINE`."""
     return FINE // max(1, row.room, int(row.usage.max(initial=0)))

@@ -1,9 +1,9 @@
-"""Memory in a leaf of the tree: prices of its own, values that cannot fit, and splits by memory use.
+"""Memory in a leaf of the tree: its own prices, values that cannot fit, and splits by memory use.
 
-If a few variables hold most of the memory, the duality gap is large: at the best price of all, an assignment that
-exceeds the limit and one that leaves much of it unused cost the same. Splitting by levels of memory use separates them,
-and each part has a better price. All numbers are integers, so bounds at any prices are exact (`lagrangian`); prices at
-which their sums would need more than 64 bits are not taken.
+If a few variables hold most of the memory, the duality gap is large: at the best price, an assignment that exceeds the
+limit and one that leaves much of it unused cost the same. Splitting by levels of memory use separates them, and each
+part has a better price. All numbers are integers, so bounds at any prices are exact (`lagrangian`); prices whose sums
+would need more than 64 bits are rejected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from solvers.intraop.cfn.multipliers import StepMultiplier
 
 #: Most parts of a split by memory use.
 LEVELS = 8
-#: A variable is split by memory use if what its values pay for memory differs by this fraction of the gap to the top.
+#: A variable is split by memory use if the payments of its values differ by this fraction of the gap to the top.
 DIFFERENCE = 0.05
 
 
@@ -36,7 +36,7 @@ class State(NamedTuple):
 
 
 class Split(NamedTuple):
-    """A variable and the groups into which its rows are split; by memory use, or by value."""
+    """A variable and the groups into which its values are split, by memory use or one by one."""
 
     variable: int
     groups: list[Ints]
@@ -44,13 +44,14 @@ class Split(NamedTuple):
 
 
 def repriced(state: State, prices: list[int], start: Ints) -> State:
-    """The state with other prices of its rows, each at least 0; only the costs are copied.
+    """The state at other prices of its rows, each at least 0; only the costs are copied.
 
-    It keeps its prices if the bound at the others would be below -`FINE`. Variable i has the rows from ``start[i]`` on.
+    If the bound at the new prices would be below -`FINE`, the state keeps its prices. Variable i has the rows from
+    ``start[i]`` on.
 
-    Any fitting assignment costs at least its Lagrangian value at any prices. Each price changes by so little that
-    costs of values stay within 2^56 of what they were, and costs are capped. As they may fall below 0, the bound counts
-    only once the costs are normalised, which any call of `Trws.sweep` does first.
+    At any prices, a fitting assignment costs at least its Lagrangian value. Costs are capped, and each price changes by
+    so little that costs of values change by at most 2^56. As they may fall below 0, the bound is valid only after the
+    costs are normalised, with which every call of `Trws.sweep` begins.
     """
     cost, bound, priced = state.cost.copy(), state.bound, []
     for (row, before), price in zip(state.priced, prices, strict=True):
@@ -69,7 +70,7 @@ def repriced(state: State, prices: list[int], start: Ints) -> State:
 def forbid_unfitting(state: State, variable: Ints, top: int) -> State:
     """Forbid, in place, values that exceed the room of a row even if all other variables use their least.
 
-    ``variable`` is that of each row of values, shape (rows,). The bound is ``top`` if nothing fits.
+    ``variable``, shape (rows,), is the variable of each value. The bound is ``top`` if nothing fits.
     """
     for row, _ in state.priced:
         if not len(row.at):
@@ -87,7 +88,7 @@ def forbid_unfitting(state: State, variable: Ints, top: int) -> State:
 
 
 def excesses(state: State, taken: Ints) -> list[int]:
-    """Memory above the room in every row, negative below it, for the rows of values that an assignment takes."""
+    """Memory above the room in every row (negative: free), for the values ``taken`` by an assignment."""
     result = []
     for row, _ in state.priced:
         at = np.searchsorted(row.at, taken)
@@ -97,7 +98,7 @@ def excesses(state: State, taken: Ints) -> list[int]:
 
 
 def polyak(state: State, taken: Ints, above: float) -> list[int]:
-    """Prices after a subgradient step at an assignment that would raise its Lagrangian value by ``above`` (Polyak)."""
+    """Prices after a Polyak step, sized to raise the Lagrangian value of an assignment by ``above``."""
     excess = excesses(state, taken)
     free = [miss > 0 or price > 0 for miss, (_, price) in zip(excess, state.priced, strict=True)]
     norm = sum(float(miss) ** 2 for miss, move in zip(excess, free, strict=True) if move)
@@ -108,7 +109,7 @@ def polyak(state: State, taken: Ints, above: float) -> list[int]:
 
 
 def memory_splits(state: State, start: Ints, top: int, most: int) -> list[Split]:
-    """Split the variables whose allowed values differ most in what they pay for memory, at most ``most`` of them."""
+    """Split up to ``most`` variables, those whose allowed values differ most in memory payment."""
     best: dict[int, tuple[int, Split]] = {}
     for row, price in state.priced:
         at = np.flatnonzero(state.cost[row.at] < FORBIDDEN)
@@ -128,7 +129,7 @@ def memory_splits(state: State, start: Ints, top: int, most: int) -> list[Split]
 
 
 def _levels(rows: Ints, usage: Ints) -> list[Ints]:
-    """Group rows of values by memory use, greatest last, into at most `LEVELS` groups."""
+    """Group values by memory use, ascending, into at most `LEVELS` groups."""
     level = np.unique(usage, return_inverse=True)[1]
     groups = min(LEVELS, int(level.max()) + 1)
     part = level * groups // (int(level.max()) + 1)

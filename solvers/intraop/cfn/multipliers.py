@@ -15,11 +15,11 @@ MOST_STEPS = 60
 MORE_STEPS = 3
 #: Overload, as a fraction of the limit, that adds a step.
 OVERLOAD = 0.001
-#: Moves with multiplier 0 after which a step is dropped.
+#: A step is dropped after this many moves with multiplier 0.
 IDLE = 20
-#: Factor on the curvature of independent variables, because the network spreads a change.
+#: Factor on the curvature, which is computed for independent variables: the network spreads a change.
 DAMPING = 1.5
-#: A move at most doubles a multiplier, plus what costs the average value this many softnesses.
+#: A move at most doubles a multiplier and adds a price that costs the average value this many softnesses.
 REACH = 10.0
 #: Most rounds of coordinate ascent per move.
 ROUNDS = 100
@@ -29,7 +29,7 @@ DONE = 1e-4
 
 @dataclass(eq=False)
 class StepMultiplier:
-    """Memory of one step, in units above each variable's least: values that use some, and the multiplier."""
+    """Memory of one step in units above each variable's least: the values that use any, and the multiplier."""
 
     step: int
     at: Ints
@@ -78,8 +78,8 @@ class Multipliers:
     def move(self, weight: Floats, softness: float, cost: Floats) -> float:
         """Change all multipliers by Newton's method, and ``cost``, shape (rows,), with them.
 
-        ``weight``, shape (rows,), holds the values' weights at the softness. Returns the largest miss of the limit, as
-        a fraction of it: expected memory above it, or below it at a positive price.
+        ``weight``, shape (rows,), holds the values' weights at the softness. Returns the largest violation as a
+        fraction of the limit: expected memory above it, or below it at a positive price.
         """
         rows = list(self.rows.values())
         if not rows:

@@ -69,7 +69,7 @@ class LargeNeighbourhood:
     ) -> tuple[Ints, Ints, float]:
         """Return ``(value, load, gain)`` after blocks of about ``work``; see `MemoryNetwork.improve`.
 
-        If ``fits``, no span is loaded beyond its room, or more than before; else memory only has its price.
+        If ``fits``, no change raises the load of a span beyond its room; else memory is limited only by its price.
         """
         field = self._tight if fits else self._wide
         value, load = value.copy(), self.load(value)

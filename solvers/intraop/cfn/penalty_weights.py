@@ -17,9 +17,9 @@ from solvers.intraop.network.model import Mask
 
 #: Largest relative random change of the first weights.
 NOISE = 0.125
-#: Factor on the upper end of a node's bracket if its time steps are overloaded under all weights of a round.
+#: Factor on the upper end of a node's bracket if all weights of a round overload its time steps.
 RAISE = 1.35
-#: Divisor of the lower end if they are overloaded under none, and if they never were.
+#: Divisors of the lower end if no weights of the round do, and if none ever did.
 LOWER, LOWER_UNTRIED = 1.5, 1000.0
 #: Growth of the exponent of these factors per consecutive round.
 PER_ROUND_ABOVE, PER_ROUND_BELOW = 1.0, 1.25
@@ -104,10 +104,10 @@ class NodeWeights(Weights):
         return self._low, self._high
 
     def _section(self, tried: Sequence[tuple[Floats, Outcome]]) -> tuple[Mask, Mask]:
-        """Narrow the brackets; return masks of nodes whose highest weight suffices, and for which some weight does not.
+        """Narrow the brackets; return masks of nodes whose highest weight suffices, and with an insufficient weight.
 
-        The upper end is the weight of the cheapest solution that fits in the node's steps, above all weights that do
-        not suffice; the lower end is the last insufficient weight below all that suffice.
+        The upper end is the weight of the cheapest solution that fits in the node's steps and lies above all
+        insufficient weights; the lower end is the greatest insufficient weight below all sufficient ones.
         """
         place = {cost: i for i, cost in enumerate(sorted({outcome.cost for _, outcome in tried}))}
         fits, last_over, any_over = (np.zeros(self.level.shape[1], dtype=bool) for _ in range(3))

@@ -1,10 +1,10 @@
 """The methods of `cfn-native` under one clock, sharing bounds, multipliers and solutions of one model.
 
-Messages, multipliers, pruning and branching are exact integers (`lagrangian`, `branching`, `tree`), and dominance keeps
-an optimum (`network.dominance`): none of it needs belief. CP-SAT is believed in what it proves of small programs; its
-rows are integers, and its costs are what doubles represent exactly: if the relevant costs reach 2^50 they are rounded
-down (`exact`). Costs above about 2^56 are rounded down first, and memory above 2^62 is rounded up for solutions and
-relaxed in bounds.
+Messages, multipliers, pruning and branching use exact integers (`lagrangian`, `branching`, `tree`), and dominance keeps
+an optimum (`network.dominance`); none of this needs trust. Only CP-SAT's proofs on small programs are trusted: its rows
+are integers, and its costs are doubles that represent integers exactly; if the relevant costs reach 2^50, they are
+rounded down (`exact`). Costs above about 2^56 are rounded down beforehand; memory above 2^62 is rounded up for
+solutions and relaxed in bounds.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from solvers.registry import Run
 LARGEST_PROGRAM = 150_000
 #: Fraction of the remaining time for an integer program.
 PROGRAM_SHARE = 0.4
-#: Largest problem, in allowed cells and values, that is solved as a program before any bound is computed.
+#: Largest problem, in allowed cells and values, to solve as a program before computing any bound.
 SMALL = 2_000
 #: Seconds for importing CP-SAT, which cannot be interrupted.
 IMPORT = 0.5
 #: Seconds for writing a program, per allowed cell or value; this cannot be interrupted either.
 WRITE = 3e-5
-#: First gap above the bound, relative to it, within which the optimum is sought.
+#: First gap above the bound, relative to it, in which to look for the optimum.
 FIRST_GAP = 0.003
 #: Factor by which the gap grows after success, and divisor after failure.
 LARGER, SMALLER = 2, 3
-#: If the best cost lies within this multiple of the gap, it is the target.
+#: The best cost is the target if it lies within this multiple of the gap.
 NEAR = 1.5
 #: Pruning is repeated while it leaves less than this fraction.
 WORTHWHILE = 0.9
@@ -56,9 +56,9 @@ FIRST_SHARE = 0.3
 SHARE = 0.1
 #: Pause between two roundings of a bound, as a multiple of the time of the last one.
 REST = 4.0
-#: Pruning is tried if its first step leaves at most this multiple of the largest program.
+#: Pruning continues if its first step leaves at most this multiple of the largest program.
 TRACTABLE = 4
-#: Pruning ends when its gap is below this part of the gap to the best cost.
+#: Pruning ends once its gap is below this fraction of the gap to the best cost.
 PART = 0.125
 #: Fraction of the remaining time for the first search, and its growth per search.
 FIRST_SEARCH, MORE = 0.1, 2.0
@@ -97,7 +97,7 @@ class Portfolio:
     def solve(self) -> bool:
         """Solve as far as time allows; False if every assignment that fits has a forbidden entry.
 
-        The first assignment is constructed beside the first bound if there are two cores or more.
+        On two cores or more, the first assignment is constructed while the first bound is computed.
         """
         small = self.problem.allowed <= SMALL
         with ThreadPoolExecutor(1) as pool:
@@ -125,10 +125,10 @@ class Portfolio:
                 self.search.pause()
         finally:
             if self.search is not None:
-                self.search.stop()  # what its thread raised must not replace an interrupt
+                self.search.stop()  # an exception of its thread must not replace an interrupt
 
     def _alternate(self, dual: Dual) -> None:
-        """Alternate between integer programs of what the bound of the whole problem leaves and longer searches."""
+        """Alternate between ever longer searches and integer programs of the problem that the bound leaves."""
         self._close_in(dual)
         share = FIRST_SEARCH
         while self.open and not dual.closed:
@@ -139,7 +139,7 @@ class Portfolio:
     def _close_in(self, dual: Dual) -> None:
         """Find the best assignment within a gap above the bound, or prove that there is none, for growing gaps.
 
-        Ends when pruning leaves too much, or the gap becomes too small a part of the remaining one.
+        Ends if pruning leaves too much, or if the gap becomes a too small part of the remaining one.
         """
         gap, larger = FIRST_GAP, LARGER
         while self.open:
@@ -203,7 +203,7 @@ class Portfolio:
     def _round(self, dual: Dual, until: float) -> bool:
         """Round a bound's messages and repair the assignment, in as much time as has passed since the last rounding.
 
-        Returns whether it is the best assignment so far.
+        Returns True if it is the best assignment so far.
         """
         begin, better = time.monotonic(), False
         if not dual.closed:
@@ -227,7 +227,7 @@ class Portfolio:
     def _search(self, dual: Dual, share: float) -> None:
         """Search on all cores, the first time from the rounded bound, for a share of the remaining time.
 
-        Another thread raises the bound; the search goes on from solutions that it finds.
+        Another thread raises the bound; the search continues from solutions found there.
         """
         if self.tree is None or self.search is None:
             self.tree, self.search = Tree(dual), self._start_from(dual)
@@ -249,7 +249,7 @@ class Portfolio:
         search.resume()
 
     def _take_found(self, tree: Tree, search: BackgroundSearch) -> None:
-        """Repair what the tree found last; the search goes on from there, at its prices, if it is the best so far."""
+        """Repair the tree's last assignment; if it is the best so far, the search continues from it, at its prices."""
         if tree.solution is not None:
             self._offer(self.problem, tree.solution)
         if tree.found and self.open:
@@ -283,7 +283,7 @@ class Portfolio:
                 self.best_bound.offer(bound << self.problem.model.shift)
 
     def _offer(self, problem: Problem, value: Ints) -> bool:
-        """Record an assignment, and report it if it is the best; return whether it fits and is the best."""
+        """Record an assignment, and report it if it is the best; return True if it fits and is the best."""
         cost, fits = problem.model.cost(value), bool((problem.overload(value) <= 0).all())
         with self._lock:
             better = fits and cost < self.state.top
@@ -297,7 +297,7 @@ class Portfolio:
         return better
 
     def _descend_from(self, search: Search, problem: Problem, until: float) -> bool:
-        """Repair an assignment, improve it by single moves and offer it; return whether it is the best."""
+        """Repair an assignment, improve it by single moves and offer it; return True if it is the best."""
         if search.repair(until):
             search.descend(until)
         return self._offer(problem, search.value)

@@ -41,6 +41,6 @@ class Adjacency:
         return cells.reshape(self._own[pair], other) if self._is_tail[pair] else cells.reshape(other, -1).T
 
     def neighbours(self, variable: int) -> list[int]:
-        """Variables that share a table with this one, possibly repeated, possibly including itself."""
+        """Variables that share a table with this one; may contain duplicates, and the variable itself."""
         near = [self.other[pair] for pair in self.at(variable)]
         return near + [one for index in self.wide.get(variable, ()) for one in self._model.wide[index].scope]

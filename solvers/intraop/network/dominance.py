@@ -1,6 +1,6 @@
-"""Exact reduction by cost and memory: eliminate dominated values, and merge leaves that are functions of a neighbour.
+"""Exact reduction by cost and memory: remove dominated values, and merge leaves determined by their neighbour.
 
-Unlike `reduction.reduce`, this keeps an optimum but not every assignment.
+Unlike `reduction.reduce`, it keeps an optimum, not every assignment.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from solvers.intraop.network.model import Contraction, Mask, Model, contract
 from solvers.intraop.network.ragged import offsets, spread, within
 from solvers.intraop.network.reduction import reduce
 
-#: Rounds go on while one leaves less than this fraction of the values.
+#: Rounds continue as long as one leaves less than this fraction of the values.
 WORTHWHILE = 0.99
 
 
 def simplify(instance: Instance, timeline: Timeline, model: Model, until: float = math.inf) -> Model | None:
-    """Return a smaller model that keeps a cheapest one of the assignments that fit; None if all have a forbidden entry.
+    """Return a smaller model that keeps a cheapest fitting assignment; None if all of these have a forbidden entry.
 
-    The timeline must be exact: rounded memory does not tell which value uses less. Stops at the time ``until``.
+    The timeline must be exact, as rounded memory does not show which value uses less. Stops at the time ``until``.
     """
     before = math.inf
     while len(model.unary) < WORTHWHILE * before and time.monotonic() < until:
@@ -55,7 +55,7 @@ class _DominanceInput:
 
 
 def may_bind(footprint: Footprint) -> Mask:
-    """Mask, shape (steps,): memory can exceed the limit if every node uses the most it can."""
+    """Mask, shape (steps,), of the steps in which the greatest memory of all nodes exceeds the limit."""
     timeline, model = footprint.timeline, footprint.model
     most = np.zeros(len(timeline.begin), dtype=np.int64)
     owner = timeline.owner[model.member]
@@ -64,7 +64,7 @@ def may_bind(footprint: Footprint) -> Mask:
 
 
 def memory_by_span(footprint: Footprint, matters: Mask) -> tuple[Ints, Ints]:
-    """Return ``(start, usage)``: memory of each value per span, in which its variable's set of live nodes is constant.
+    """Return ``(start, usage)``: memory of each value per span, an interval with constant live nodes of the variable.
 
     In the j-th of its w spans, value k of variable i uses ``usage[start[i] + k * w + j]``. Only steps of the mask
     ``matters``, shape (steps,), count.
@@ -118,7 +118,7 @@ def _plan(model: Model, given: _DominanceInput) -> Contraction:
 
 
 def _only_pair(model: Model) -> Ints:
-    """One pair of every variable, shape (v,); the only one for leaves."""
+    """A pair of every variable, shape (v,); of leaves, the only one."""
     pair = np.zeros(model.variables, dtype=np.int64)
     pair[model.tail] = np.arange(len(model.tail))
     pair[model.head] = np.arange(len(model.tail))

@@ -39,9 +39,9 @@ def lack_of_memory(instance: Instance) -> str | None:
 
 
 def contradiction(instance: Instance, timeline: Timeline, until: float) -> str:
-    """Name the first edge with which no assignment that fits avoids entries of 10^17 or more.
+    """Name the first edge such that every fitting assignment has an entry of 10^17 or more in it or in an earlier edge.
 
-    The sentence is about all edges if propagation alone does not find it, or not by the time ``until``.
+    If propagation alone does not find that edge, or not by the time ``until``, the sentence is about all edges.
     """
     nothing_else = "every assignment that fits into memory has an entry of 10^17 or more"
     if _possible(instance, timeline):
@@ -64,7 +64,7 @@ def contradiction(instance: Instance, timeline: Timeline, until: float) -> str:
 
 
 def _possible(instance: Instance, timeline: Timeline) -> bool:
-    """Return whether propagation leaves every node a strategy."""
+    """True if propagation leaves every node a strategy."""
     return reduce(build(instance, timeline.never_fits())) is not None
 
 

@@ -19,14 +19,14 @@ LARGEST_SUM = 2**62
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Equation (2) on the time steps whose set of live nodes is maximal: not contained in a neighbouring step's.
+    """Equation (2) on the time steps with a maximal set of live nodes, not contained in that of a neighbouring step.
 
     ``begin``, ``end``    shape (n,): node v is live in the steps [begin[v], end[v]), renumbered
     ``owner``, ``usage``  shape (strategies,): node of every strategy, and its memory, 0 if the node is never live
-    ``steps``, ``limit``  number of steps, memory that may be in use in any one
+    ``steps``, ``limit``  number of steps, and the memory limit of each
 
-    If sums could overflow 64 bits, numbers are scaled, usage rounded up and the limit down (``exact`` is False): an
-    assignment that fits then fits the original limit.
+    If sums could overflow 64 bits, all memory is scaled, with usage rounded up and the limit rounded down (``exact`` is
+    False): an assignment that fits then also fits the original limit.
     """
 
     begin: Ints
@@ -66,7 +66,7 @@ class Timeline:
         return interval_sums(usage_of_node, self.begin, self.end, self.steps)
 
     def peak_of_node(self, of_step: Ints) -> Ints:
-        """Largest entry of ``of_step``, shape (steps,), in the steps of every node, shape (n,); 0 if never live."""
+        """Largest entry of ``of_step``, shape (steps,), over the steps of each node, shape (n,); 0 if never live."""
         return peaks(of_step, self.begin, self.end)
 
     def least(self) -> Ints:
@@ -82,9 +82,9 @@ class Timeline:
         return largest
 
     def never_fits(self) -> Mask:
-        """Mask, shape (strategies,): overloads some step even if all other nodes use their least memory.
+        """Mask, shape (strategies,), of those that overload a step even if all other nodes use their least memory.
 
-        All False if the least memory of all nodes overloads a step already, or if the timeline is not exact.
+        All False if the least memory of all nodes already overloads a step, or if the timeline is not exact.
         """
         least = self.least()
         base = self.profile(least)
@@ -110,8 +110,8 @@ def peaks(of_step: Ints, begin: Ints, end: Ints) -> Ints:
 class Footprint:
     """Contribution of every value of every variable to the memory profile.
 
-    It lists only nodes whose memory depends on the value: for variable i ``nodes[i]`` nodes from ``start[i]`` on, live
-    in the steps [begin, end). Under value k, the j-th of them uses ``usage[usage_start[i] + k * nodes[i] + j]``.
+    Only nodes whose memory depends on the value are listed: variable i has ``nodes[i]`` of them from ``start[i]`` on,
+    live in the steps [begin, end). Under value k, the j-th of them uses ``usage[usage_start[i] + k * nodes[i] + j]``.
     """
 
     def __init__(self, instance: Instance, timeline: Timeline, model: Model) -> None:
@@ -138,7 +138,7 @@ class Footprint:
 
     @cached_property
     def clipped(self) -> Model:
-        """The model for searches, see `Model.clipped`."""
+        """The model for searches; see `Model.clipped`."""
         return self.model.clipped()
 
     def of(self, variable: int, value: int) -> Ints:

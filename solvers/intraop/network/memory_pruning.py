@@ -12,10 +12,10 @@ from solvers.intraop.network.ragged import interval_sums, offsets, within
 
 
 def values_that_fit(footprint: Footprint, room: Ints) -> Mask | None:
-    """Mask of values, shape (rows,), that fit in every step if all other variables use their least; None if none do.
+    """Mask, shape (rows,), of values that fit in every step if all other variables use their least; None if empty.
 
-    ``room``, shape (steps,), is the memory available to the nodes of the footprint. The least memory of a merged
-    variable is that of the whole variable: its nodes need not reach their minima under one value.
+    ``room``, shape (steps,), is the memory available to the nodes of the footprint. For a merged variable, the least
+    memory is that of its most frugal value; its nodes may reach their own minima under different values.
     """
     variable, begin, end, _ = spans(footprint, np.flatnonzero(footprint.end > footprint.begin))
     usage = memory_by_span(footprint, np.ones(len(room), dtype=bool))[1]

@@ -1,7 +1,8 @@
-"""The instance as a network of integer cost functions that search can compute with in 64 bits.
+"""The instance as a network of cost functions in 64-bit integers.
 
-Edges become tables of pairs, at most one per pair of nodes, and wide tables of three nodes or more, which cost only
-what pairs cannot express (`network.projection`). Entries that no good solution uses become one number, ``forbidden``.
+Edges become tables of pairs, at most one per pair of nodes, and wide tables of three nodes or more, which hold only the
+costs that pairs cannot express (`network.projection`). Entries that no good solution uses get the same cost,
+``forbidden``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Mask = NDArray[np.bool_]
 
 #: Costs from here on mean "impossible" in the contest's files, which write 10^18.
 IMPOSSIBLE = 10**17
-#: Marks the cost of an entry that no assignment of interest has.
+#: Marks the cost of an entry that no relevant assignment has.
 USELESS = -1
 #: Exceeds every sum of allowed costs; toulbar2 takes costs up to about 5 * 10^17.
 LARGEST_TOTAL = 2**57
@@ -86,9 +87,9 @@ class Model:
         return row - self.start[:-1] if held.all() else None
 
     def clipped(self) -> Model:
-        """The model with costs capped so that the entries of one value cannot sum to 2^62.
+        """The model with costs capped such that the entries of any value sum to less than 2^62.
 
-        For searches, which keep such sums; the uncapped model judges their results.
+        Searches keep such sums; the uncapped model evaluates their results.
         """
         scopes = [self.tail, self.head, *(np.array(scope) for scope, _ in self.wide)]
         most = 2**62 // (2 + int(np.bincount(np.concatenate(scopes), minlength=1).max()))
@@ -109,7 +110,7 @@ class Model:
         return np.add.reduceat(of_strategy[self.member], self.member_start[:-1])
 
     def cost(self, value: Ints) -> int:
-        """Cost of an assignment, shape (v,), in the model's own numbers."""
+        """Cost of an assignment, shape (v,), in costs of the model."""
         total = sum(self.unary[self.start[:-1] + value].tolist())
         cell = self.cell_start[:-1] + value[self.tail] * self.sizes[self.head] + value[self.head]
         total += sum(self.cell[cell].tolist())
@@ -151,7 +152,7 @@ class Contraction:
 
 
 class _Costs(NamedTuple):
-    """Costs of all nodes and edges, `USELESS` for entries that no assignment of interest has."""
+    """Costs of all nodes and edges; `USELESS` for entries that no relevant assignment has."""
 
     node: Ints
     node_start: Ints
@@ -186,11 +187,11 @@ def build(instance: Instance, excluded: Mask, *, tolerant: bool = False, known: 
     """Build the model with one variable per node, in the order of the nodes.
 
     It forbids the strategies of the mask ``excluded``, shape (strategies,), and entries from `IMPOSSIBLE` on if all
-    other entries together cost less than one of them. A ``tolerant`` model does not forbid the latter: if they are all
-    equal, each costs a little more than all other entries together.
+    other entries together cost less than one of them. A ``tolerant`` model allows the latter; if they are all equal,
+    each costs slightly more than all other entries together.
 
-    If costs have to be shifted and some assignment that fits has the cost ``known``, entries that exceed it even with
-    the least of everything else are forbidden too.
+    If costs must be shifted and a fitting assignment of cost ``known`` exists, entries that exceed that cost even with
+    all other costs at their least are forbidden too.
     """
     costs = _Costs(instance.node_cost, instance.strategy_start, instance.table, instance.table_start)
     apart = costs.largest_total(IMPOSSIBLE) < IMPOSSIBLE
@@ -229,7 +230,7 @@ def build(instance: Instance, excluded: Mask, *, tolerant: bool = False, known: 
 def _scale(instance: Instance, costs: _Costs, apart: bool, tolerant: bool) -> tuple[int, int, int, int]:
     """Return ``(forbidden, shift, threshold, instead)``: entries from the threshold on become ``instead``.
 
-    ``apart``  True if all entries below `IMPOSSIBLE` together cost less than it
+    ``apart``  True if all entries below `IMPOSSIBLE` together cost less than `IMPOSSIBLE`
     """
     ordinary = costs.largest_total(IMPOSSIBLE)
     arity = np.diff(instance.scope_start)
@@ -249,7 +250,7 @@ def _scale(instance: Instance, costs: _Costs, apart: bool, tolerant: bool) -> tu
 
 
 def _impossible_alike(costs: _Costs) -> bool:
-    """Return whether all entries from `IMPOSSIBLE` on are the same number."""
+    """True if all entries from `IMPOSSIBLE` on are equal."""
     large = np.concatenate([part[part >= IMPOSSIBLE] for part in (costs.node, costs.table)])
     return not len(large) or bool(large.min() == large.max())
 
@@ -312,9 +313,9 @@ def contract(model: Model, how: Contraction) -> Model:
 
 
 def _contract_wide(model: Model, how: Contraction) -> tuple[list[Wide], list[Wide]]:
-    """Split tables by their number of distinct new variables of size above 1: three or more, and fewer.
+    """Split contracted wide tables into those of three or more distinct new variables of size above 1, and the others.
 
-    Of the former, costs of pairs are among the latter.
+    Costs of the former that pairs can express go to the latter.
     """
     wide: list[Wide] = []
     narrow: list[Wide] = []

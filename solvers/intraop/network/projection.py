@@ -1,7 +1,7 @@
-"""Costs of wide tables as costs of pairs, as far as pairs can express them.
+"""Moves costs of wide tables to tables of pairs, as far as pairs can express them.
 
-Bounds see pairs only. A collective that moves several tensors costs nearly the sum of what each costs with its reader,
-so that most of its table is the sum of tables of pairs.
+Bounds use pairs only. The cost of a collective that moves several tensors is nearly a sum of costs, one per tensor and
+its reader, so most of its table is a sum of tables of pairs.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Wide(NamedTuple):
 
 
 def to_pairs(table: Wide, forbidden: int) -> tuple[list[Wide], Wide | None]:
-    """Return tables of pairs and the rest of a wide table, which add up to it; None for a rest of zeros.
+    """Split a wide table into tables of pairs and a remaining table, None if that is zero; return both.
 
-    Each pair of axes in turn takes the least that is left over the values of all others, so nothing becomes negative.
-    Entries from ``forbidden`` on stay so. The pairs of one axis go first: of the axis that leaves the least. Ours; soft
-    arc consistency projects to single variables in the same way (Cooper and Schiex, *Arc consistency for soft
-    constraints*, 2004).
+    Each pair of axes in turn takes the minimum of the remaining cost over the values of all other axes, so nothing
+    becomes negative. Entries from ``forbidden`` on stay forbidden. Pairs that share one axis come first; that axis is
+    the one that leaves the least cost. Our own; soft arc consistency projects to single variables in the same way
+    (Cooper and Schiex, *Arc consistency for soft constraints*, 2004).
     """
     best: tuple[float, list[Wide], Wide | None] | None = None
     for center in reversed(range(len(table.scope))):  # an operator comes after the tensors that it reads

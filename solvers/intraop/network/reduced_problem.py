@@ -51,9 +51,9 @@ class Problem:
 
     @classmethod
     def _reduced(cls, instance: Instance, timeline: Timeline, model: Model, until: float = math.inf) -> Problem | None:
-        """Apply dominance and memory pruning until they achieve little, or until a time; None if nothing is left.
+        """Apply dominance and memory pruning until they achieve little or time is up; None if nothing is left.
 
-        Rounded memory rules out nothing.
+        If memory is rounded, nothing is pruned.
         """
         left, go_on = model, timeline.exact
         while go_on:
@@ -86,7 +86,7 @@ class Problem:
 
     @property
     def allowed(self) -> int:
-        """Number of values, and of cells that are not forbidden."""
+        """Number of values plus that of allowed cells."""
         return len(self.model.unary) + int((self.model.cell < self.model.forbidden).sum())
 
     def profile(self, of_node: Numbers) -> Numbers:
@@ -94,7 +94,7 @@ class Problem:
         return interval_sums(of_node, self.footprint.begin, self.footprint.end, self.timeline.steps)
 
     def expected(self, weight: Floats) -> Floats:
-        """Expected memory in every step, in addition to ``limit - room``, for weights of values, shape (rows,)."""
+        """Expected memory in every step beyond ``limit - room``, for weights of values, shape (rows,)."""
         row, usage, start = self.usages
         if not len(row):
             return np.zeros(self.timeline.steps)
@@ -117,7 +117,7 @@ class Problem:
     def restrict(self, values: Mask, cells: Mask) -> Problem | None:
         """Restrict the problem to masks of values, shape (rows,), and cells of pairs; None if nothing is left.
 
-        The result keeps a cheapest one of the remaining assignments that fit.
+        The result keeps a cheapest remaining assignment that fits.
         """
         fewer = self._fewer(values, cells)
         return None if fewer is None else self._reduced(self.instance, self.timeline, fewer)
@@ -130,7 +130,7 @@ class Problem:
 
 
 def worst_steps(overload: Ints | Floats, count: int, known: Container[int] = ()) -> list[int]:
-    """Up to ``count`` steps of greatest positive overload, a fiftieth of all steps apart, less those known."""
+    """Up to ``count`` unknown steps of greatest positive overload, at least a fiftieth of all steps apart."""
     left, apart = overload.copy(), len(overload) // 50
     found: list[int] = []
     while len(found) < count and len(left) and left[step := int(np.argmax(left))] > 0:

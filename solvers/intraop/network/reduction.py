@@ -1,7 +1,7 @@
-"""Exact reduction of a network: remove values without support, merge variables that are functions of others.
+"""Exact reduction of a network: remove values without support, merge variables that others determine.
 
-The crosscutting edges of the contest's instances, and most forbidden entries, tie neighbours so tightly that one
-strategy determines the other; see "Soft Constraints, Strong Solutions", Appendix A, on crosscuts.
+On the crosscutting edges of the contest's instances, and with most forbidden entries, the strategy of one node
+determines that of its neighbour; see "Soft Constraints, Strong Solutions", Appendix A, on crosscuts.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ MORE_CELLS = 2**22
 
 
 def prepare(instance: Instance, timeline: Timeline, *, tolerant: bool = False, until: float = math.inf) -> Model | None:
-    """Return the reduced model of an instance without strategies that never fit; see `build` and `reduce`.
+    """Return the reduced model of an instance, without strategies that never fit; see `build` and `reduce`.
 
-    If a few large costs force a shift, a greedy assignment shows which entries no good solution has. Stops at the time
-    ``until``.
+    If a few large costs force a shift, the cost of a greedy assignment rules out entries that no better solution has.
+    Stops at the time ``until``.
     """
     never_fits = timeline.never_fits()
     model = reduce(build(instance, never_fits, tolerant=tolerant), until)
@@ -49,7 +49,7 @@ def reduce(model: Model, until: float = math.inf) -> Model | None:
     """
     while time.monotonic() < until:
         support = _Support(model)
-        if not support.every_variable_lives():
+        if not support.is_consistent():
             return None
         how = _plan(support, _functions(support))
         if _cells(model, how) > 2 * len(model.cell) + MORE_CELLS:
@@ -61,10 +61,10 @@ def reduce(model: Model, until: float = math.inf) -> Model | None:
 
 
 class _Support:
-    """Arc consistency on forbidden entries: remaining values, and pairs that are functions.
+    """Arc consistency on forbidden entries: the remaining values, and pairs in which one end determines the other.
 
     ``alive``       shape (rows,): the value has an allowed cell in every pair
-    ``determines``  shape (2, p): every living value of the tail (the head) allows one value of the head (the tail)
+    ``determines``  shape (2, p): every remaining value of the tail (the head) allows one value of the head (the tail)
     """
 
     def __init__(self, model: Model) -> None:
@@ -73,17 +73,17 @@ class _Support:
         self.alive, self.determines = self._network.consistent(model.unary < model.forbidden, model.forbidden)
 
     def maps(self, pairs: Ints, by_tail: Mask) -> Ints:
-        """For each pair in order, the living value of the child for each living value of the parent."""
+        """For each pair in order: the remaining value of the child for each remaining value of the parent."""
         left = self.left()
         parents = np.where(by_tail, self.model.tail[pairs], self.model.head[pairs])
         return self._network.function_maps(self.alive, self.model.forbidden, pairs, by_tail, int(left[parents].sum()))
 
-    def every_variable_lives(self) -> bool:
-        """Return whether no domain is empty."""
+    def is_consistent(self) -> bool:
+        """True if no domain is empty."""
         return bool((self.left() > 0).all())
 
     def left(self) -> Ints:
-        """Number of living values of every variable, shape (v,)."""
+        """Number of remaining values of every variable, shape (v,)."""
         return np.diff(offsets(self.alive.astype(np.int64))[self.model.start])
 
 
@@ -95,7 +95,7 @@ def _cells(model: Model, how: Contraction) -> int:
 
 
 def _plan(support: _Support, functions: tuple[Ints, Ints, Mask]) -> Contraction:
-    """Drop dead values, merge the given functions, and merge all variables with a single value left."""
+    """Drop removed values; merge determined variables into their parents, and all variables with a single value."""
     model, left = support.model, support.left()
     parent = np.arange(model.variables)
     fixed = np.flatnonzero(left == 1)
@@ -103,7 +103,7 @@ def _plan(support: _Support, functions: tuple[Ints, Ints, Mask]) -> Contraction:
     child, pair, by_tail = functions
     parent[child] = np.where(by_tail, model.tail[pair], model.head[pair])
     start = offsets(left[parent])
-    rank = within(left[parent])  # living value for each value of the parent; identity by default
+    rank = within(left[parent])  # remaining value for each value of the parent; identity by default
     rank[spread(start[child], left[parent[child]])] = support.maps(pair, by_tail)
     parent, start, rank = _to_roots(parent, left, start, rank)
     roots, root = np.unique(parent, return_inverse=True)
@@ -117,9 +117,9 @@ _NO_FUNCTIONS = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.ze
 def _functions(support: _Support) -> tuple[Ints, Ints, Mask]:
     """Return ``(child, pair, by_tail)``: variables and, for each, a pair in which its parent determines it.
 
-    A parent has more living values than its child, or as many and a lower index, so there are no cycles. Of several
-    parents the one with the fewest values is taken. Variables of wide tables do not merge into larger ones, as the
-    tables would grow.
+    A parent has more remaining values than its child, or as many and a lower index, so there are no cycles. Of several
+    possible parents, the one with the fewest values is chosen. Variables of wide tables do not merge into larger
+    variables, as the tables would grow.
     """
     model, left = support.model, support.left()
     wide = np.zeros(model.variables, dtype=bool)

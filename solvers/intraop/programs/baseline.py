@@ -46,9 +46,9 @@ class Task:
     """A problem for an engine, and the receiver of its results; thread-safe.
 
     ``start``  shape (v,): an assignment that fits and has no forbidden entry, None if none is known
-    ``top``    what that costs in the model, else ``model.forbidden``
-    ``until``  value of `time.monotonic` by which the engine is to end
-    ``ended``  the engine's status at its end, "" before
+    ``top``    the cost of ``start`` in the model, else ``model.forbidden``
+    ``until``  value of `time.monotonic` by which the engine must end
+    ``ended``  the final status of the engine; "" before the end
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class Task:
         return max(0.0, self.until - time.monotonic())
 
     def offer(self, value: Ints) -> None:
-        """Report an assignment, shape (v,), repaired if an engine's tolerances let it violate the limit.
+        """Report an assignment, shape (v,), repaired if it violates the limit within the engine's tolerances.
 
-        Ignored for a bound, which has no solutions.
+        Ignored if the method is a bound, which reports no solutions.
         """
         if self._incumbent is None:
             return
@@ -85,7 +85,7 @@ class Task:
             self._incumbent.offer(self.problem.model.lift(self.problem.instance, value))
 
     def prove(self, bound: int) -> None:
-        """Report a bound, in costs of the model, on assignments that fit and cost less than ``top``.
+        """Report a bound, in costs of the model, on fitting assignments that cost less than ``top``.
 
         Ignored if memory is rounded up, or if the bound is the forbidden cost.
         """
@@ -112,7 +112,7 @@ class Task:
             print(f"{early}, the engine's word for it: {self.ended}", file=sys.stderr)
 
     def late(self) -> bool:
-        """Return whether writing the program takes too much of the time, and say so on stderr."""
+        """True, with a line on stderr, if writing the program takes too long."""
         if time.monotonic() < self._written_by:
             return False
         print("the program takes too long to write: not solved", file=sys.stderr)
@@ -129,9 +129,10 @@ Engine = Callable[[Task], bool]
 def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> None:
     """Report a greedy solution, then the results of an engine on the instance, reduced or not.
 
-    The engine returns False if it has proved that every assignment that fits has a forbidden entry: one of 10^17 or
-    more if all others together cost less. Such instances, and those that lack memory, are declined, naming the edge or
-    the time step, after a search for the least bad assignment. The engine is not believed if an assignment is known.
+    The engine returns False if it has proved that every fitting assignment has a forbidden entry: one of 10^17 or more
+    if all others together cost less. Such instances, and those that lack memory, are declined, naming the edge or the
+    time step, after a search for the least bad assignment. If an assignment is known, that claim of the engine is
+    ignored.
     """
     until = run.deadline - reserve(run, **RESERVE)
     timeline = Timeline.of(instance)
@@ -183,12 +184,12 @@ def prove(instance: Instance, run: Run, engine: Engine) -> None:
 
 
 def _fits(problem: Problem, value: Ints) -> bool:
-    """Return whether an assignment keeps the memory limit and has no forbidden entry."""
+    """True if an assignment keeps the memory limit and has no forbidden entry."""
     return bool((problem.overload(value) <= 0).all()) and problem.model.cost(value) < problem.model.forbidden
 
 
 def _first(problem: Problem, until: float, note: Callable[[Ints], object] = lambda _: None) -> Ints:
-    """The best assignment of `greedy` in a part of the time, all of which are noted; it need not fit."""
+    """The best assignment of `greedy` in a part of the time; it need not fit. ``note`` is called with every one."""
     best, worth = np.zeros(problem.model.variables, dtype=np.int64), (math.inf, 0)
     for value in assignments(problem.footprint, time.monotonic() + FIRST * (until - time.monotonic())):
         note(value)

@@ -20,7 +20,7 @@ from instances.files.columns import Ints
 
 #: Seconds between asking a child to stop and killing it.
 GRACE = 0.5
-#: Consecutive unrequested failures that count as a defect rather than bad luck.
+#: Consecutive failures of children that were not asked to stop, from which on they count as a defect.
 TOLERATED = 3
 
 PR_SET_PDEATHSIG = 1
@@ -38,7 +38,7 @@ class _Child:
 
 
 class Workers:
-    """Runs jobs in forked children; leaving the context kills and reaps those that are left."""
+    """Runs jobs in forked children; leaving the context kills and reaps the remaining ones."""
 
     def __init__(self) -> None:
         self._children: list[_Child] = []
@@ -52,15 +52,15 @@ class Workers:
     ) -> None:
         for child in self._children:
             os.kill(child.process, signal.SIGKILL)
-            child.asked = True  # its end is no failure
+            child.asked = True  # so its end does not count as a failure
         while self._children:
-            self._bury(self._children[0])
+            self._reap(self._children[0])
 
     def __len__(self) -> int:
         return len(self._children)
 
     def launch(self, tag: Any, job: Callable[[], Ints | None], seconds: float) -> None:
-        """Run ``job`` in a child; after ``seconds`` it gets SIGINT, and is killed if it goes on regardless.
+        """Run ``job`` in a child, which gets SIGINT after ``seconds`` and is killed if it ignores that.
 
         ``job`` returns an int64 array or None; ``tag`` comes back with the result.
         """
@@ -79,7 +79,7 @@ class Workers:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def collect(self, until: float) -> list[tuple[Any, Ints | None]]:
-        """Wait for one child or more to end, at most until a time: ``(tag, array)`` of each, None where it has none."""
+        """Wait until a child ends, at most until a time; ``(tag, array)`` of each ended child, array None if failed."""
         done: list[tuple[Any, Ints | None]] = []
         while self._children and not done and time.monotonic() < until:
             wake = min([until, *(child.stop_at for child in self._children)])
@@ -88,7 +88,7 @@ class Workers:
                 chunk = os.read(pipe, 1 << 20)
                 pipes[pipe].received += chunk
                 if not chunk:
-                    done.append((pipes[pipe].tag, self._bury(pipes[pipe])))
+                    done.append((pipes[pipe].tag, self._reap(pipes[pipe])))
             self._stop_late()
         return done
 
@@ -99,7 +99,7 @@ class Workers:
                 os.kill(child.process, signal.SIGKILL if child.asked else signal.SIGINT)
                 child.asked, child.stop_at = True, now + GRACE
 
-    def _bury(self, child: _Child) -> Ints | None:
+    def _reap(self, child: _Child) -> Ints | None:
         """Reap a child and return what it sent."""
         self._children.remove(child)
         os.close(child.pipe)

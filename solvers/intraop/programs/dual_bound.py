@@ -1,4 +1,4 @@
-"""Lower bounds from dual values of a program, in exact integers: valid whatever the duals' rounding."""
+"""Lower bounds from dual values of a program, in exact integers: valid for any dual values."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def proved(floats: FloatProgram, dual: Floats) -> int:
     """Lower bound on the cost of any assignment that fits, in costs of the model, from dual values of shape (rows,).
 
     Duals of margins become integer messages, which move costs from cells to values; duals of memory rows become integer
-    multipliers. Any messages and non-negative multipliers give a bound: the minimum of every table, plus the minimum of
-    every variable including the price of its memory, less the price of the room. The program must have one memory row
-    per step, without sums, and an allowed cell in each table.
+    multipliers. Any messages and non-negative multipliers give a bound: the sum of the minima of all tables, plus the
+    minima of all variables including memory prices, less the price of the available memory. The program must have one
+    memory row per step, no sum columns, and an allowed cell in each table.
     """
     program, model = floats.program, floats.program.model
     bits, message, (priced, worth) = _whole(floats, dual)
@@ -47,8 +47,8 @@ def proved(floats: FloatProgram, dual: Floats) -> int:
     return min(floats.top, -(-total >> bits))
 
 
-def polished(floats: FloatProgram, dual: Floats, until: float) -> int:
-    """The same after message passing from these messages, under the same multipliers, while that gains something.
+def improved_bound(floats: FloatProgram, dual: Floats, until: float) -> int:
+    """The same bound after message passing from these messages, with the same multipliers, as long as it gains.
 
     Useful if the engine's messages have not converged. The model must have tables of two variables only. Returns 0 if
     numbers are too large.
@@ -95,7 +95,7 @@ def _messages(program: IntegerProgram, message: Ints) -> tuple[Ints, Ints]:
 
 
 def price(memory: MemoryRows, multiplier: Floats, values: int) -> tuple[Ints, int]:
-    """Return ``(of_value, worth)``: in any assignment that fits, prices of the chosen values sum to ``worth`` at most.
+    """Return ``(of_value, worth)``: in any fitting assignment, prices of the chosen values sum to at most ``worth``.
 
     ``multiplier``, shape (rows,), is the price per unit of memory in each row; it is rounded, its products are exact.
     """

@@ -11,7 +11,7 @@ from instances.files.columns import Floats, Ints
 from solvers.intraop.network.ragged import offsets
 from solvers.intraop.programs.integer_program import IntegerProgram
 
-#: Scaled value of the best known cost: far from absolute tolerances of 1e-9 to 1e-6, small enough for arithmetic.
+#: Scaled value of the best known cost: far above absolute tolerances of 1e-9 to 1e-6, small enough for doubles.
 COST_SCALE = 2.0**20
 #: Scaled value of the largest coefficient of a memory row.
 ROW_SCALE = 2.0**10
@@ -22,15 +22,15 @@ RELATIVE_TOLERANCE = 1e-6
 
 
 def integer_below(value: float) -> int:
-    """The largest integer certainly not above the number that was rounded to ``value``."""
+    """The largest integer that is certainly at most the number that was rounded to ``value``."""
     return int(value if value < 2**53 else math.nextafter(value, 0.0))
 
 
 class FloatProgram:
     """A program for assignments that cost less than ``top``, all of whose columns range from 0 to 1.
 
-    Memory sums are scaled by their maxima, memory rows and costs by powers of two; costs are capped at ``top``. The
-    rows are those of the model's variables, then of the margins, then of memory.
+    Memory sums are scaled by their maxima, memory rows and costs by powers of two; costs are capped at ``top``. Rows
+    come in the order: the model's variables, margins, memory.
     """
 
     def __init__(self, program: IntegerProgram, top: int) -> None:

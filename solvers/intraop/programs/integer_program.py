@@ -1,7 +1,7 @@
 """The integer program of a model as flat arrays: one-hot values, and a column per cell of a table.
 
-It is the formulation of XLA's auto-sharding: one strategy per node, one cell per edge whose margins are the strategies
-of its ends, and a memory row per time step whose set of live nodes is maximal.
+The formulation of XLA's auto-sharding: one strategy per node, one cell per edge with the strategies of its ends as
+margins, and a memory row per time step with a maximal set of live nodes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from solvers.intraop.programs.memory_rows import MemoryRows, memory_of_all_steps
 
 #: Seconds that an engine may overrun its time limit, per entry of its program.
 NOTICE = 2e-6
-#: Largest fraction of the time reserved for that.
+#: Largest fraction of the time reserved for the overrun.
 LARGEST_NOTICE = 0.25
 
 
@@ -85,7 +85,7 @@ def costly_pairs(model: Model) -> Ints:
 
 
 def _wide(model: Model) -> Iterator[_Part]:
-    """The same for every table of three variables or more."""
+    """Allowed cells and margins of every table of three variables or more."""
     for scope, cost in model.wide:
         place = np.argwhere(cost < model.forbidden)
         first = offsets(np.array(cost.shape))
@@ -141,7 +141,7 @@ class IntegerProgram:
         return rows + self.first_sum + len(self.memory.most)
 
     def notice(self, seconds: float) -> float:
-        """Lead time in seconds at which an engine must be told to stop."""
+        """Seconds before the end at which an engine must be told to stop."""
         return min(LARGEST_NOTICE * seconds, NOTICE * self.entries)
 
     def margins(self) -> tuple[Ints, Ints]:
@@ -168,5 +168,5 @@ class IntegerProgram:
         return column
 
     def values(self, column: NDArray) -> Ints:
-        """Assignment, shape (v,), of the largest columns, shape (columns,), among each variable's values."""
+        """Assignment, shape (v,): for each variable, the value of largest column; columns have shape (columns,)."""
         return argmin(-column[: len(self.model.unary)], self.model.start)

@@ -1,7 +1,7 @@
 """Linear relaxations solved in a child process by HiGHS and PDLP through OR-Tools' MathOpt, transferred by columns.
 
-Nothing that they say of a program is believed; see `dual_bound` for what dual values prove. highspy and OR-Tools cannot
-be imported into one process, so HiGHS comes from OR-Tools. It prints to stdout whatever its options, and may check the
+No claim of these engines is trusted; `dual_bound` computes what their dual values prove. highspy and OR-Tools cannot be
+imported into the same process, so HiGHS comes from OR-Tools. It prints to stdout whatever its options and may check the
 clock late; a child's stdout is discarded, and a child can be killed.
 """
 
@@ -21,7 +21,7 @@ from solvers.intraop.programs.floating_point import FloatProgram
 
 #: Seconds from the engine's time limit until its child is killed.
 GRACE = 0.5
-#: The same as a largest fraction of the time.
+#: Upper limit of that, as a fraction of the time.
 LARGEST_GRACE = 0.05
 
 
@@ -29,7 +29,7 @@ LARGEST_GRACE = 0.05
 class SolveResult:
     """Solution of a relaxation.
 
-    ``optimal``  True if the engine calls it optimal, and so need not go on
+    ``optimal``  True if the engine calls it optimal and need not continue
     ``column``   shape (columns,), or (0,) if it found no solution
     ``dual``     shape (rows,), or (0,)
     """
@@ -40,7 +40,7 @@ class SolveResult:
 
 
 def minimise(program: FloatProgram, until: float, **options: Any) -> SolveResult | None:
-    """Minimise with fractions in a child until a time; None if it does not answer.
+    """Minimise over fractional columns in a child until a time; None if it does not answer.
 
     ``options`` are fields of MathOpt's parameters; without any for HiGHS, PDLP solves the program.
     """

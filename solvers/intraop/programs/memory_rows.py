@@ -1,4 +1,4 @@
-"""Memory rows of a program: of single time steps, or of all that may bind in a sparse form."""
+"""Memory rows of a program: one per given time step, or all that may bind, in a sparse form."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def memory_of_steps(problem: Problem, steps: Iterable[int]) -> MemoryRows:
 
 
 def memory_of_all_steps(problem: Problem, first_sum: int) -> MemoryRows:
-    """Rows of all steps in which memory can exceed the limit; columns from ``first_sum`` on are sums.
+    """Rows of all steps in which memory can exceed the limit; columns from ``first_sum`` on are partial sums.
 
-    A dense row per step would have hundreds of millions of entries on the contest's instances. The steps are therefore
-    the leaves of a binary tree, and the interval of a node is divided into subtrees, at most two per level. The memory
-    of a subtree's nodes is summed once, in an extra column if that saves entries, and each step sums the subtrees above
-    it. The feasible assignments stay the same; XLA shortens its rows by sums as well.
+    Dense rows would have hundreds of millions of entries on the contest's instances. The steps are therefore the leaves
+    of a binary tree, and the interval of a node is divided into subtrees, at most two per level. The memory of the
+    nodes of a subtree is summed once, in an extra column if that saves entries, and the row of a step sums the subtrees
+    that contain it. The feasible assignments are the same; XLA also shortens its rows by sums.
     """
     matters = may_bind(problem.footprint)
     tree, uses = _Tree(int(matters.sum())), _Uses.of(problem)

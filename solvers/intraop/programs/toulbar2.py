@@ -17,7 +17,7 @@ STAGES = ((0.01, 0.1), (0.001, 0.3), (0.00001, 1.0))
 
 
 def minimum(job: Callable[[], Minimum], until: float, grace: float = GRACE) -> Minimum | None:
-    """Run a minimisation until a time; None if it does not answer within ``grace`` seconds after."""
+    """Run a minimisation until a time; None if it does not answer within ``grace`` more seconds."""
 
     def packed() -> Ints:
         found = job()
@@ -32,9 +32,9 @@ def minimum(job: Callable[[], Minimum], until: float, grace: float = GRACE) -> M
 
 
 def bounded(network: Network, penalty: Ints, remaining: Callable[[], float], grace: float = GRACE) -> Iterator[Minimum]:
-    """Yield bounds on the least cost under penalties, shape (rows,), with growing effort of message passing.
+    """Yield bounds on the least cost under penalties, shape (rows,), with ever more message passing.
 
-    Ends early with an optimal minimum, or with the proof that there is none.
+    Ends early once the minimum is optimal, or once there is proved to be none.
     """
     for accuracy, share in STAGES:
         seconds = share * remaining()

@@ -17,7 +17,7 @@ from solvers.intraop.programs.floating_point import integer_below
 
 #: Largest sum of costs, and of penalties: together they stay below toulbar2's greatest cost, 5 * 10^17.
 BUDGET = LARGEST_TOTAL
-#: Costs are scaled up to about this, for resolution relative to small penalties.
+#: Costs are scaled up to about this, so that small penalties are not rounded away.
 FINE = 2**40
 #: Discrepancies of the contest winner's search.
 DISCREPANCIES = 4
@@ -47,8 +47,8 @@ class Minimum(NamedTuple):
 class Network:
     """The variables of a model that share a table with others, and their tables, posted to toulbar2 once.
 
-    toulbar2 keeps its options and memory in globals, and a solve uses the network up: `minimise` is for a forked
-    child, once. Costs of the network are those of the model times ``scale``.
+    toulbar2 keeps its options and memory in globals, and a solve consumes the network: call `minimise` once, in a
+    forked child. Costs of the network are those of the model times ``scale``.
     """
 
     def __init__(self, model: Model) -> None:
@@ -84,7 +84,7 @@ class Network:
         return np.where(costs >= self.model.forbidden, self._toulbar2.MAX_COST, costs * self.scale)
 
     def _post_tables(self) -> None:
-        """Post the tables, pairs of one shape in one call."""
+        """Post the tables; one call for all pairs of the same shape."""
         model = self.model
         rows, columns = model.sizes[model.tail], model.sizes[model.head]
         order = np.lexsort((columns, rows))
@@ -113,11 +113,11 @@ class Network:
         discrepancies: int = DISCREPANCIES,
         accuracy: float = NO_MESSAGES,
     ) -> Minimum:
-        """Search for an assignment of least cost for some CPU seconds and, interrupted by SIGINT, until a time.
+        """Search for an assignment of least cost for some CPU seconds; a SIGINT at the time ``until`` ends the search.
 
-        Limited discrepancy search with up to ``discrepancies``, then hybrid best-first search; optionally preceded by
-        tree-reweighted message passing while an iteration gains more than the fraction ``accuracy``. ``penalty``, shape
-        (rows,), is added to the network's costs of values.
+        Limited discrepancy search with up to ``discrepancies``, then hybrid best-first search. If given, ``accuracy``
+        adds tree-reweighted message passing beforehand, while an iteration gains more than that fraction. ``penalty``,
+        shape (rows,), is added to the network's costs of values.
         """
         solver, options = self._solver, self._toulbar2.option
         rows = np.minimum(self._scaled(self.model.unary) + penalty, self._toulbar2.MAX_COST)
@@ -136,7 +136,7 @@ class Network:
         return self._minimum(rows, complete)
 
     def _post_unary(self, rows: Ints) -> None:
-        """Post the costs of values less each variable's minimum, variables of one size in one call."""
+        """Post the costs of values less each variable's minimum; one call for all variables of the same size."""
         start, sizes = self.model.start[self._joined], self.model.sizes[self._joined]
         for size in np.unique(sizes).tolist():
             index = np.flatnonzero(sizes == size)

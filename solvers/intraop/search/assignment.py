@@ -1,4 +1,4 @@
-"""Local search by single moves; the cost of every move and the memory profile are kept up to date."""
+"""Local search by single moves, with up-to-date costs of all moves and memory profile."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Search:
         return self.local[self._first[variable] : self._first[variable + 1]]
 
     def feasible(self) -> bool:
-        """Return whether memory suffices at every time step."""
+        """True if memory suffices in every time step."""
         return bool((self.profile <= self.limit).all())
 
     def _change(self, variable: int, value: int) -> tuple[int, Ints]:
@@ -65,7 +65,7 @@ class Search:
         return step, np.cumsum(change)[:-1]
 
     def fits(self, variable: int, value: int) -> bool:
-        """Return whether a move overloads no step in which it adds memory."""
+        """True if a move overloads no step in which it adds memory."""
         step, change = self._change(variable, value)
         after = self.profile[step : step + len(change)] + change
         return not ((after > self.limit) & (change > 0)).any()
@@ -127,10 +127,10 @@ class Search:
         return False
 
     def repair(self, until: float) -> bool:
-        """Move single variables until no step is overloaded; return whether that succeeded before a time.
+        """Move single variables until no step is overloaded; False if time is up before, or no move helps.
 
-        Moves that fit are made in order of cost per memory freed in overloaded steps; the order is recomputed whenever
-        the number of moves has grown by `AT_ONCE`.
+        Fitting moves are made in order of cost per memory freed in overloaded steps; the order is recomputed whenever
+        the number of moves has grown by the fraction `AT_ONCE`.
         """
         moves = 0
         while not self.feasible():
@@ -155,7 +155,7 @@ class Search:
         return len(moved)
 
     def _frees(self, variable: int, value: int) -> bool:
-        """Return whether a move frees memory at an overloaded time step."""
+        """True if a move frees memory in an overloaded time step."""
         step, change = self._change(variable, value)
         return bool(((self.profile[step : step + len(change)] > self.limit) & (change < 0)).any())
 
@@ -181,7 +181,7 @@ class Search:
 
 
 def conditional_costs(model: Model, value: Ints) -> Ints:
-    """Cost of each value of every variable if all other variables keep an assignment's values; shape (rows,)."""
+    """Cost of each value of every variable if all other variables keep their value in an assignment; shape (rows,)."""
     result = model.unary.copy()
     rows, columns = model.sizes[model.tail], model.sizes[model.head]
     for variable, count, cell in (

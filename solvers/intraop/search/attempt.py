@@ -18,7 +18,7 @@ REASON = 0.3
 
 
 def reserve(run: Run, *, share: float = 0.02, least: float = 0.2, most: float = 1.0) -> float:
-    """Seconds to reserve at the end, as methods do not stop at once: a share of the remaining time, clamped."""
+    """Seconds reserved at the end, as methods do not stop at once: a share of the remaining time, clamped."""
     return min(max(share * run.remaining(), least), most)
 
 
@@ -65,9 +65,9 @@ def attempt_or_decline(
 ) -> None:
     """Attempt an instance; if entries of 10^17 and more are unavoidable, attempt it again allowing them.
 
-    If all other entries together cost 10^17 or more, these entries are ordinary costs (see `model.build`). With rounded
-    memory the first failure proves nothing. Otherwise it proves a bound of 10^17: the second attempt is made only to
-    find the ``least_bad`` assignment, and Declined is raised with the edge.
+    If all other entries together cost 10^17 or more, these entries are ordinary costs (see `model.build`). If memory is
+    rounded, the first failure proves nothing. Otherwise it proves a bound of 10^17; the second attempt is made only to
+    find the ``least_bad`` assignment, and Declined is raised, naming the edge.
     """
     if attempt(tolerant=False):
         return

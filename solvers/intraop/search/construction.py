@@ -1,4 +1,4 @@
-"""Greedy construction by largest regret; undecided variables count with their least memory."""
+"""Greedy construction by largest regret; undecided variables count with their least memory use."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def least_memory(footprint: Footprint) -> Ints:
 
 
 def construct(footprint: Footprint, price: Floats, until: float) -> Search:
-    """Decide the variables in order of regret, each for the cheapest value that fits, given those decided before.
+    """Decide variables by decreasing regret, each for the cheapest value that fits given earlier decisions.
 
-    An undecided variable counts with its least memory, and its tables with their least costs. The regret of a variable
-    is the extra cost of its second best value. ``price``, shape (rows,), is added to the costs of values. At the time
-    ``until`` the remaining variables keep their least memory.
+    An undecided variable counts with its least memory use, and its tables with their least costs. The regret of a
+    variable is the extra cost of its second best value. ``price``, shape (rows,), is added to the costs of values. From
+    the time ``until`` on, the remaining variables keep the values of least memory use.
     """
     search = Search(footprint, least_memory(footprint))
     optimistic = _OptimisticCosts(search, price)

@@ -11,7 +11,7 @@ from instances.files.columns import Ints
 from solvers.intraop.network.memory import Footprint
 from solvers.intraop.search.construction import construct
 
-#: Prices of memory, as fractions of what a unit of it cost in the solution built without a price.
+#: Memory prices, as fractions of the cost per unit of memory in the solution built without a price.
 PRICES = (0.001, 0.01, 0.1, 1.0, 10.0)
 
 

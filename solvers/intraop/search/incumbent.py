@@ -20,7 +20,7 @@ class Incumbent:
         self.cost = 0
 
     def offer(self, strategy: Ints) -> bool:
-        """Report strategies, shape (n,), if they improve the incumbent; return whether they do."""
+        """Report strategies, shape (n,), if they improve the incumbent; return True if they do."""
         excess = self._excess(self._instance.strategy_start[:-1] + strategy)
         cost = exact_cost(self._instance, strategy)
         if (excess, cost) >= (self.excess, self.cost):
@@ -30,7 +30,7 @@ class Incumbent:
         return True
 
     def _excess(self, row: Ints) -> int:
-        """Memory excess of the chosen rows, shape (n,); computed without the timeline if that is not exact."""
+        """Memory of the chosen rows, shape (n,), above the limit; computed without the timeline if that is rounded."""
         timeline, instance = self._timeline, self._instance
         if not timeline.exact and instance.usage_limit is not None:
             return max(0, instance.peak(instance.usage[row]) - instance.usage_limit)

@@ -1,4 +1,4 @@
-"""The cheapest stage that can hold a node, for the node where that is most, as a lower bound."""
+"""Lower bound: the cheapest stage around each node, maximised over the nodes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from solvers.registry import Run, bound
 
 @bound(track="pipeline", source="our own: minimum cuts over stages that hold a node", deterministic=False)
 def anchored(instance: Instance, run: Run) -> None:
-    """Bound the cost by that of the cheapest convex set of nodes around the node where that is greatest.
+    """Find the cheapest convex set around each node; the most expensive of these is a bound.
 
-    Some stage holds that node, and is convex because the quotient graph has no cycle. Ignores the overflow. Reports
-    the bound of Lemma 3.3 first, and the partitions of a short search, whose cost ends the search for sets.
+    Every node is in some stage, which is convex because the quotient graph has no cycle. Ignores the overflow. First
+    reports the bound of Lemma 3.3 and the partitions of a short search; sets that cost as much as the best of these are
+    not searched.
     """
     instance = capped(instance)
     bounds = Bounds(instance, run)

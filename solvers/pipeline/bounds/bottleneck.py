@@ -1,4 +1,4 @@
-"""The three-superstage relaxation as a lower bound, whole and with one of its two halves left out."""
+"""The three-superstage relaxation as a lower bound, and two ablations of it."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ SOURCE = "Archer et al. 2024, Section 3.2; preprint, Section 5.4"
 
 @bound(track="pipeline", source=SOURCE, deterministic=False)
 def bottleneck(instance: Instance, run: Run) -> None:
-    """Bound the cost of the stage that does the work of Lemma 3.3, all others merged into two superstages.
+    """Bound the cost of the stage that does the work of Lemma 3.3; merge all others into two superstages.
 
-    Ignores the overflow. Reports the bound of Lemma 3.3 first, and the slicings that it meets. SCIP is believed: its
-    bounds are lowered by a millionth and more for its tolerances, see
-    `solvers.pipeline.programs.mip.Program.lower_bound`, but its search in floating point is not checked.
+    Ignores the overflow. First reports the bound of Lemma 3.3; also reports the slicings found on the way. SCIP's
+    bounds are lowered by at least a millionth to allow for its tolerances
+    (`solvers.pipeline.programs.mip.Program.lower_bound`), but its floating-point search is not checked.
     """
     _bound(instance, run)
 
 
 @bound(track="pipeline", source=SOURCE, deterministic=False)
 def bottleneck_no_dag(instance: Instance, run: Run) -> None:
-    """Bound the cost of that stage where it need not leave the quotient graph without cycles; see `bottleneck`."""
+    """Like `bottleneck`, without requiring an acyclic quotient graph."""
     _bound(instance, run, dag=False)
 
 
 @bound(track="pipeline", source=SOURCE, deterministic=False)
 def bottleneck_no_cut_io(instance: Instance, run: Run) -> None:
-    """Bound the cost of that stage where tensors between stages are free; see `bottleneck`."""
+    """Like `bottleneck`, with free tensors between stages."""
     _bound(instance, run, cut_io=False)
 
 

@@ -1,4 +1,4 @@
-"""The three-superstage relaxation once for every place that the bottleneck can have, as a lower bound."""
+"""The three-superstage relaxation for every possible position of the bottleneck, as a lower bound."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from solvers.registry import Run, bound
 
 @bound(track="pipeline", source="Archer et al. 2024, Section 3.3", deterministic=False)
 def bottleneck_guess(instance: Instance, run: Run) -> None:
-    """Guess which stage does the work of Lemma 3.3; the worst guess bounds the cost.
+    """Bound the cost for every guess of the stage that does the work of Lemma 3.3; take the least.
 
-    The stages before it are merged, and those after it; what a superstage costs, shared evenly by its stages, bounds
-    the cost too. The programs have equal shares of the time that is left, as many at once as there are cores.
+    The stages before it are merged into one superstage, those after it into another; the cost of a superstage divided
+    by its number of stages bounds the cost too. The programs share the remaining time equally; as many run at once as
+    there are cores.
 
-    Ignores the overflow. Reports the bound of Lemma 3.3 first, and the slicings that it meets. SCIP is believed: its
-    bounds are lowered by a millionth and more for its tolerances, see
-    `solvers.pipeline.programs.mip.Program.lower_bound`, but its search in floating point is not checked.
+    Ignores the overflow. First reports the bound of Lemma 3.3; also reports the slicings found on the way. SCIP's
+    bounds are lowered by at least a millionth to allow for its tolerances
+    (`solvers.pipeline.programs.mip.Program.lower_bound`), but its floating-point search is not checked.
     """
     instance = capped(instance)
     bounds = Bounds(instance, run)

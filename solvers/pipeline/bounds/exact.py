@@ -29,15 +29,17 @@ CLOCK = 256
 
 @bound(track="pipeline", source="Archer et al. 2024, Section 3.1, Figure 3", deterministic=False)
 def exact(instance: Instance, run: Run) -> None:
-    """Bound the cost by the exact program, narrowed to what can be better than the best slicing found.
+    """Solve the exact integer program, restricted to partitions better than the best slicing found.
 
-    A node's stage comes no earlier than the work of the node and its ancestors allows when no stage may do more than
-    that slicing costs, and no later than its descendants allow; the paper does without these ranges.
+    No stage of a better partition does more work than that slicing costs. So a node's stage is no earlier than the
+    work of the node and its ancestors allows, and no later than that of its descendants allows; the paper does not use
+    these ranges.
 
-    With a memory limit, which the paper leaves out, the program counts the overflow: with the execution order among its
-    variables on small graphs, else as far as it is certain in every order. Reports the bound of Lemma 3.3 first, and
-    the partitions that it meets. SCIP is believed: its bounds are lowered by a millionth and more for its tolerances,
-    see `solvers.pipeline.programs.mip.Program.lower_bound`, but its search in floating point is not checked.
+    If there is a memory limit, which the paper leaves out, the program counts the overflow: exactly on small graphs,
+    with the execution order among its variables; else only the overflow of every order. First reports the bound of
+    Lemma 3.3; also reports the partitions found on the way. SCIP's bounds are lowered by at least a millionth to allow
+    for its tolerances (`solvers.pipeline.programs.mip.Program.lower_bound`), but its floating-point search is not
+    checked.
     """
     instance = capped(instance)
     bounds = Bounds(instance, run)
@@ -71,7 +73,7 @@ def _stages_before(instance: Instance, cost: float, run: Run, seconds: float, *,
 def _work_before(instance: Instance, run: Run, seconds: float, *, forwards: bool) -> Floats:
     """Work of each node and its ancestors (descendants, unless ``forwards``), shape (n,).
 
-    Goes through the ancestors by chunks, and leaves out those that the seconds do not suffice for.
+    Counts the ancestors chunk by chunk; those not reached within the seconds are left out.
     """
     enough = run.remaining() - seconds
     n, graph = instance.nodes, instance.graph

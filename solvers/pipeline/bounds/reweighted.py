@@ -1,4 +1,4 @@
-"""The bottleneck relaxation under the best weights of nodes instead of their work, as a lower bound."""
+"""The bottleneck relaxation with optimised node weights instead of the work, as a lower bound."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from solvers.pipeline.trees.set_search import SetSearch
 from solvers.pipeline.trees.stage_tree import StageTree
 from solvers.registry import Run, bound
 
-#: Share of the time left in which partitions are annealed after the first target that fails, but for no longer than
-#: the targets before have taken (96 nodes, 4 and 8 stages: costs fall by 0.5 to 1.2 %).
+#: Share of the remaining time for annealing partitions after the first target that fails, but no longer than earlier
+#: targets took (96 nodes, 4 and 8 stages: costs fall by 0.5 to 1.2 %).
 ANNEALING = 0.1
 
 #: Share of the time left that one target may take.
@@ -25,47 +25,47 @@ PATIENCE = 0.25
 #: The same for one of two stages.
 HALVES_PATIENCE = 0.4
 
-#: Most stages of which the first and the last have sets of their own; with 16, to search for three kinds costs more
-#: than it gains (100 nodes, 5 s of processor time: 62.6 % of the gap closed instead of 66.2 %).
+#: Most stages for which the first and the last stage are searched separately; with 16, three searches cost more than
+#: they gain (100 nodes, 5 s of processor time: 62.6 % of the gap closed instead of 66.2 %).
 MOST_PLACED = 8
 
 #: Largest number of stages for which a `StageTree` divides the partitions after the ascent; for more, a `SetSearch`.
 MOST_DIVIDED = 8
 
-#: Largest number of stages for which the ascent ends early for a `StageTree`; with 8, leaves take the time that the
-#: ascent needs (84 to 95 nodes, 40 s of processor time: 0.1 to 0.9 % less of the gap closed).
+#: Largest number of stages for which the ascent ends early for a `StageTree`; with 8, the leaves would take time that
+#: the ascent needs (84 to 95 nodes, 40 s of processor time: 0.1 to 0.9 % less of the gap closed).
 MOST_ENDED_EARLY = 4
 
-#: Share of the gap that the next target lies above the bound, at first.
+#: First distance of a target above the bound, as a share of the gap.
 STEP = 0.06
 
-#: Factor by which the step grows after a proof that has found fewer than so many new sets.
+#: Factor by which the step grows after a proof that found fewer than ``FEW_SETS`` new sets.
 GROWTH, FEW_SETS = 1.3, 5
 
-#: Least step, as a share of the first: in general, if the ascent ends early for a `StageTree`, and for two stages.
+#: Least step, as a share of the first: by default; if the ascent ends early for a `StageTree`; for two stages.
 FINEST, EARLY_FINEST, HALVES_FINEST = 1e-3, 0.02, 1e-4
 
 
 @bound(track="pipeline", source="our own: Archer et al. 2024, Section 3.2, with optimised weights", deterministic=False)
 def reweighted(instance: Instance, run: Run) -> None:
-    """Bound the cost of the stage that weighs its share, under node weights that make such stages expensive.
+    """Like bottleneck, under node weights that are optimised instead of the work.
 
-    For any weights, and shares of the k stages that add up to the weight of all nodes, some stage weighs at least
-    its share, so the cheapest set that does is a bound; work as the weight and even shares give the relaxation of
-    Section 3.2. Sets are convex; if stages are few, those that can be the first one hold all ancestors of their
-    nodes, and those that can be the last one all descendants. The best weights are the dual of covering the nodes
-    with a first, a last and k - 2 other sets that cost less than a target: sets that a target still allows are
-    listed by branch and bound over minimum cuts, and a linear program moves the weights away from them until there
-    is none, which proves the target. For two stages, the work and even shares are already exact:
-    the side that does more work costs more, and is one of the two. For three to eight, partitions are divided by
-    the stages that nodes are in if all of them together allow no greater bound; see `StageTree`. For more, they are
-    divided by the order of nodes, over a list of all sets that may be stages; see `SetSearch`. All cores search.
+    Give every node a weight, and every stage a share, such that the shares add up to the total weight. Then some stage
+    weighs at least its share, so the cheapest set that does so is a bound; with the work as weight and equal shares it
+    is the relaxation of Section 3.2. Sets are convex; if stages are few, a first stage must contain all ancestors of
+    its nodes, and a last stage all descendants. The best weights are the dual of covering the nodes with a first, a
+    last and k - 2 other sets that cost less than a target: branch and bound over minimum cuts lists the sets below the
+    target that weigh enough, and a linear program moves the weights away from them until there is none, which proves
+    the target. For two stages, work and equal shares are already exact: the stage that does more work also costs more.
+    For three to eight stages, once no weights raise the bound further, partitions are divided by the stages of their
+    nodes; see `StageTree`. For more stages, they are divided by the order of nodes, over a list of all possible stages;
+    see `SetSearch`. All cores search.
 
-    No engine is believed: any weights prove something, so GLOP, which solves the linear programs, only proposes them.
-    They are rounded to integers, and each proof is computed from these alone.
+    No engine needs to be trusted: any weights prove a bound, so GLOP, which solves the linear programs, only proposes
+    them. They are rounded to integers, and each proof is computed from these alone.
 
-    Ignores the overflow. Reports the bound of Lemma 3.3 first, and partitions: those of a short search, of a
-    longer one once a target fails, and those that trees find.
+    Ignores the overflow. First reports the bound of Lemma 3.3. Also reports partitions: from a short search, from a
+    longer one once a target fails, and from the trees.
     """
     instance = capped(instance)
     bounds = Bounds(instance, run)
@@ -91,7 +91,7 @@ def reweighted(instance: Instance, run: Run) -> None:
 
 
 def _halve(incumbent: Incumbent, known: int, bounds: Bounds) -> None:
-    """Find the cheapest partition into two stages: one of them does at least half of the work, and costs no less.
+    """Find the cheapest partition into two stages; the one with at least half of the work costs no less than the other.
 
     No partition costs less than ``known``, in the units of `StageSearch`.
     """
@@ -116,11 +116,11 @@ def _halve(incumbent: Incumbent, known: int, bounds: Bounds) -> None:
 
 
 def _ascend(cover: Cover, proved: int, incumbent: Incumbent, bounds: Bounds, finest: float) -> int:
-    """Prove greater and greater targets; return the last one.
+    """Prove ever greater targets; return the last one.
 
-    Steps shrink after a failure, until one that is the share ``finest`` of the first fails as no weights refute it. A
-    target may fail merely because its time ran out, and its sets help the next one, so none is given up for good; the
-    last ones get more time.
+    Steps shrink after a failure. The ascent ends when a step as small as the share ``finest`` of the first fails
+    although there was time: no weights refute its target. A target may also fail because its time ran out; its sets
+    help the next one, so it is tried again, with more time if the step is already the finest.
     """
     began = cover.run.remaining()
     step = STEP * (incumbent.limit - proved)
@@ -151,6 +151,6 @@ def _places(stages: int) -> list[Place]:
 
 
 def _start(instance: Instance) -> Floats:
-    """Return weights to begin with, shape (n,), k together: the work."""
+    """Return the first weights, shape (n,), proportional to the work and summing to k."""
     work = instance.work + 1e-6 * instance.work.mean() + np.finfo(np.float64).tiny
     return work / work.sum() * instance.stages

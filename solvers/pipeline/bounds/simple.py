@@ -8,5 +8,5 @@ from solvers.registry import Run, bound
 
 @bound(track="pipeline", source="Archer et al. 2024, Lemma 3.3")
 def simple(instance: Instance, run: Run) -> None:
-    """Some stage does at least the work of the heaviest node, and at least an even share of all work."""
+    """Take the larger of the heaviest node's work and an even share of all work."""
     run.bound(instance.work_bound())

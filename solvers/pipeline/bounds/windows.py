@@ -1,4 +1,4 @@
-"""A bound for large graphs: the work, the tensors that cross in every window of work, and who reads them."""
+"""A bound for large graphs: the work, the tensors that cross every window of work, and their readers."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ SHARE = 0.8
 
 @bound(track="pipeline", source="this project; minimum cuts")
 def windows(instance: Instance, run: Run) -> None:
-    """Refute targets by the tensors that must cross between stages, wherever these end.
+    """Refute target costs by tensors that must cross stage boundaries.
 
-    Suppose no stage costs more than T, so none does more than T work. Along the stages the work done so far rises in
-    steps of at most T; hence some stage ends in each window from jT to (j + 1)T. There, the nodes done are an ideal:
-    it holds the nodes without which, and without whose descendants, there is too little work, and none whose ancestors
-    are too much. The tensors that leave it weigh at least a minimum cut. Windows share the size of a tensor between
-    them, so the cuts add up. Each crossing tensor is sent once and received once at least, and more often if its
-    readers do more work than one stage can (`_received_again`): k T is no less than all work and all that, or T is
-    refuted. Counts in integers that are rounded down; the overflow is left out.
+    Suppose no stage costs more than T, so no stage does more than T work. From stage to stage the completed work rises
+    by at most T, so some stage ends in each window from jT to (j + 1)T. The nodes completed there form an ideal. It
+    contains every node whose removal, together with its descendants, would leave too little work, and no node whose
+    ancestors are too much work. The tensors that leave the ideal weigh at least a minimum cut. The windows divide the
+    size of each tensor among themselves, so the cuts add up. Each crossing tensor is sent once and received at least
+    once, and more often if its readers do more work than one stage can (`_received_again`). If all work and these
+    transfers together exceed k T, the target T is refuted. Computed in integers that are rounded down; the overflow is
+    left out.
     """
     run.bound(instance.work_bound())
     moved = instance.output_size / instance.bandwidth
@@ -50,7 +51,7 @@ def windows(instance: Instance, run: Run) -> None:
         np.add.at(reading, instance.graph.tail, work[instance.graph.head])
 
         def least(window: int) -> int:
-            """Least average cost of a stage if none costs more than the window, which is refuted if that is more."""
+            """Least average cost of a stage if none costs more than the window; a greater value refutes the window."""
             again = _received_again(size, reading, window, stages)
             if again is None:
                 return whole
@@ -71,11 +72,11 @@ def windows(instance: Instance, run: Run) -> None:
 
 
 def _received_again(size: NDArray[np.int64], reading: NDArray[np.int64], window: int, stages: int) -> int | None:
-    """Size of what is received after the first time, if no stage costs more than the window; None if one must.
+    """Total size of all receptions after the first, if no stage costs more than the window; None if some stage must.
 
-    ``reading``, shape (nodes,), is the work of all readers of a tensor. If that is more than the window, the
-    readers are in several stages. Each of these sends or receives the tensor, which leaves less of the window for work;
-    all but the producer's receive it.
+    ``reading``, shape (nodes,), is the work of all readers of each tensor. If it exceeds the window, the readers are
+    in several stages. Each of these stages sends or receives the tensor, which leaves less of the window for work; all
+    but the producer's receive it.
     """
     wide = reading > window
     size, reading = size[wide], reading[wide]

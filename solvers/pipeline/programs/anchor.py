@@ -1,4 +1,4 @@
-"""The cheapest stage that can hold a node, for every node: the greatest of these is a lower bound."""
+"""The cheapest stage that can contain each node; the greatest of these costs is a lower bound."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ CUTS = 100
 
 
 def anchor(stage_search: StageSearch, limit: int, bounds: Bounds, rounds: int = 9) -> int:
-    """Raise the bounds by the cheapest stage of each node, up to ``limit``; return the bound, in its units.
+    """Raise the bounds by the cheapest stage around each node, up to ``limit``; return the bound in its units.
 
-    Nodes whose search was cut short are searched again, in at most so many ``rounds``.
+    Nodes whose search was cut short are searched again, in at most ``rounds`` rounds.
     """
     proved = np.zeros(stage_search.nodes, dtype=np.int64)
-    open_ones = np.ones(stage_search.nodes, dtype=bool)
+    unsettled = np.ones(stage_search.nodes, dtype=bool)
     for cuts in (CUTS * 10**power for power in range(rounds)):
 
         def hold(v: int, cuts: int = cuts) -> CheapestSet | None:
             return None if stage_search.over() or proved.max() >= limit else stage_search.holding(v, limit, cuts)
 
-        nodes = np.flatnonzero(open_ones).tolist()
+        nodes = np.flatnonzero(unsettled).tolist()
         for v, found in zip(nodes, stage_search.pool.map(hold, nodes), strict=True):
             if found is not None:
                 proved[v] = max(proved[v], found.proved)
-                open_ones[v] = found.proved < found.cost
+                unsettled[v] = found.proved < found.cost
                 bounds.offer(stage_search.bound(int(proved.max())))
-        if stage_search.over() or proved.max() >= limit or not open_ones.any():
+        if stage_search.over() or proved.max() >= limit or not unsettled.any():
             break
     return int(proved.max())

@@ -1,10 +1,10 @@
-"""Node weights that refute a cost: under them, no sets that cost less can cover all nodes, one in each place.
+"""Node weights that refute a target cost: under them, sets that cost less cannot cover all nodes, one per place.
 
-A place is a number of stages of a partition and what is known of each. For any weights of nodes, and needs of the
-places that together exceed the weight of all nodes, some stage weighs what its place needs. If no set that costs less
-than a target does so in any place, no partition costs less than the target. The best weights are the dual of covering
-the nodes by such sets: all sets that a target still allows are listed by branch and bound over minimum cuts, and a
-linear program moves the weights away from them until there is none.
+A place stands for one or more stages of a partition and the known facts about them. Choose weights of the nodes, and a
+need for each place such that the needs of all stages add up to no more than the total weight; then some stage weighs at
+least the need of its place. If no set below a target cost weighs that much, in any place, no partition costs less than
+the target. The best weights are the dual of covering the nodes by sets below the target: branch and bound over minimum
+cuts lists those that reach a need, and a linear program moves the weights away from them until there is none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from solvers.registry import Run
 #: Seconds of a first search, before sets are annealed.
 FIRST_SECONDS = 0.2
 
-#: Largest change of a weight at first from its value in the last proof, as a share of that value.
+#: First limit on the change of a weight since the last proof, as a share of the weight.
 REACH = 0.05
 
 #: Factor by which the reach grows if no weights are found.
@@ -31,23 +31,23 @@ GROWTH = 1.6
 #: instead of 3 to 5).
 WIDEST = 0.5
 
-#: Factor by which spare weight must grow for it.
+#: Factor by which the spare weight must grow for that.
 LEAST_GAIN = 1.1
 
 #: Largest reach.
 FARTHEST = 20.0
 
-#: Share of all weight by which the needs of the places must exceed it together, far above the tolerance of GLOP.
+#: Least spare weight of a candidate, as a share of the total weight, far above the tolerance of GLOP.
 LEAST_SPARE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Weights under which no known set weighs its share.
+    """Weights under which every known set weighs less than its share.
 
-    ``weights``  shape (n,), k together
-    ``shares``   of all weight, one for each place
-    ``spare``    share of all weight by which those exceed the heaviest known sets together
+    ``weights``  shape (n,), with sum k
+    ``shares``   one per place, of the total weight
+    ``spare``    share of the total weight by which the sum of the shares exceeds that of the heaviest known sets
     ``reach``    largest change of a weight from its value in the last proof, as a share of that value
     """
 
@@ -61,10 +61,10 @@ class Candidate:
 class Cover:
     """Targets proved one after another for the partitions whose stages are in the ``places``.
 
-    ``center``    shape (n,): weights that proved the last target, k together
-    ``patience``  share of the time left that one target may take
+    ``center``    shape (n,): weights that proved the last target, with sum k
+    ``patience``  share of the remaining time that one target may take
     ``pool``      sets found so far; several covers may share it
-    ``stuck``     True if no weights were left for the last target, rather than no time
+    ``stuck``     True if the last target failed for lack of weights, not of time
     """
 
     stage_search: StageSearch
@@ -81,13 +81,14 @@ class Cover:
         return sum(place.count for place in self.places)
 
     def prove(self, target: int) -> bool:
-        """Find weights and needs such that no set that costs less than ``target`` weighs its need; False if not.
+        """Find weights and needs such that every set cheaper than ``target`` weighs less than its need; True if found.
 
-        Searches are shorter the more spare weight there is, so after a long one weights may move farther to gain some.
+        The more spare weight there is, the shorter is a search; so after a long one, weights may move farther to gain
+        some.
         """
         until = (1 - self.patience) * self.stage_search.left()
         master = Master(self.pool, self.places, target)
-        candidate = self._judged(self.center, 0.0, master) or self._candidate(master, REACH)
+        candidate = self._evaluate(self.center, 0.0, master) or self._candidate(master, REACH)
         self.stuck = searched = False
         while candidate and self.stage_search.left() > until:
             weight, unrefuted = self._integers(candidate)
@@ -106,13 +107,13 @@ class Cover:
         return False
 
     def fractions(self, target: int) -> Floats:
-        """Return how far each node is in the stages of each place in the best cover found, shape (places, n)."""
+        """Fraction of each node that the sets of each place contain in the best cover found, shape (places, n)."""
         master = Master(self.pool, self.places, target)
         master.solve(self.center, FARTHEST, self.stage_search.left())
-        return master.held()
+        return master.cover_fractions()
 
     def _integers(self, candidate: Candidate) -> tuple[Longs, list[tuple[Place, int]]]:
-        """Return weights as integers, and what a set needs in each place: together more than all nodes weigh."""
+        """Integer weights, and the need of each place, such that some stage weighs at least its need."""
         weight = whole_weights(candidate.weights)
         total = int(weight.sum())
         needs = [
@@ -123,9 +124,9 @@ class Cover:
         return weight, needs
 
     def _find(self, weight: Longs, unrefuted: list[tuple[Place, int]], target: int, until: float) -> int:
-        """Look for sets that cost less than a target and weigh what they need; return how many are new to the pool.
+        """Search for sets below the target that reach their need; return the number that are new to the pool.
 
-        Places that are proved to have none are removed from ``unrefuted``.
+        Places proved to have no such set are removed from ``unrefuted``.
         """
         if fresh := self._list(weight, unrefuted, target, until, FIRST_SECONDS):
             return fresh
@@ -138,7 +139,7 @@ class Cover:
     def _list(
         self, weight: Longs, unrefuted: list[tuple[Place, int]], target: int, until: float, most: float = math.inf
     ) -> int:
-        """The same by branch and bound, for each place within at most so many seconds."""
+        """The same by branch and bound, with a limit in seconds per place."""
         for place, need in tuple(unrefuted):
             seconds = max(0.0, min(most, self.stage_search.left() - until))
             listed = self.stage_search.list_sets(weight, need, target, seconds, place.closure, place.fixed)
@@ -149,7 +150,7 @@ class Cover:
         return 0
 
     def _candidate(self, master: Master, reach: float) -> Candidate | None:
-        """Return weights within a reach, or one as little greater as needed; None if there are none."""
+        """Weights within a reach, which grows until there are some; None if there are none."""
         first = reach
         while reach < FARTHEST and not self.stage_search.over():
             if found := self._within(reach, master):
@@ -160,20 +161,20 @@ class Cover:
         return None
 
     def _wider(self, candidate: Candidate, master: Master) -> Candidate | None:
-        """Return weights within twice the reach if they have more to spare."""
+        """Weights within twice the reach, if they have more spare weight."""
         reach = max(REACH, 2 * candidate.reach)
         found = self._within(reach, master) if candidate.reach < WIDEST else None
         return found if found and found.spare > LEAST_GAIN * candidate.spare else None
 
     def _within(self, reach: float, master: Master) -> Candidate | None:
-        """Return weights halfway from the center to those within a reach that have most to spare, or the latter."""
+        """Halfway from the center to the weights within a reach that have most to spare, or these."""
         weights = master.solve(self.center, reach, 0.5 * self.run.remaining())
         if weights is None:
             return None
-        return self._judged((self.center + weights) / 2, reach, master) or self._judged(weights, reach, master)
+        return self._evaluate((self.center + weights) / 2, reach, master) or self._evaluate(weights, reach, master)
 
-    def _judged(self, weights: Floats, reach: float, master: Master) -> Candidate | None:
-        """Give the places shares of all weight that exceed those of the known sets; None if there are none."""
+    def _evaluate(self, weights: Floats, reach: float, master: Master) -> Candidate | None:
+        """The candidate whose shares exceed the weights of all known sets; None if there is none."""
         heaviest = master.heaviest(weights)
         k = self.stages
         spare = 1 - sum(place.count * most for place, most in zip(self.places, heaviest, strict=True)) / k

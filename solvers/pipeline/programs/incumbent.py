@@ -1,4 +1,4 @@
-"""The best lower bound of a bound method, and its best partition, which a short search finds first."""
+"""The best lower bound of a bound method, and its best partition, first from a short search."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from solvers.registry import Run
 #: Share of the time that the search for a first partition may take.
 SEARCH_SHARE = 0.1
 
-#: Moves of the longest chain of that search for each node: a second for 200 nodes.
+#: Moves per node of the longest chain of that search: a second for 200 nodes.
 MOVES = 5000
 
 
 class Bounds:
-    """Keeps the best lower bound, from that of Lemma 3.3 on, and reports each to a run, if there is one."""
+    """Keeps the best lower bound, first that of Lemma 3.3, and reports every improvement to the run, if any."""
 
     def __init__(self, instance: Instance, run: Run | None) -> None:
         self._run, self.best = run, -math.inf
         self.offer(instance.work_bound())
 
     def offer(self, value: float, step: float = 0.0) -> None:
-        """Take ``value`` if it is better than the best so far by more than ``step`` of that."""
+        """Take ``value`` if it exceeds the best so far by more than the fraction ``step``."""
         if value > self.best * (1 + step):
             self.best = value
             if self._run:
@@ -60,10 +60,11 @@ class Known:
 
 
 def capped(instance: Instance) -> Instance:
-    """The instance with tensors that cost at most twice the whole work to send; others would drown it in rounding.
+    """The instance with sending times capped at twice the total work; greater ones would drown it in rounding.
 
     No partition costs more than before, and one that cuts such a tensor still costs more than a single stage of all
-    nodes, so the optimum is the same. With a memory limit nothing changes, since sizes count there too.
+    nodes, so the optimum is the same. If there is a memory limit, the instance is returned unchanged, as sizes also
+    count against the memory.
     """
     if instance.memory is not None:
         return instance
@@ -72,7 +73,7 @@ def capped(instance: Instance) -> Instance:
 
 
 def search_first(instance: Instance, run: Run, *, overflow: bool = False) -> tuple[Search, Known]:
-    """Report the partitions that a short search finds; the bounds start from the best, its ``overflow`` left out."""
+    """Report the partitions of a short search; bounds start from the best, without its overflow by default."""
     began = run.remaining()
     search = Search(instance, run, share=SEARCH_SHARE)
     anneal(search, run, most=MOVES * instance.nodes)
@@ -81,7 +82,7 @@ def search_first(instance: Instance, run: Run, *, overflow: bool = False) -> tup
     core = PipelineCore(capped(replace(instance, memory=None)))
     slicing = search.pool.submit(core.slice, search.order)
     wait([slicing], timeout=max(0.0, run.remaining() - (1 - 2 * SEARCH_SHARE) * began))
-    core.stop[0] = 1  # too late for the best cuts: even ones will do
+    core.stop[0] = 1  # no time for optimal cuts: equal stages suffice
     found = slicing.result()
     core.stop[0] = 0
     assert found is not None  # only a slicing below an upper limit can be missing
@@ -92,7 +93,7 @@ def search_first(instance: Instance, run: Run, *, overflow: bool = False) -> tup
 class Incumbent:
     """The cost of the best known partition, without its overflow.
 
-    ``search``  what reports better partitions
+    ``search``  reports better partitions
     ``core``    the instance without a memory limit, as the core sees it
     ``limit``   a stage that costs less than this, in units of ``stage_search``, beats the best partition
     """

@@ -10,21 +10,21 @@ import numpy as np
 from solvers.native import Floats, Longs
 from solvers.pipeline.programs.set_pool import Place, SetPool
 
-#: A weight may also grow by this share of the mean weight, times the reach.
+#: A weight may also grow by the reach times this share of the mean weight.
 FLOOR = 0.02
 
 #: Rows added at a time: the heaviest sets of all, and the heaviest that hold each node.
 HEAVIEST, HOLDING = 60, 2
 
-#: Sets weighed at a time: as numbers, their members take eight times the memory.
+#: Sets weighed at a time: members as numbers take eight times the memory of flags.
 SLICE = 1024
 
-#: Excess of a set's weight over the heaviest from which on its row is added; all weights together are k.
+#: A set gets a row if its weight exceeds the heaviest by this; all weights add up to k.
 VIOLATION = 1e-6
 
 
 class Master:
-    """Weights, k together and near a center, for which the heaviest sets of all places together are lightest.
+    """Weights with sum k, near a center, that minimise the total weight of the heaviest sets of all places.
 
     Only sets of the pool that cost less than the target count. A set gets a row when it turns out too heavy.
     """
@@ -72,8 +72,8 @@ class Master:
         self._solved = False
         return None
 
-    def held(self) -> Floats:
-        """Return how far each node is in each place in the cover that the last weights are dual to, (places, n)."""
+    def cover_fractions(self) -> Floats:
+        """Fraction of each node in each place, in the cover dual to the last weights, shape (places, n)."""
         held = np.zeros((len(self._places), len(self._weights)))
         for (at, index), row in self._rows.items() if self._solved else ():
             held[at, self._pool.member[index]] += abs(row.dual_value())
@@ -87,7 +87,7 @@ class Master:
         return np.concatenate([np.zeros(0), *slices])
 
     def _look(self) -> None:
-        """Note the sets that are new in the pool."""
+        """Fetch the new sets of the pool."""
         since, self._seen = self._seen, len(self._pool)
         for at, place in enumerate(self._places if self._seen > since else ()):
             fresh = self._pool.fitting(place, self._target, since)

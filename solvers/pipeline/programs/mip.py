@@ -1,7 +1,7 @@
 """The mixed-integer programs of Archer et al. 2024, Section 3, solved by SCIP and turned into bounds.
 
-The paper's ignore the overflow of Equation (2). It is never negative, so what bounds the cost without it from below
-bounds the cost with it too. A program may count what overflows for certain: see `Program._add_overflow`.
+The paper's programs ignore the overflow of Equation (2). It is never negative, so a lower bound without it is also one
+with it. A program may count the overflow that is certain: see `Program._add_overflow`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from solvers.pipeline.programs.stage_search import descendants
 from solvers.pipeline.search.orders import TOLERANCE, Search
 from solvers.registry import Run
 
-#: The best cost known becomes about this in the program, far from SCIP's absolute tolerances of 1e-9 to 1e-6.
+#: The best known cost is scaled to about this in the program, far from SCIP's absolute tolerances of 1e-9 to 1e-6.
 SCALE = 1024.0
 
 #: SCIP accepts reduced costs that are off by this much; every variable but the objective's has a range of 1.
@@ -37,14 +37,14 @@ DUAL_TOLERANCE = 1e-7
 #: Share by which every bound is lowered: cuts, propagation and pruning have relative tolerances up to 1e-6.
 RELATIVE_TOLERANCE = 1e-6
 
-#: Rows that a program may have for the execution order; a larger one counts only what is in memory in every order.
+#: Most rows for the execution order; without them, only what is in memory in every order counts.
 MOST_ORDER_ROWS = 10_000
 
 #: Largest memory with an overflow in the program, in units of the size that can be sent within the best known cost:
 #: with more memory, rounding errors would be as large as the overflow.
 MOST_MEMORY = 1e6
 
-#: MiB that SCIP takes for a row of the program, with everything that it derives from it (measured: 2 to 5 kB).
+#: MiB that SCIP takes per row of the program, including all that it derives from the row (measured: 2 to 5 kB).
 ROW_MIB = 0.005
 
 
@@ -59,13 +59,14 @@ class Shape:
     ``stages``      number of stages in the program
     ``costed``      the stages whose cost bounds the objective, numbered from 0
     ``stage``       shape (n,): a partition into these stages, in topological order, if one is known
-    ``cost``        the greatest cost of a costed stage of that partition; no solution of greater cost is wanted
+    ``cost``        the greatest cost of a costed stage of that partition; greater ones are excluded
     ``earliest``, ``latest``  shape (n,): the stages that a node can be in, in a partition that costs less
-    ``least_work``  what the stages of ``busy`` must do at least each (Inequality 14)
-    ``merged``      shape (len(costed),): how many stages each costed one stands for, whose mean bounds the objective
-    ``dag``         whether the quotient graph must have no cycle (Inequality 8)
-    ``cut_io``      whether tensors that enter or leave a stage cost anything
-    ``overflow``    whether what parameters and tensors need beyond the memory costs anything
+    ``least_work``  least work of each stage of ``busy`` (Inequality 14)
+    ``merged``      shape (len(costed),): number of stages that each costed stage stands for; the mean cost of these
+                    bounds the objective
+    ``dag``         True: the quotient graph must have no cycle (Inequality 8)
+    ``cut_io``      True: tensors that enter or leave a stage cost their transfer time
+    ``overflow``    True: parameters and tensors beyond the memory cost their transfer time
     """
 
     stages: int
@@ -108,14 +109,14 @@ class Program:
         self.before: dict[tuple[int, int], Any] = {}
 
     def rows(self) -> int:
-        """Number of constraints, about: an edge has three for each place where a stage can end between its nodes."""
+        """Approximate number of constraints: three per edge and per stage end that can lie between its nodes."""
         earliest, latest, graph = self.shape.earliest, self.shape.latest, self.instance.graph
         ends = np.maximum(0, latest[graph.head] - earliest[graph.tail])
         memory = self._memory_rows() if self.shape.overflow else 0
         return 3 * int(ends.sum()) + int((latest - earliest).sum()) + 2 * len(self.shape.costed) + memory
 
     def build(self, run: Run) -> bool:
-        """Add everything, and the known partition as a solution; False if that takes half of the time left."""
+        """Add everything, and the known partition as a solution; False if that takes half of the remaining time."""
         enough = 0.5 * run.remaining()
         for add, *what in self._parts():
             if run.remaining() <= enough:
@@ -134,12 +135,12 @@ class Program:
         yield (self._add_solution,)
 
     def _require(self, difference: Any) -> None:
-        """Require that ``difference`` is not negative, unless it is a constant: the ranges of stages see to those."""
+        """Require that ``difference`` is not negative, unless it is a constant: the ranges of stages ensure those."""
         if not isinstance(difference, float):
             self.model.addCons(difference >= 0)
 
     def _add_node(self, v: int) -> None:
-        """y[v][b] says that v is in one of the first b stages, b = 0 .. stages."""
+        """y[v][b] is 1 if v is in one of the first b stages, b = 0 .. stages."""
         first, last = int(self.shape.earliest[v]), int(self.shape.latest[v])
         free = [self.model.addVar(vtype="B") for _ in range(first + 1, last + 1)]
         self.y.append([0.0] * (first + 1) + free + [1.0] * (self.shape.stages - last))
@@ -159,13 +160,13 @@ class Program:
                     self.model.addCons(self._cut(u, b) >= difference)
 
     def _cut(self, u: int, b: int) -> Any:
-        """cut[b][u] says that the tensor of u enters or leaves stage b; never if that alone costs too much."""
+        """cut[b][u] is 1 if the tensor of u enters or leaves stage b; it is fixed to 0 if that alone costs too much."""
         if u not in self.cut[b]:
             self.cut[b][u] = self.model.addVar(ub=float(self._may_cut(u, b)))
         return self.cut[b][u]
 
     def _may_cut(self, u: int, b: int) -> bool:
-        """Say whether stage b can send the tensor of u for what the bottleneck variable and its share allow."""
+        """True if stage b can send the tensor of u within the cost that the bottleneck variable allows it."""
         return bool(self._sent[u] <= self._merged(b) * self._most)
 
     def _merged(self, b: int) -> float:
@@ -184,7 +185,7 @@ class Program:
         return len(self.shape.costed) * 2 * nodes * edges + nodes**3 // 3 <= MOST_ORDER_ROWS
 
     def _add_order(self, v: int) -> None:
-        """before[u, v] says that u runs before v: one order of all nodes, each stage's and the graph's among it."""
+        """before[u, v] is 1 if u runs before v: one order of all nodes, consistent with the graph and the stages."""
         for u in range(v):
             known = [float(self._below[u, v])] if self._below[u, v] or self._below[v, u] else []
             self.before[u, v] = known[0] if known else self.model.addVar(vtype="B")
@@ -195,19 +196,20 @@ class Program:
                 self._require(2.0 - circle)
 
     def _inside(self, v: int, b: int) -> Any:
-        """Says that v is in stage b."""
+        """1 if v is in stage b."""
         return self.y[v][b + 1] - self.y[v][b]
 
     def _add_overflow(self, b: int) -> None:
-        """Count what a stage's parameters, and tensors that are in memory at once, need beyond the memory.
+        """Count the memory that a stage's parameters and simultaneously live tensors need beyond the limit.
 
-        All that enters is there at the beginning, and all that leaves at the end. What is there while a node runs
-        depends on the execution order; without one, only what the node itself reads and writes counts.
+        At the beginning of a stage all entering tensors are in memory, at its end all leaving ones. While a node runs,
+        the tensors in memory depend on the execution order; without one in the program, only those that the node reads
+        and writes count.
         """
         assert self.instance.memory is not None
         bandwidth, most_over = self.instance.bandwidth, self._most * self.scale
         memory = self.instance.memory / bandwidth * self.scale
-        limit = 2.0 * (self.instance.memory / bandwidth + self._most)  # what needs more fits into no stage either way
+        limit = 2.0 * (self.instance.memory / bandwidth + self._most)  # no stage holds more, counted or not
         size, param = (
             np.minimum(need, limit) * self.scale for need in (self._sent, self.instance.param_size / bandwidth)
         )
@@ -224,13 +226,13 @@ class Program:
             self.model.addCons(most_peak * peak >= self._sum(float(size[u]) * c for u, c in self._crossing(b, sign)))
 
     def _crossing(self, b: int, sign: int) -> Iterator[tuple[int, Any]]:
-        """Tensors that enter stage b (sign 1) or leave it (-1), each with a variable that says so."""
+        """Tensors that can enter stage b (sign 1) or leave it (-1), each with its indicator variable."""
         for u in range(self.instance.nodes):
             readers = self.instance.graph.successors(u).tolist()
             yield u, self._at_least([sign * (self._inside(w, b) - self._inside(u, b)) for w in readers])
 
     def _at_once(self, v: int, b: int) -> Iterator[tuple[int, Any]]:
-        """Tensors in memory while v runs in stage b, each with what says so."""
+        """Tensors that can be in memory while v runs in stage b, each with its indicator."""
         own = {v, *self.instance.graph.predecessors(v).tolist()}
         yield from ((u, self._inside(v, b)) for u in own)
         for u in set(range(self.instance.nodes)) - own if self._ordered else ():
@@ -242,9 +244,9 @@ class Program:
             )
 
     def _kept(self, u: int, v: int, w: int, b: int) -> Iterator[Any]:
-        """Values of at most 1, and 1 when v runs in stage b while the tensor of u is kept for w.
+        """Values of at most 1; one is 1 if v runs in stage b while the tensor of u is kept for w.
 
-        One that was produced in the stage is kept for a reader outside, and for one that runs later; one that enters
+        A tensor produced in the stage is kept for readers outside and for readers that run later; a tensor that enters
         is kept until its last reader in the stage has run.
         """
         first, reads = self._inside(u, b), self._inside(w, b)
@@ -256,11 +258,11 @@ class Program:
 
     @cached_property
     def _below(self) -> NDArray[np.bool_]:
-        """Descent as flags, shape (n, n): element (u, v) says that v descends from u."""
+        """Descendants as flags, shape (n, n): element (u, v) is True if v descends from u."""
         return unpacked(descendants(self.instance.graph, forwards=True), self.instance.nodes)
 
     def _at_least(self, values: list[Any]) -> Any:
-        """A variable that is at least each of the values, at least 0 and at most 1; a constant if they are."""
+        """A variable in [0, 1] that is at least each of the values; a constant if all of them are."""
         if all(isinstance(value, float) for value in values):
             return max([0.0, *values])
         greatest = self.model.addVar(ub=1.0)
@@ -280,7 +282,7 @@ class Program:
 
     def _add_solution(self) -> None:
         stage = self.shape.stage
-        if stage is None or self.shape.overflow:  # its cost limits the program all the same
+        if stage is None or self.shape.overflow:  # its cost still limits the program
             return
         known = self.model.createSol()
         self.model.setSolVal(known, self.bottleneck, self.shape.cost * self.scale)
@@ -295,16 +297,17 @@ class Program:
         self.model.addSol(known)
 
     def priority(self, solution: Any) -> Floats:
-        """Node priorities whose Kahn order runs through the stages of a solution of SCIP one after another."""
+        """Node priorities whose Kahn order visits the stages of SCIP's solution one after another."""
         value = self.model.getSolVal
         return np.array([sum(y if isinstance(y, float) else value(solution, y) for y in row) for row in self.y])
 
     def lower_bound(self) -> float:
-        """Lower bound that SCIP has proved so far, less what its floating-point arithmetic may owe.
+        """SCIP's lower bound so far, lowered by the possible errors of its floating-point arithmetic.
 
-        SCIP's word is believed: its search is not checked. Partitions that cost more than the known one are not in the
-        program, so no bound exceeds its cost, and a program without solutions (which leaves room for more than the
-        tolerances) bounds the others by it. If it has the known partition, SCIP errs, and minus infinity is returned.
+        SCIP's search is trusted, not checked. The program excludes partitions that cost more than the known one, so no
+        bound exceeds its cost; if the program is infeasible (its limit leaves more room than the tolerances), that cost
+        is the bound. If the program contains the known partition and SCIP calls it infeasible, SCIP is wrong, and minus
+        infinity is returned.
         """
         if self.model.getStatus() == "infeasible":
             return self.shape.cost * (1 - RELATIVE_TOLERANCE) if self.shape.stage is None else -math.inf
@@ -322,9 +325,9 @@ def prove(
     share: float = 1.0,
     at_once: int = 1,
 ) -> None:
-    """Solve a program for a ``share`` of the time left; offer every bound, and every slicing that it leads to.
+    """Solve a program in a ``share`` of the remaining time; offer every bound, and the slicing of every solution.
 
-    So many threads may do so ``at_once``, each by a program of its own: SCIP computes without the interpreter lock.
+    ``at_once`` threads may do so at the same time, each with its own program: SCIP releases the interpreter lock.
     """
     if shape.cost * (1 - TOLERANCE) <= bounds.best:
         return
@@ -338,7 +341,7 @@ def prove(
     else:
         model = program.model
         left = run.remaining() - spare
-        freeing = 0.02 * began + 0.2 * (began - left)  # what was built must be freed in time
+        freeing = 0.02 * began + 0.2 * (began - left)  # time to free the program
         model.setParam("limits/time", max(0.0, left - freeing))
         model.setParam("limits/memory", 0.5 * run.memory / at_once)
 

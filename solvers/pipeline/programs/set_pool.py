@@ -1,4 +1,4 @@
-"""Cheap sets of nodes that searches have found, and where in a partition they can be stages."""
+"""Cheap sets of nodes found by searches, and the places of a partition where they can be stages."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from solvers.pipeline._set_kernels import SetList
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Stages of a partition of which the same is known.
+    """Stages of a partition about which the same facts are known.
 
     ``closure``  FIRST, MIDDLE or LAST, see `stage_search`
-    ``count``    how many stages these are
+    ``count``    number of these stages
     ``fixed``    shape (n,), int8: 1 for nodes that each of them holds, -1 for nodes that none does; None if unknown
     """
 
@@ -25,18 +25,18 @@ class Place:
     fixed: NDArray[np.int8] | None = None
 
     def allows(self, member: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Say which of some sets of this closure, shape (sets, n), can be a stage of this place, shape (sets,)."""
+        """Mask, shape (sets,), of the sets of this closure, shape (sets, n), that can be a stage of this place."""
         if self.fixed is None:
             return np.ones(len(member), dtype=bool)
         return np.asarray(member[:, self.fixed > 0].all(axis=1) & ~member[:, self.fixed < 0].any(axis=1))
 
 
 class SetPool:
-    """Sets that were found, none twice.
+    """All sets found, without duplicates.
 
     ``member``   shape (sets, n), bool
     ``cost``     shape (sets,), int64, in the units of `StageSearch`
-    ``closure``  shape (sets,), int8: what was searched for when the set was found
+    ``closure``  shape (sets,), int8: of the search that found the set
     """
 
     def __init__(self, nodes: int) -> None:
@@ -49,7 +49,7 @@ class SetPool:
         return len(self.cost)
 
     def add(self, found: SetList, closure: int) -> int:
-        """Add what a search for sets of a closure has found; return how many sets are new."""
+        """Add the sets found by a search with a closure; return the number of new ones."""
         keys = {(closure, row.tobytes()): at for at, row in enumerate(np.packbits(found.member, axis=1))}
         fresh = [at for key, at in keys.items() if key not in self._known]
         self._known.update(keys)
@@ -59,7 +59,7 @@ class SetPool:
         return len(fresh)
 
     def fitting(self, place: Place, target: int, since: int = 0) -> Longs:
-        """Return the indices, from ``since`` on, of sets that cost less than a target and that a place allows."""
+        """Indices, from ``since`` on, of the sets that cost less than a target and that a place allows."""
         fits = (self.closure[since:] == place.closure) & (self.cost[since:] < target)
         at = since + np.flatnonzero(fits)
         return at[place.allows(self.member[at])]

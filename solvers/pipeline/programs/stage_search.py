@@ -30,19 +30,19 @@ BITS = 48
 #: All weights of nodes together become about 2 to this power, as integers.
 WEIGHT_BITS = 40
 
-#: Least sum of weights, far from what its inverse would overflow for.
+#: Least sum of weights, far above the range in which its inverse overflows.
 LEAST_WEIGHT = 1e-200
 
 #: Relative difference, at most, between the cost of a stage here and as the referee adds it up.
 ROUNDING = 1e-12
 
-#: Bytes for each pair of nodes: a lower bound, and with the cut's network and the master's rows about as much again.
+#: Bytes per pair of nodes: 8 for its lower bound, about as many for the cut's network and the master's rows.
 PAIR_BYTES = 16
 
-#: Share of the time that is left over at the end.
+#: Share of the time reserved for the end.
 RESERVE = 0.1
 
-#: More minimum cuts than there is time for.
+#: Stands for no limit on the number of minimum cuts.
 MOST_CUTS = 2**62
 
 #: Most sets listed at a time: the linear program profits little from more, and its time grows with them.
@@ -65,7 +65,7 @@ PAIR_SHARE = 0.1
 
 
 class StageSearch:
-    """Searches among the stages of an instance, each within the time that is left.
+    """Searches among the possible stages of an instance, each within the remaining time.
 
     ``scale``  a power of two: integers count 1 / scale of the instance's unit of time
     """
@@ -96,7 +96,7 @@ class StageSearch:
         return self._columns[1]
 
     def descendants(self) -> NDArray[np.bool_]:
-        """Say which node descends from which, shape (n, n): column w of row v is true if w descends from v."""
+        """Flags, shape (n, n): element (v, w) is True if w descends from v."""
         return unpacked(self._reach[0], self.nodes)
 
     def left(self) -> float:
@@ -112,17 +112,17 @@ class StageSearch:
         return int(cost * self.scale)
 
     def units_below(self, cost: float) -> int:
-        """An integer such that every stage that costs less than it in these units costs less than ``cost``."""
+        """The greatest safe limit in these units: every stage below it costs less than ``cost``."""
         return self.units(cost) - 2 * self.nodes
 
     def bound(self, units: int) -> float:
-        """An integer as a lower bound on a cost."""
+        """A lower bound in these units as one on the cost."""
         return units / self.scale * (1 - ROUNDING)
 
     def cheapest(
         self, weight: Longs, need: int, limit: int, *, cuts: int = MOST_CUTS, fixed: NDArray[np.int8] | None = None
     ) -> CheapestSet:
-        """`SetCosts.cheapest_set` within the time that is left."""
+        """`SetCosts.cheapest_set` within the remaining time."""
         costs = self._costs[MIDDLE]
         return costs.cheapest_set(weight, need, limit, cuts=cuts, fixed=fixed, seconds=self.left())
 
@@ -144,7 +144,8 @@ class StageSearch:
         """Some stage of weight ``need`` or more that costs less than ``limit``, searched for by all cores.
 
         ``closure``  FIRST, MIDDLE or LAST: where the stage is
-        ``fixed``    shape (n,): 1 for nodes of the stage, -1 for others, 0 where that is open; None if all are
+        ``fixed``    shape (n,): 1 for nodes of the stage, -1 for others, 0 for undecided ones; None if all are
+                     undecided
         """
         search = partial(self._costs[closure].cheapest_set, weight, need, limit, any_set=True, cuts=MOST_CUTS)
         found = self._on_all_cores(search, fixed, seconds)
@@ -160,7 +161,7 @@ class StageSearch:
         fixed: NDArray[np.int8] | None = None,
         most: int = MOST_LISTED,
     ) -> SetList:
-        """All stages of weight ``need`` or more that cost less than ``limit``, or about ``most``; see `any_set`.
+        """All stages of weight ``need`` or more below the cost ``limit``, or about ``most`` of them; see `any_set`.
 
         Some may be listed more than once.
         """
@@ -179,7 +180,7 @@ class StageSearch:
         return [part.result() for part in parts]
 
     def annealed_sets(self, weight: Longs, need: int, limit: int, closure: int = MIDDLE) -> SetList:
-        """Stages of weight ``need`` or more that cost less than ``limit``, by annealing; none proves nothing."""
+        """Stages of weight ``need`` or more below the cost ``limit``, by annealing; finding none proves nothing."""
         costs, rng = self._costs[closure], self._run.rng
 
         def one(v: int, seed: int) -> CheapestSet:
@@ -192,7 +193,7 @@ class StageSearch:
         return SetList(member, np.array([one.cost for one in found], dtype=np.int64), 0)
 
     def bound_pairs(self, limit: int) -> None:
-        """Bound what stages cost that hold two nodes, for all pairs that time allows; searches use it from then on."""
+        """Bound the cost of stages with both nodes of a pair, for as many pairs as time allows; searches use it."""
         enough = (1 - PAIR_SHARE) * self._run.remaining()
         pair = np.zeros((self.nodes, self.nodes), dtype=np.int64)
 
@@ -210,7 +211,7 @@ class StageSearch:
 
 
 def fit(instance: Instance, run: Run) -> bool:
-    """Say whether the memory of a run suffices for `StageSearch`; report on stderr if not."""
+    """True if the memory of a run suffices for `StageSearch`; else a line on stderr says so."""
     fits = instance.nodes**2 * PAIR_BYTES / 2**20 < 0.5 * run.memory
     if not fits:
         nodes = f"{instance.nodes} nodes, pair by pair,"
@@ -232,7 +233,7 @@ def whole_weights(weights: Floats) -> Longs:
 
 
 def descendants(graph: Graph, *, forwards: bool) -> Words:
-    """Bit w of row v says that w descends from v (v from w, unless ``forwards``), shape (n, words)."""
+    """Bit w of row v is 1 if w descends from v (v from w, unless ``forwards``), shape (n, words)."""
     n = graph.nodes
     order = graph.topological_order[::-1] if forwards else graph.topological_order
     start, after = graph.out_csr if forwards else graph.in_csr
@@ -240,6 +241,6 @@ def descendants(graph: Graph, *, forwards: bool) -> Words:
     own[np.arange(n), np.arange(n) // 64] = np.uint64(1) << (np.arange(n, dtype=np.uint64) % np.uint64(64))
     rows = np.zeros_like(own)
     for v in order:
-        next_ones = after[start[v] : start[v + 1]]
-        rows[v] = np.bitwise_or.reduce(rows[next_ones] | own[next_ones], axis=0)
+        neighbours = after[start[v] : start[v + 1]]
+        rows[v] = np.bitwise_or.reduce(rows[neighbours] | own[neighbours], axis=0)
     return rows

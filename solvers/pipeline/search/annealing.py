@@ -15,27 +15,27 @@ from solvers.pipeline.search.layered_orders import layered_orders
 from solvers.pipeline.search.orders import Search
 from solvers.registry import Run
 
-#: Random orders that are sliced to begin with, after the first.
+#: Random orders sliced at the beginning, after the first.
 SEEDS = 15
 
-#: Share of the time that is left after which no further random order is sliced to begin with.
+#: Share of the remaining time after which no further random order is sliced.
 BEGINNING = 0.3
 
-#: The chains of the first round. Neither way to anneal is best for few and for many stages: the squared excess evens
-#: out all stages, the plain one over a close target works on the worst. Tuned on REGAL-style graphs.
+#: The chains of the first round. Neither energy is best for both few and many stages: the squared excess balances all
+#: stages, the plain excess over a close target works on the worst. Tuned on REGAL-style graphs.
 CHAINS = (
     Annealing(moves=100_000, seed=0, hot=0.02, cold=0.0008, margin=0.35, squared=True),
     Annealing(moves=100_000, seed=0, hot=0.02, cold=0.0005, margin=0.01, squared=False),
 )
 
-#: Moves per node from which a round begins at the full temperature. With fewer, it begins proportionally colder: they
-#: could not cool down what they had melted.
+#: Moves per node from which a round begins at the full temperature. With fewer, it begins proportionally colder, as
+#: there would be too few moves to cool down again.
 MELTING = 2000
 
-#: A chain ends at this share of the temperature with which it begins, at most.
+#: Greatest ratio of the last temperature of a chain to its first.
 COOLED = 0.2
 
-#: A round that finds something better multiplies the share of that temperature by the first, any other by the second.
+#: Factors on the first temperature after a round with an improvement, and without.
 WARMER, COLDER = 4.0, 0.25
 
 #: Moves per node of the first round, at least.
@@ -43,7 +43,7 @@ FEWEST = 10
 
 
 def anneal(search: Search, run: Run, most: float = math.inf) -> None:
-    """Improve on the best slicing of a search, in chains of at most ``most`` moves, until it is over."""
+    """Improve the best slicing of a search by chains of at most ``most`` moves, until the search is over."""
     enough = (1.0 - BEGINNING) * search.remaining()
     search.decode(run.rng.random((1, search.instance.nodes)), np.inf)
     orders = layered_orders(search.instance)
@@ -68,7 +68,7 @@ def anneal(search: Search, run: Run, most: float = math.inf) -> None:
 
 
 def _round(search: Search, run: Run, moves: int, share: float) -> None:
-    """Run the chains from the best slicing, at a share of their temperature if moves are few; offer the better one."""
+    """Run both chains from the best slicing, colder by ``share`` if moves are few; offer the better result."""
     seeds = run.rng.integers(2**63, size=len(CHAINS)).tolist()
     enough = search.instance.work_bound()
     plans = [
@@ -83,12 +83,12 @@ def _round(search: Search, run: Run, moves: int, share: float) -> None:
 
 
 def _cooler(chain: Annealing, moves: int, nodes: int, share: float) -> Annealing:
-    """The chain with so many moves, from a temperature that they can cool down from: a share of it if they are few."""
+    """The chain with ``moves`` moves, beginning colder by ``share`` if these are too few to cool down."""
     full = MELTING * max(1, nodes)
     hot = chain.hot if moves >= full else chain.hot * share * moves / full
     return replace(chain, moves=moves, hot=hot, cold=min(chain.cold, COOLED * hot))
 
 
 def _next(moves: int, took: float, left: float) -> int:
-    """Moves of the next round: twice as many, or what fits into the rest of the time if that is not much more."""
+    """Moves of the next round: twice as many, or all that fit into the remaining time if these are few more."""
     return 2 * moves if left > 4.0 * took else int(0.9 * moves * left / max(took, 1e-9))

@@ -14,13 +14,13 @@ from solvers.pipeline.search.orders import Search
 #: Populations in memory: this generation and the next.
 COPIES = 2
 
-#: The share of a run's memory that populations may take; the instance and what reads it are there too.
+#: Share of a run's memory for populations; the rest is for the instance and its reader.
 ROOM = 0.5
 
 Fitness = Callable[[Floats], Floats]
 
-#: Values from the ranges that Gonçalves and Resende (2011) recommend: the share of a generation that is kept, the
-#: share that is fresh, and the probability that a child takes a key from its elite parent.
+#: Values from the ranges that Gonçalves and Resende (2011) recommend: the share of a generation that is kept, the share
+#: that is random, and the probability that a child takes a key from its elite parent.
 ELITE = 0.2
 MUTANTS = 0.2
 INHERIT = 0.7
@@ -31,10 +31,10 @@ def evolve(
 ) -> Floats:
     """Search ``population * generations`` vectors of node priorities at most; stops when ``search`` is over.
 
-    Returns the fittest vector, shape (n,). A vector costs what its order sliced costs, and the search reports the
-    best; or what ``fitness`` says of rows of vectors, and nothing is reported. Either way the generations are those of
-    the complete costs: a vector that does not enter the elite breeds alike whatever it costs, so the cost of its
-    slicing is computed only as far as to know that.
+    Returns the fittest vector, shape (n,). The cost of a vector is that of its sliced order, and the search reports the
+    best; or it is given by ``fitness``, a function of rows of vectors, and nothing is reported. The exact cost of a
+    vector outside the elite does not matter for breeding, so slicing stops as soon as a vector is known not to enter
+    the elite; the generations are the same.
     """
     search.begin()
     if not _fits(search, population):
@@ -58,7 +58,7 @@ def evolve(
 
 
 def batches(search: Search, start: int, stop: int) -> Iterator[slice]:
-    """Rows ``start`` to ``stop``, a batch of the search at a time; the first in any case, others until it is over."""
+    """Rows ``start`` to ``stop`` in batches of the search; all but the first batch only while time is left."""
     for at in range(start, stop, search.rows):
         if at > start and search.over():
             return
@@ -88,7 +88,7 @@ def breed(
 
 
 def _fits(search: Search, population: int) -> bool:
-    """Say whether there is room for a population; report on stderr if not."""
+    """True if memory suffices for a population; else a line on stderr says so."""
     needed, room = COPIES * population * search.instance.nodes * 8 / 2**20, ROOM * search.memory
     if needed > room:
         print(f"{needed:.1f} MiB for a population do not fit into {room:.1f} MiB: one order only", file=sys.stderr)
@@ -96,5 +96,5 @@ def _fits(search: Search, population: int) -> bool:
 
 
 def _costs(search: Search, rows: Floats, known: Floats, elite: int, fitness: Fitness | None) -> Floats:
-    """Costs of vectors; where slicing decides, infinite if they do not enter the ``elite`` best of those known."""
+    """Costs of vectors; if slicing gives them, infinite for vectors not among the ``elite`` best known."""
     return fitness(rows) if fitness else search.decode(rows, float(np.sort(known)[elite - 1]))

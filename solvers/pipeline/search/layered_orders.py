@@ -1,4 +1,4 @@
-"""Orders to begin with, in layers: by distance from the sources or to the sinks, and readers of one tensor together."""
+"""First orders, in layers: by distance from the sources or to the sinks, with readers of one tensor together."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from instances.pipeline import Instance
 
 
 def layered_orders(instance: Instance) -> Iterator[Index]:
-    """Topological orders, each of shape (n,), int32, of one graph: their layers make few tensors cross between stages.
+    """Topological orders of a graph, each of shape (n,), int32, in layers, between which few tensors cross.
 
-    The last one, if some tensor is read more than once, is for the tensor that costs most if each reader receives it:
-    all before its readers, then its readers, then what is left. A layer ends wherever a path enters or leaves these.
+    If some tensor has several readers, the last order is made for the one that costs most if each reader receives it:
+    first all nodes before its readers, then the readers, then the rest. A layer ends wherever a path enters or leaves
+    the readers.
     """
     graph = instance.graph
     tail, head = _in_order(graph)
     everywhere = np.ones(graph.edges, dtype=np.int64)
     depth = _layers(graph.nodes, tail, head, everywhere)
-    yield _by(depth)
-    yield _by(-_layers(graph.nodes, head[::-1], tail[::-1], everywhere))
+    yield _sorted_by(depth)
+    yield _sorted_by(-_layers(graph.nodes, head[::-1], tail[::-1], everywhere))
     readers = np.bincount(tail, minlength=graph.nodes)
     again = instance.output_size * np.maximum(readers - 1, 0)
     if np.any(again > 0):
         reads = np.zeros(graph.nodes, dtype=bool)
         reads[graph.successors(int(np.argmax(again)))] = True
         turns = _layers(graph.nodes, tail, head, reads[tail] != reads[head])
-        yield _by(turns, depth)
+        yield _sorted_by(turns, depth)
 
 
-def _by(*keys: NDArray[np.int64]) -> Index:
+def _sorted_by(*keys: NDArray[np.int64]) -> Index:
     """Nodes in lexicographic order of the keys, the first one first."""
     return np.lexsort(keys[::-1]).astype(np.int32)
 

@@ -20,23 +20,23 @@ from solvers.registry import Run
 
 Result = TypeVar("Result")
 
-#: Costs that differ by less than this, relatively, are equal: the referee's rounding may differ.
+#: Costs with a smaller relative difference are equal: the referee's rounding may differ.
 TOLERANCE = 1e-9
 
-#: Nodes times rows of one call of the core: long enough to hide the call, short enough to stop in time.
+#: Nodes times rows per call of the core: enough to hide the overhead of a call, few enough to stop in time.
 BATCH = 20_000
 
-#: Parts that a batch has for each core, so that none waits long for the others.
+#: Parts of a batch per core, so that no core waits long for the others.
 PARTS = 4
 
 
 class Search:
-    """The best slicing of any order seen so far, within a ``share`` of the time that is left.
+    """The best slicing of all orders so far, within a ``share`` of the remaining time.
 
     ``cost``    its cost, infinite before the first
     ``order``   its order, shape (n,), int32
     ``cut``     its cuts, as in `Slicing`
-    ``target``  what a slicing must cost less than to be better
+    ``target``  a slicing is better if it costs less than this
     ``memory``  MiB that the run may take
     ``pool``    as many threads as the run has cores; the core computes without the interpreter lock
     """
@@ -58,11 +58,11 @@ class Search:
         return self.optimal() or self.remaining() == 0.0
 
     def remaining(self) -> float:
-        """Seconds left for anything but another batch like the slowest, taken twice for safety."""
+        """Seconds left, less twice the time of the slowest batch so far, for safety."""
         return max(0.0, self._left() - 2.0 * self._slowest)
 
     def extend(self, share: float) -> None:
-        """Let the search last for a share of the time that is left now."""
+        """Let the search last for a share of the time remaining now."""
         self._deadline = time.monotonic() + share * self._run.remaining()
 
     def optimal(self) -> bool:
@@ -70,7 +70,7 @@ class Search:
         return self.target <= self.instance.work_bound()
 
     def decode(self, priorities: Floats, upper: float) -> Floats:
-        """Costs of a batch of priorities, shape (rows, n); infinite where not below ``upper``. Reports the best."""
+        """Costs of a batch of priorities, shape (rows, n); infinite if not below ``upper``. Reports the best."""
         self.begin()
         began = time.monotonic()
         if len(priorities) == 1:
@@ -91,12 +91,12 @@ class Search:
         return lengths
 
     def _batch(self, function: Callable[[Floats], Floats], rows: Floats, seconds: float) -> Floats:
-        """Results of a function of the core for each row, computed on all cores; cut short after so many seconds."""
+        """Results of a function of the core for each row, on all cores; cut short after ``seconds``."""
         parts = np.array_split(rows, min(PARTS * self._run.cores, len(rows)))
         return np.concatenate(self._timed([partial(function, part) for part in parts], seconds))
 
     def _timed(self, calls: list[Callable[[], Result]], seconds: float) -> list[Result]:
-        """Results of calls of the core, which is stopped after so many seconds."""
+        """Results of calls of the core, which is stopped after ``seconds``."""
         futures = [self.pool.submit(call) for call in calls]
         late = wait(futures, timeout=seconds).not_done
         self.core.stop[0] = bool(late)
@@ -110,7 +110,7 @@ class Search:
         return max(0.0, self._deadline - time.monotonic() - 3.0 * self._reporting)
 
     def begin(self) -> None:
-        """Report about even cuts of some order first, where to slice one well could take long."""
+        """First report nearly equal cuts of some order if slicing one optimally could take long."""
         if self.instance.nodes <= BATCH or self.cost < math.inf:
             return
         began = time.monotonic()
@@ -123,7 +123,7 @@ class Search:
         self._reporting = time.monotonic() - began
 
     def time_slicing(self) -> None:
-        """Slice some order without reporting it, to know how long that takes; for a third of the time at most."""
+        """Slice some order without reporting it, to measure the time; for at most a third of the time."""
         self.begin()
         began = time.monotonic()
         self._timed([partial(self.core.slice, self.instance.graph.topological_order, self.target)], self._left() / 3)
@@ -136,7 +136,7 @@ class Search:
     def offer_order(self, order: Index, upper: float = -math.inf) -> Slicing | None:
         """Slice a topological order, shape (n,), int32, and report the slicing if it is better than all before.
 
-        Returns it if it is that or costs less than ``upper``.
+        Returns the slicing if it is better or costs less than ``upper``.
         """
         (slicing,) = self._timed([partial(self.core.slice, order, max(upper, self.target))], self._left())
         if slicing is not None and slicing.cost < self.target:
@@ -144,7 +144,7 @@ class Search:
         return slicing
 
     def offer_slicing(self, order: Index, slicing: Slicing) -> None:
-        """Offer an order that has been sliced somehow: sliced anew or, if time does not suffice for that, as it is."""
+        """Offer an order with some slicing: sliced optimally or, if time does not suffice, as it is."""
         self.offer_order(order)
         if slicing.cost < self.target:
             self._take(order, slicing)
@@ -163,6 +163,6 @@ def stage_numbers(order: Index, slicing: Slicing) -> Index:
 
 
 def _solution(instance: Instance, order: Index, slicing: Slicing) -> Any:
-    """A slicing as the track's JSON, with the execution order where memory makes it matter."""
+    """A slicing as the track's JSON, with the execution order if there is a memory limit."""
     stage = stage_numbers(order, slicing).tolist()
     return stage if instance.memory is None else {"block": stage, "order": order.tolist()}

@@ -1,1 +1,1 @@
-"""Branch and bound over partitions: trees whose leaves the weights of nodes refute."""
+"""Branch and bound over partitions: trees whose leaves are refuted by node weights."""

@@ -1,4 +1,4 @@
-"""The linear program that covers all nodes by as few sets of a list as possible, and what its dual weights prove."""
+"""The linear program that covers all nodes by the fewest listed sets, and what its dual weights prove."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from solvers.pipeline._set_kernels import unpacked, weigh_sets
 from solvers.pipeline.programs.master import HEAVIEST, HOLDING
 from solvers.pipeline.programs.stage_search import WEIGHT_BITS, whole_weights
 
-#: Bytes of the flags of sets that are too heavy, at most: each core has a program. Lighter ones may come later.
+#: Most bytes for the flags of too heavy sets, per program, one per core; lighter sets may be added later.
 MOST_FLAGS = 2**24
 
-#: Excess of a set's weight over 1 from which on its variable is added.
+#: A set gets a variable if its weight exceeds 1 by this.
 VIOLATION = 1e-5
 
-#: Excess of the heaviest set from which on the weights are as good as the best.
+#: Weights count as optimal once the heaviest set exceeds 1 by no more than this.
 CLOSE = 1e-4
 
 #: The cost of a single node outside all listed sets: greater than that of any set.
@@ -28,10 +28,10 @@ ALONE = 3.0
 
 @dataclass(frozen=True)
 class Weighing:
-    """Node weights, and what some sets weigh.
+    """Node weights, and the weights of some sets.
 
     ``weight``  shape (n,), int64
-    ``weighs``  shape (sets,), int64: of the sets that were asked for
+    ``weighs``  shape (sets,), int64: weight of each requested set
     """
 
     weight: Longs
@@ -48,12 +48,12 @@ class Weighing:
         return int(self.weighs.max(initial=0))
 
     def slack(self, stages: int) -> int:
-        """Return by how much the stages of a partition weigh less than the heaviest sets; below 0 if there is none."""
+        """``stages`` times the heaviest weight, less that of all nodes; if negative, there is no partition."""
         return stages * self.heaviest - self.total
 
 
 class SetProgram:
-    """Weights of nodes under which the heaviest of the sets in question is light, from a list of sets.
+    """Node weights that minimise the heaviest of some of the listed sets.
 
     Only sets that turn out too heavy get variables.
     """
@@ -72,7 +72,7 @@ class SetProgram:
             row.SetCoefficient(self._variable(ALONE), 1.0)
 
     def weigh(self, alive: Longs, stages: int) -> Weighing | None:
-        """Weights that nearly minimise the heaviest of the sets ``alive``, or prove that so few stages do not suffice.
+        """Weights that nearly minimise the heaviest set of ``alive``, or prove that ``stages`` sets do not suffice.
 
         None if the program was not solved in time.
         """
@@ -96,7 +96,7 @@ class SetProgram:
         return None
 
     def cover(self) -> tuple[Longs, Floats]:
-        """Return the sets in the last cover, and how far each is."""
+        """The sets in the last cover, and the fraction of each."""
         values = [self._chosen[at].solution_value() for at in self._at.values()]
         share = dict(zip(self._at, np.nan_to_num(values).clip(0, 1).tolist(), strict=True))
         indices = np.array([index for index, value in share.items() if value > 1e-7], dtype=np.int64)
@@ -108,7 +108,7 @@ class SetProgram:
         return variable
 
     def _add(self, alive: Longs, found: Weighing, unit: float) -> bool:
-        """Add variables for sets that weigh too much; False if there are none."""
+        """Add variables for sets that are too heavy; False if there are none."""
         heavy = np.flatnonzero(found.weighs > (1 + VIOLATION) * unit)
         heavy = heavy[np.argsort(-found.weighs[heavy], kind="stable")]
         heavy = alive[heavy[: max(1, MOST_FLAGS // len(self._rows))]]

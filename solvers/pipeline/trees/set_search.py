@@ -1,4 +1,4 @@
-"""Targets for branch and bound over all sets: list what may be a stage, and bisect between bound and known cost."""
+"""Branch and bound over lists of all possible stages, for targets between the bound and the known cost."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from solvers.pipeline.programs.stage_search import MIDDLE, whole_weights
 from solvers.pipeline.trees.set_tree import SetTree
 from solvers.registry import Run
 
-#: Most sets that are listed; with more, the slack is so great that a tree rarely ends.
+#: Most sets listed; if there are more, the slack is so great that a tree rarely ends.
 MOST_SETS = 300_000
 
-#: Share of the memory that their members may take, a byte for each node.
+#: Share of the memory for their members, a byte per node.
 MEMORY = 0.1
 
-#: Share of the time left at first that one target may take at first.
+#: Share of the time at the beginning that one target may take at first.
 PATIENCE = 0.2
 
-#: Share of a target's time that is left for the list of its sets: trees take a tenth of a second, or far too long.
+#: Share of a target's time for listing its sets: trees take a tenth of a second, or far too long.
 LISTING = 0.85
 
-#: Share of the gap between what is proved and what has failed at which the next target lies.
+#: Position of the next target between the last proof and the last failure, as a share of that gap.
 STEP = 0.4
 
-#: Share of the first gap by which targets differ at least.
+#: Least difference of targets, as a share of the first gap.
 FINEST = 0.01
 
-#: Excess of the heaviest set over the lightest that it can be, at which weights are as good as the best.
+#: Weights count as optimal if their heaviest set exceeds its lower bound by no more than this.
 CLOSE = 2e-4
 
 
 class SetSearch:
-    """Raise the bound, and find better partitions, by a `SetTree` for one target after another.
+    """Raise the bound and find better partitions by a `SetTree` for one target after another.
 
-    Under weights of which no set that costs less than the target has more than ``heaviest``, each of the k stages of
-    such a partition has at least what the others cannot have. All sets that weigh so much are listed.
+    If no set below the target weighs more than ``heaviest``, each of the k stages of a partition below the target
+    weighs at least the total weight less k - 1 times ``heaviest``. All sets of at least that weight are listed.
     """
 
     def __init__(self, incumbent: Incumbent, run: Run, bounds: Bounds, pool: SetPool, center: Floats) -> None:
@@ -52,7 +52,7 @@ class SetSearch:
         self._below = packed(self._stage_search.descendants() | np.eye(nodes, dtype=bool))
 
     def climb(self, proved: int) -> None:
-        """Prove targets between what is proved and the known cost until they meet or time is over."""
+        """Prove targets between the bound and the known cost until these meet or time is over."""
         failed, finest = self._incumbent.limit, FINEST * (self._incumbent.limit - proved)
         seconds = PATIENCE * self._stage_search.left()
         while proved < self._incumbent.limit and not self._stage_search.over():
@@ -69,8 +69,9 @@ class SetSearch:
     def _prove(self, target: int, seconds: float) -> bool:
         """True if no partition costs less than the target; False if one was found, or if time was too short.
 
-        Sets that lose at most half of the slack come first: they are listed soon, and better partitions mostly consist
-        of them, as all stages of one lose no more than the slack together.
+        A set loses the difference between its weight and that of the heaviest set; the stages of a partition together
+        lose the slack at most. Sets that lose at most half of the slack come first: they are listed quickly, and better
+        partitions mostly consist of them.
         """
         until = self._stage_search.left() - seconds
         settled = self._settle(target, until)
@@ -82,10 +83,10 @@ class SetSearch:
         return all(self._refute(target, until, weight, need) for need in needs)
 
     def _refute(self, target: int, until: float, weight: Longs, need: int) -> bool:
-        """True if no partition into sets that weigh what they need costs less than the target.
+        """True if no partition into sets of weight ``need`` or more costs less than the target.
 
-        If not all could be listed, or stages may have no weight, which lists leave out, those that are there may still
-        make a better partition.
+        If the list is incomplete, or stages of weight 0 are possible, which are not listed, the listed sets may still
+        form a better partition.
         """
         left = self._stage_search.left() - until
         listed = self._stage_search.list_sets(weight, max(1, need), target, LISTING * left, most=self._most)
@@ -97,7 +98,7 @@ class SetSearch:
         return tree.refute(self._run.cores) and need > 0 and listed.proved >= target
 
     def _settle(self, target: int, until: float) -> tuple[Longs, int] | None:
-        """Find nearly the best weights for a target, and the most that any set has; None if time is too short."""
+        """Nearly optimal weights for a target, and the greatest weight of any set; None if time is too short."""
         master = Master(self._pool, [Place(MIDDLE, self._stages)], target)
         best, settled = np.inf, None
         while (left := self._stage_search.left() - until) > 0:

@@ -1,4 +1,4 @@
-"""Branch and bound over all sets that may be stages of a partition that costs less than a target."""
+"""Branch and bound over all sets that can be stages of a partition below a target cost."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from solvers.pipeline._set_kernels import compatible_sets, packed, unpacked
 from solvers.pipeline.programs.incumbent import Incumbent
 from solvers.pipeline.trees.set_program import SetProgram, Weighing
 
-#: Most sets that are tested in pairs: a second with 100 nodes.
+#: Most sets tested in pairs: a second with 100 nodes.
 MOST_PAIRED = 10_000
 
-#: Sets are tested in pairs again if so great a share has been dropped.
+#: Sets are tested in pairs again once this share has been dropped.
 DROPPED = 0.03
 
-#: Divisions that are tried out at a node: of the order of two nodes, and of whether two nodes are together.
+#: Divisions tried at a node: by the order of two nodes, and by whether two nodes are together.
 ORDERS, PAIRS = 8, 4
 
-#: Share of a set in a cover from which on it is there as a whole.
+#: Fraction of a set in a cover that counts as the whole set.
 WHOLE = 0.99
 
-#: Share of the slack that counts as a gain where there is none, so that it does not hide that of the other child.
+#: A child without a gain counts with this share of the slack, so that the gain of the other child still matters.
 LEAST_GAIN = 1e-3
 
 
@@ -34,7 +34,7 @@ class SetSubproblem:
     """Partitions into some of the sets whose stages, in some topological order, agree with an order of nodes.
 
     ``alive``  the sets, as indices
-    ``below``  shape (n, words), uint64: bit w of row v says that the stage of w is that of v or a later one
+    ``below``  shape (n, words), uint64: bit w of row v is 1 if the stage of w is that of v or a later one
     """
 
     alive: Longs
@@ -42,19 +42,20 @@ class SetSubproblem:
 
 
 class SetTree:
-    """Prove that the nodes cannot be divided among k of some sets without cycles, or find how.
+    """Prove that no k of the given sets partition the nodes without cycles, or find such a partition.
 
-    A node of the tree is refuted by weights under which no k sets weigh what all nodes do. What the heaviest sets
-    weigh together beyond that is the slack, and each set that weighs less by more than the slack is dropped, also if
-    that follows from the sets that go together with it. The children of a node are: u is in the stage of v or an
-    earlier one, and in that of v or a later one; or the two are in one stage, and in two. An order of nodes drops
-    sets like an edge without a tensor, as the stages between two nodes of a stage are that stage.
+    A tree node is refuted by weights under which any k sets weigh less than all nodes together. Otherwise the slack is
+    k times the heaviest set's weight less the total weight, and every set that is lighter than the heaviest by more
+    than the slack is dropped; so is a set if all sets compatible with it lose too much together. A tree node is divided
+    in one of two ways: u is in the stage of v or earlier, or in that of v or later; or u and v are in the same stage,
+    or in different ones. Ordering u before v drops sets as an edge without a tensor does: every node on a path between
+    two nodes of a stage is in that stage.
     """
 
     def __init__(self, member: Words, below: Words, incumbent: Incumbent, target: int, until: float) -> None:
         self._member, self._incumbent, self._target, self._until = member, incumbent, target, until
         self._stage_search = incumbent.stage_search
-        self._stages = min(incumbent.instance.stages, self._stage_search.nodes)  # others would be empty
+        self._stages = min(incumbent.instance.stages, self._stage_search.nodes)  # more would stay empty
         self._open = [SetSubproblem(np.arange(len(member)), below)]
         self._active = 0
         self._halted = False
@@ -70,7 +71,7 @@ class SetTree:
         return max(0.0, self._stage_search.left() - self._until)
 
     def _work(self) -> None:
-        """Visit open nodes until there are none, or none of use."""
+        """Visit open nodes until there are none left, or the result is decided."""
         program = SetProgram(self._member, self._stage_search.nodes, self._left)
         while (node := self._next()) is not None:
             children: list[SetSubproblem] | None = None
@@ -93,7 +94,7 @@ class SetTree:
             return self._open.pop()
 
     def _visit(self, program: SetProgram, node: SetSubproblem) -> list[SetSubproblem] | None:
-        """Return the children of a node that are not refuted, the most promising last; None if it remains open."""
+        """The unrefuted children of a node, the most promising last; None if the node remains open."""
         bounded = self._bound(program, node)
         if bounded is None:
             return None
@@ -132,7 +133,7 @@ class SetTree:
             alive = alive[keep]
 
     def _weigh(self, program: SetProgram, alive: Longs) -> Weighing | None:
-        """Weights for some sets; such that not even all of them suffice if some node is in none."""
+        """Weights for some sets; if a node is in none of them, weights that refute the set list."""
         nodes = self._stage_search.nodes
         held = unpacked(np.bitwise_or.reduce(self._member[alive], axis=0, initial=0)[None], nodes)[0]
         if not held.all():
@@ -142,7 +143,7 @@ class SetTree:
     def _divide(
         self, program: SetProgram, node: SetSubproblem, found: Weighing, candidates: list[tuple[bool, int, int]]
     ) -> list[SetSubproblem] | None:
-        """Return the children of the best division that are not refuted; None if there is no division."""
+        """The unrefuted children of the best division; None if there is no division."""
         best, chosen = -1.0, None
         slack = found.slack(self._stages) / max(1, found.heaviest)
         for ordered, u, v in candidates:
@@ -162,7 +163,7 @@ class SetTree:
         return None if chosen is None else [child for _, _, child in sorted(chosen, key=lambda one: one[:2])]
 
     def _candidates(self, indices: Longs, share: Floats, below: Words) -> list[tuple[bool, int, int]]:
-        """Divisions that a cover is far from on both sides: whether of the order, and two nodes each."""
+        """Divisions whose both sides are far from a cover: True if by order, and two nodes each."""
         nodes = self._stage_search.nodes
         reach = unpacked(below, nodes)
         member = unpacked(self._member[indices], nodes)
@@ -177,7 +178,7 @@ class SetTree:
         ]
 
     def _without_cycle(self, node: SetSubproblem, whole: Longs) -> list[SetSubproblem]:
-        """Return the children that lack one of the sets of a cycle, and have those before it; none without a cycle."""
+        """Children that each exclude one set of a cycle and include those before it; none without a cycle."""
         member = unpacked(self._member[whole], self._stage_search.nodes).astype(np.float32)
         reach = unpacked(node.below, self._stage_search.nodes).astype(np.float32)
         overlap = np.argwhere(np.triu(member @ member.T, 1) > 0)
@@ -190,18 +191,18 @@ class SetTree:
         return children
 
     def _ordered(self, node: SetSubproblem, u: int, v: int) -> list[SetSubproblem]:
-        """Return the children in which u is not in a later stage than v, and not in an earlier one."""
+        """The children in which u is in no later stage than v, and in no earlier one."""
         return [self._before(node, u, v), self._before(node, v, u)]
 
     def _paired(self, node: SetSubproblem, u: int, v: int) -> list[SetSubproblem]:
-        """Return the children in which u and v are in one stage, and in two."""
+        """The children in which u and v are in the same stage, and in different ones."""
         with_u, with_v = self._holds(node.alive, u), self._holds(node.alive, v)
         together = SetSubproblem(node.alive[with_u == with_v], node.below)
         together = self._before(self._before(together, u, v), v, u)
         return [together, SetSubproblem(node.alive[~(with_u & with_v)], node.below)]
 
     def _before(self, node: SetSubproblem, u: int, v: int) -> SetSubproblem:
-        """Return the partitions of a node in which u is not in a later stage than v."""
+        """The partitions of a node in which u is in no later stage than v."""
         above_u = unpacked(node.below, self._stage_search.nodes)[:, u]
         member = self._member[node.alive]
         between = (member & packed(above_u[None])).any(axis=1) & (member & node.below[v]).any(axis=1)
@@ -211,11 +212,11 @@ class SetTree:
         return SetSubproblem(alive, below)
 
     def _holds(self, alive: Longs, v: int) -> NDArray[np.bool_]:
-        """Say which sets hold a node."""
+        """Mask of the sets that contain a node."""
         return (self._member[alive, v // 64] >> np.uint64(v % 64)) & np.uint64(1) > 0
 
     def _round(self, indices: Longs, share: Floats) -> None:
-        """Slice the order in which the sets of a cover, from the greatest share on, come one after another."""
+        """Slice the order that visits the sets of a cover one after another, by decreasing share."""
         nodes = self._stage_search.nodes
         stage = np.full(nodes, -1)
         for at, member in enumerate(unpacked(self._member[indices[np.argsort(-share, kind="stable")]], nodes)):
@@ -231,7 +232,7 @@ class SetTree:
 
 
 def _closed(leads: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which leads to which over any number of steps."""
+    """The transitive closure of a relation."""
     while True:
         further = leads.astype(np.float32) @ leads.astype(np.float32) > 0
         if (further == leads).all():
@@ -240,7 +241,7 @@ def _closed(leads: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _cycle(leads: NDArray[np.bool_]) -> list[int]:
-    """Return a shortest cycle of a graph without loops, empty if there is none."""
+    """A shortest cycle of a graph without loops; empty if there is none."""
     best: list[int] = []
     for start in range(len(leads)):
         previous = {start: -1}
@@ -258,7 +259,7 @@ def _cycle(leads: NDArray[np.bool_]) -> list[int]:
 
 
 def _greatest(value: Floats, most: int) -> list[tuple[int, int]]:
-    """Return the rows and columns of the greatest elements above the diagonal that are not 0."""
+    """Rows and columns of the greatest non-zero elements above the diagonal."""
     upper = np.triu(value, 1).ravel()
     best = np.argsort(-upper, kind="stable")[:most]
     return [divmod(int(at), len(value)) for at in best if upper[at] > 1e-6]

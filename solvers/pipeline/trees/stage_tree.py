@@ -1,4 +1,4 @@
-"""Branch and bound on the stages that nodes are in, for partitions into few stages."""
+"""Branch and bound on the stages of nodes, for partitions into few stages."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from solvers.pipeline.programs.set_pool import Place, SetPool
 from solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE
 from solvers.registry import Run
 
-#: Share of the time left at first that one target of a node may take, however much is left then.
+#: Share of the time at the beginning that one target of a node may take, whatever time remains.
 PATIENCE = 0.05
 
-#: Share of the gap between the bound and the known cost that a node's first target closes.
+#: Share of the gap to the known cost that a node's first target closes.
 STEP = 0.3
 
 #: Factor by which the step grows after a proof, and shrinks if there is none.
@@ -32,9 +32,9 @@ FAILURES = 2
 class StageSubproblem:
     """Partitions whose nodes are in certain stages, numbered 0 to k - 1 in topological order.
 
-    ``proved``            none of them costs less, in the units of `StageSearch`
-    ``number``            of the node of the tree, later ones are greater
-    ``earliest, latest``  shape (n,): of the stages that a node may be in
+    ``proved``            proved lower bound on their cost, in the units of `StageSearch`
+    ``number``            of the tree node, in order of creation
+    ``earliest, latest``  shape (n,): first and last stage that each node may be in
     ``center``            shape (n,): weights that proved the last target
     """
 
@@ -46,13 +46,13 @@ class StageSubproblem:
 
 
 class StageTree:
-    """Prove what partitions into k stages cost by dividing them until node weights refute each part.
+    """Bound the cost of partitions into k stages by dividing them until node weights refute each part.
 
-    A stage of a partition that costs less than the best known one does less work than that costs. So a node's stage is
-    no earlier than the work of its ancestors allows, and no later than that of its descendants. The two children of a
-    node of the tree have some v in stage b or earlier, as all ancestors of v then are, or in a later one, as all
-    descendants are; the sets of a `Cover` must agree with that. The bound is the least of all leaves. The division is
-    the one that the best cover found is farthest from on both sides.
+    In a partition cheaper than the best known one, every stage does less work than the best known cost. So a node's
+    stage is no earlier than the work of its ancestors allows, and no later than that of its descendants allows. A tree
+    node has two children: in one, some v and all its ancestors are in stage b or earlier; in the other, v and all its
+    descendants are in a later stage. The sets of a `Cover` must agree with that. The bound is the least over all
+    leaves. The chosen division is the one whose both sides are farthest from the best cover found.
     """
 
     def __init__(self, incumbent: Incumbent, run: Run, bounds: Bounds, pool: SetPool) -> None:
@@ -80,14 +80,14 @@ class StageTree:
             self._offer(self._incumbent.limit)
 
     def _ranges(self) -> tuple[Longs, Longs]:
-        """Return the earliest and the latest stage of each node of a partition that costs less than the limit."""
+        """The earliest and the latest stage of each node in a partition below the limit."""
         most, work = self._incumbent.limit - 1, self._stage_search.work
         before = -(-(work @ self._below) // most) - 1
         after = -(-(self._below @ work) // most) - 1
         return before.clip(0), self._stages - 1 - after.clip(0)
 
     def _push(self, proved: int, earliest: Longs, latest: Longs, center: Floats) -> None:
-        """Add a node, unless some node has no stage left."""
+        """Add a tree node, unless some node has no stage left."""
         if (earliest <= latest).all():
             heappush(self._open, StageSubproblem(proved, self._count, earliest, latest, center))
             self._count += 1
@@ -107,7 +107,7 @@ class StageTree:
         return Cover(self._stage_search, self._run, places, node.center, patience, self._pool)
 
     def _climb(self, node: StageSubproblem) -> Floats:
-        """Prove greater and greater targets; return the fractions of the best cover under the last that failed."""
+        """Prove ever greater targets; return the fractions of the best cover under the last that failed."""
         cover, failures = self._cover(node), 0
         step = STEP * (self._incumbent.limit - node.proved)
         target = self._incumbent.limit
@@ -123,7 +123,7 @@ class StageTree:
         return cover.fractions(target)
 
     def _divide(self, node: StageSubproblem, held: Floats) -> bool:
-        """Add the two children of a node; False if each node's stage is decided."""
+        """Add the two children of a tree node; False if the stages of all nodes are decided."""
         before = _before(held, node)
         self._incumbent.slice(before.sum(axis=0))
         v, stage = self._choose(node, before)
@@ -137,7 +137,7 @@ class StageTree:
         return True
 
     def _choose(self, node: StageSubproblem, before: Floats) -> tuple[int, int]:
-        """Return the node and the stage by which partitions are divided; -1 if all are decided."""
+        """The node and the stage by which partitions are divided; -1 if all are decided."""
         mass = (self._stage_search.work + self._stage_search.sent).astype(np.float64) + 1.0
         best, chosen = -1.0, (-1, 0)
         for stage, share in enumerate(before):
@@ -151,7 +151,7 @@ class StageTree:
 
 
 def _before(held: Floats, node: StageSubproblem) -> NDArray[np.float64]:
-    """Return the share of each node that is in stage b or earlier, shape (k - 1, n), from shares of each stage."""
+    """Share of each node in stage b or earlier, shape (k - 1, n), from its shares in each stage."""
     stage = np.arange(len(held))[:, None]
     allowed = (node.earliest <= stage) & (stage <= node.latest)
     shares = held * allowed + 1e-6 * allowed

@@ -1,4 +1,4 @@
-"""Lower bound on throughput: all work spread evenly, but classes on CPUs that cost an accelerator too much."""
+"""Lower bound on throughput: balanced work, with classes on CPUs that overload any accelerator."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from solvers.registry import Declined, Run, bound
 
 #: Share of the time for cuts.
 SHARE = 0.6
-#: Share of the time that is kept back at the end.
+#: Share of the time reserved for the end.
 RESERVE = 0.2
 
 
 @bound(track="placement", source="our own: minimum cuts, as loads of accelerators are submodular")
 def anchored(instance: Instance, run: Run) -> None:
-    """Spread the work as `load` does, but put a class on CPUs if any set with it is too much for an accelerator.
+    """Like load, with colocation classes moved to CPUs if every set around them overloads an accelerator.
 
-    Classes come in the order of their least cost alone or in a set found so far; a class that costs less than the bound
-    of `load` needs no minimum cut. If the time does not suffice for all, the bound is lower. It is no lower than if
-    work is spread together with the tensors that accelerators share with units that only CPUs can hold.
+    Classes are tested in the order of their least cost, alone or in a set found so far; a class that costs less than
+    the bound of `load` needs no minimum cut. If time does not suffice for all classes, the bound is lower. It is at
+    least the bound of work balanced together with the tensors between accelerators and CPUs (`pooled_bound`).
     """
     if instance.objective != "throughput":
         raise Declined("anchored is for throughput")

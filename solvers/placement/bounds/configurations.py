@@ -1,4 +1,4 @@
-"""Lower bound on throughput: the configuration linear program, with transfers, within the cost of a placement."""
+"""Lower bound on throughput: the configuration linear program with transfers, for targets below a known cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from solvers.placement.throughput.configurations import Limits, configuration_bo
 from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from solvers.registry import Declined, Run, bound
 
-#: Share of the time that is kept back at the end.
+#: Share of the time reserved for the end.
 RESERVE = 0.05
 
 
@@ -20,11 +20,11 @@ RESERVE = 0.05
     track="placement", source="configuration program, Bansal and Sviridenko 2006; our own: labels on diagrams of sets"
 )
 def configurations(instance: Instance, run: Run) -> None:
-    """Prove that devices with less load cannot cover all units, even fractionally.
+    """Prove by a configuration LP that less loaded devices cannot cover all units, even fractionally.
 
-    Worths of the units come from column generation, what a device can hold of them from labels on a decision diagram.
-    Sets may have any shape, so for `contiguous` and `acyclic` it is the bound of `free`. No engine is believed: GLOP
-    only proposes worths, which are rounded to integers, and each proof is computed from these alone.
+    Column generation finds a worth for each unit; labels on a decision diagram give the greatest worth that a device
+    can hold. Sets may have any shape, so for `contiguous` and `acyclic` the bound is that of `free`. No engine needs to
+    be trusted: GLOP only proposes worths, which are rounded to integers, and each proof is computed from these alone.
     """
     if instance.objective != "throughput" or instance.allreduce is not None:
         raise Declined("configurations is for throughput without replicas")

@@ -1,4 +1,4 @@
-"""Lower bound on latency: the longest path, each node where it is fastest."""
+"""Lower bound on latency: the longest path, each node on its fastest device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from solvers.registry import Declined, Run, bound
 
 @bound(track="placement", source="Tarnawski et al. 2020, Figure 5, Constraints (8) to (10)")
 def critical_path(instance: Instance, run: Run) -> None:
-    """Add up a longest path of nodes, each on the faster device, without transfers."""
+    """Take the longest path of nodes, each on its faster device, without transfers."""
     if instance.objective != "latency":
         raise Declined("critical-path is for latency")
     run.bound(instance.path_bound())

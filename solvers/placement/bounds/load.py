@@ -1,4 +1,4 @@
-"""Lower bound on throughput: all work spread evenly, within the memory of all accelerators."""
+"""Lower bound on throughput: balanced divisible work, within the accelerators' total memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from solvers.registry import Declined, Run, bound
 
 @bound(track="placement", source="linear relaxation of Tarnawski et al. 2020, Figure 7, without transfers")
 def load(instance: Instance, run: Run) -> None:
-    """Spread the work over accelerators and CPUs as if it could be cut, within the memory of all accelerators."""
+    """Balance divisible work over accelerators and CPUs, within the accelerators' total memory."""
     if instance.objective != "throughput":
         raise Declined("load is for throughput")
     run.bound(load_bound(with_forced_nodes(instance)))

@@ -1,4 +1,4 @@
-"""Lower bound on throughput: the linear relaxation of the integer program, within the cost of a placement."""
+"""Lower bound on throughput: the linear relaxation of the integer program of placements below a known cost."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from solvers.registry import Run, bound
 
 @bound(track="placement", source="linear relaxation of Tarnawski et al. 2020, Figure 7", deterministic=False)
 def lp(instance: Instance, run: Run) -> None:
-    """Relax the integer program of what costs no more than some placement (HiGHS); safe for any dual values.
+    """Relax the integer program of placements below a known cost to an LP, with safely rounded duals (HiGHS).
 
-    HiGHS only proposes dual values. What they prove is computed from them, lowered by all possible rounding errors; see
+    HiGHS only proposes dual values. The bound is computed from them and lowered by all possible rounding errors; see
     `solvers.placement.ip.dual_bound`.
 
-    By itself the relaxation would spread all work evenly, as `load` does. It gains from excluded devices, on which an
-    item alone costs more than the best known placement, and from the order of equal devices. For devices that follow
-    one another it is that of contiguous sets.
+    By itself the relaxation would only balance the work, as `load` does. It gains by excluding items from devices on
+    which they alone cost more than the best known placement, and by ordering equal devices. For contiguity "acyclic" it
+    is the relaxation of contiguous sets.
     """
     require_covered(instance)
     instance = with_forced_nodes(instance)

@@ -1,4 +1,4 @@
-"""Lower bound on throughput: a unit, and for each neighbour the transfers or the neighbour."""
+"""Lower bound on throughput: a unit's work, plus for each neighbour the cheaper of its work and the transfers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from solvers.registry import Declined, Run, bound
 
 @bound(track="placement", source="Tarnawski et al. 2020, Section 3: who pays for a transfer")
 def node(instance: Instance, run: Run) -> None:
-    """Bound the device of each colocation unit: beside it, it does a neighbour's work or pays for their tensors."""
+    """Bound the load of each unit's device, which takes over a neighbour's work or pays for their tensors."""
     if instance.objective != "throughput":
         raise Declined("node is for throughput")
     run.bound(node_bound(with_forced_nodes(instance)))

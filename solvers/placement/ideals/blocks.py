@@ -1,4 +1,4 @@
-"""Blocks in topological order: colocation units, and units on a common cycle, which no contiguous placement parts."""
+"""Blocks in topological order: colocation units, merged if on a common cycle, so never separated if contiguous."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from instances.placement import Instance
 def blocks(instance: Instance) -> Ints:
     """Shape (n,): the block of each node, 0, 1, ... in a topological order, smallest node first.
 
-    Forward edges lead from a block to itself or a later one. So do backward edges of a training graph, or they all do
-    so reversed, as in backpropagation: whichever leaves more blocks.
+    Forward edges lead from a block to itself or a later one. In a training graph, so do either all backward edges or
+    all reversed ones, as in backpropagation: whichever gives more blocks.
     """
     ways = [_ordered(instance.unit, *ends) for ends in orders(instance)]
     return max(ways, key=lambda block: int(block.max(initial=-1)))
 
 
 def orders(instance: Instance) -> list[tuple[Ints, Ints]]:
-    """Units at both ends of the edges that order devices: backward edges reversed; if there are any, also as they are.
+    """Ends, as units, of the edges that order devices: with backward edges reversed and, if there are any, as given.
 
-    Edges to the backward pass order nothing.
+    Edges from the forward to the backward pass impose no order.
     """
     tail, head, unit = instance.graph.tail, instance.graph.head, instance.unit
     ordering = instance.backward[tail] == instance.backward[head]
@@ -41,7 +41,7 @@ def edges_between(part: Ints | Index, tail: Ints | Index, head: Ints | Index) ->
 
 
 def _ordered(unit: Ints, tail: Ints, head: Ints) -> Ints:
-    """The rank of each node's component of units in the order that edges between units ask for."""
+    """The rank of each node's strongly connected component of units, in a topological order."""
     component = strong_components(int(unit.max(initial=-1)) + 1, tail, head)
     first = np.unique(component, return_index=True)[1]
     number = np.argsort(np.argsort(first))[component]

@@ -1,4 +1,4 @@
-"""Branchings of a graph, each contracted to one node, so that what is left is a path."""
+"""Branchings of a graph, each contracted to one node, so that the graph becomes a path."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from solvers.registry import Declined
 
 
 def contract_branchings(instance: Instance, light: float) -> Instance:
-    """The instance with a colour class for each branching, but for its last nodes.
+    """The instance with a colour class for each branching, without its last nodes.
 
-    A branching is a biconnected component of the undirected graph on units, each pass apart; its class has the nodes
-    with an edge to another of its nodes. `side_inputs` join nothing. Declined if a branching fits no device.
+    A branching is a biconnected component of the undirected graph of units, for each pass separately; its class has the
+    nodes with an edge to another of its nodes. `side_inputs` are ignored. Declined if a branching fits no device.
     """
     part = 2 * instance.unit + instance.backward
     joining = ~side_inputs(instance, light)[instance.graph.tail]
@@ -40,9 +40,9 @@ def contract_branchings(instance: Instance, light: float) -> Instance:
 
 
 def side_inputs(instance: Instance, light: float) -> NDArray[np.bool_]:
-    """Shape (n,), bool: nodes that take no time, and whose tensor takes at most this share of the median tensor's.
+    """Mask, shape (n,): nodes without time whose tensor takes at most the share ``light`` of the median tensor's time.
 
-    Masks and lengths of sequences, which every layer reads, are such nodes; PipeDream's optimizer has none.
+    Masks and sequence lengths, which every layer reads, are such nodes; they do not occur in PipeDream's graphs.
     """
     sent = instance.transfer[np.diff(instance.graph.out_csr[0]) > 0]
     idle = (instance.accelerator_time == 0) & (instance.cpu_time == 0)

@@ -114,7 +114,7 @@ class _Items:
         return np.bincount(self.item, column, len(self.into)).astype(np.float64)
 
     def merge_all(self) -> None:
-        """Merge every item that some neighbour may as well take, until there is none."""
+        """Merge every item into a neighbour if that raises no load, until there is none left."""
         waiting = dict.fromkeys(range(len(self.into)))
         while waiting:
             v = next(iter(waiting))
@@ -125,16 +125,17 @@ class _Items:
                 self._merge(v, host)
 
     def _affected(self, v: int, host: int) -> list[int]:
-        """Items that may have a host once item v is merged into its own."""
+        """Items that may have a host after item v is merged into its host."""
         shared = (self.members[net] for net in self.nets[v] if len(self.members[net]) <= 3)
         return sorted({host}.union(self.before[v], self.after[v], *shared))
 
     def _host(self, v: int) -> int | None:
-        """An item whose device can take item v with it, wherever v was, without a greater load; None if unknown.
+        """An item whose device can take over item v, wherever v is, without raising any load; None if none is known.
 
-        The host is the only item before or after v, so that devices still follow one another. Its device must have
-        room. A CPU must not work more, and an accelerator no more than it saves by the tensors that only these two
-        items share; the host's device or the one that v leaves may then have to send the other tensors of v.
+        The host is the only item before or the only one after v, so that devices still have an order. Its device must
+        have room. A CPU must not get more work, and an accelerator no more than the transfers that it saves: those of
+        tensors that only these two items share. The host's device, or the one that v leaves, may then have to send the
+        other tensors of v.
         """
         if (self.cpu_time[v] and self.instance.cpus) or (self.size[v] and not self.roomy):
             return None
@@ -142,10 +143,10 @@ class _Items:
         return next((u for u in candidates if self._takes(u, v)), None)
 
     def _takes(self, u: int, v: int) -> bool:
-        """Return whether neither the device of item u, with item v, nor any other device has more to do.
+        """True if neither the device of item u, with item v added, nor any other device gets a greater load.
 
-        If transfers do not add up with work, saved transfers do not make up for work. If makers matter, no tensor may
-        be sent by another device than before, or from another cluster.
+        If transfers overlap with work, saved transfers do not compensate for work. If makers matter, no tensor may be
+        sent by another device than before, or from another cluster.
         """
         both = {net for net in self.nets[v] if u in self.members[net]}
         saved = [self.cost[net] for net in both if len(self.members[net]) == 2]
@@ -155,7 +156,7 @@ class _Items:
             return False
         if self.apart and (sent or any(self.maker[net] == v and len(self.members[net]) > 2 for net in both)):
             return False
-        return math.fsum([*saved, -work, *(-cost for cost in sent)]) >= 0  # its sign is that without rounding
+        return math.fsum([*saved, -work, *(-cost for cost in sent)]) >= 0  # the sign is exact
 
     def _merge(self, v: int, host: int) -> None:
         self.into[v] = host
@@ -204,7 +205,7 @@ class _Items:
         )
 
     def _nets(self, number: dict[int, int]) -> tuple[Nets, Index]:
-        """The nets, one for equal items unless makers matter, and their makers."""
+        """The nets and their makers; nets of the same items are merged unless makers matter."""
         costs: dict[tuple[int, ...], float] = {}
         makers = dict[tuple[int, ...], int]()
         for cost, members, maker in zip(self.cost, self.members, self.maker, strict=True):
@@ -220,7 +221,7 @@ class _Items:
 
 
 def depth_first_order(items: Sequence[int], before: Sets, after: Sets) -> list[int]:
-    """The items in a topological order that takes the item which became ready last, of several the greatest."""
+    """The items in a topological order: next comes the item that became ready last, the greatest of several."""
     waiting = {v: len(before[v]) for v in items}
     ready, order = [v for v in items if not waiting[v]], list[int]()
     while ready:

@@ -1,4 +1,4 @@
-"""The dynamic program over ideals on contracted graphs: within the time and memory of a run."""
+"""The dynamic program over ideals of contracted graphs, within the time and memory of a run."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ LINK_BYTES = 16
 LARGEST = 2**31 - 2
 #: Further bytes per entry of a row with replicated stages.
 SHARE_BYTES = 4
-#: Further bytes per number of clusters and of CPUs.
+#: Further bytes per pair of a number of clusters and a number of CPUs.
 PART_BYTES = 40
 #: Least number of pieces of a path per device.
 PIECES = 4
 #: First number of pieces of a path, and its growth, for a chain of ideals, which takes quadratic time.
 CHAINED = (1000, 8)
-#: The same for clusters, whose parts of a chain take the fourth power.
+#: The same for clusters, whose parts of a chain take time to the fourth power.
 PARTED = (32, 2)
-#: First number of devices of a kind for stages with replicas, and its growth: time is quadratic in it.
+#: First number of devices of a kind for replicated stages, and its growth: time is quadratic in it.
 BEGUN_WITH, MORE = 64, 8
-#: A load is off by at most the rounding of a sum of so many terms as nets join and leave it, see ``walk.h``.
+#: The rounding error of a load is at most that of a sum with this many terms; see ``walk.h``.
 DRIFT = 2048
 #: Factor between successive limits on the load.
 GROWTH = 1.5
@@ -63,7 +63,7 @@ def require_chains(instance: Instance, name: str) -> None:
 
 
 class MemoryBudget(NamedTuple):
-    """Memory for ideals: a share of so many MiB; bytes per ideal with its first link, and per further link."""
+    """Memory for ideals: a share of ``memory`` MiB; bytes per ideal with its first link, and per further link."""
 
     memory: float
     share: float
@@ -86,7 +86,7 @@ def listed(core: IdealEnumerator, stop: Index, room: MemoryBudget, other: str) -
 
 
 def fits(instance: Instance, device: Ints) -> bool:
-    """Return whether a placement, shape (n,), fits the memory of the accelerators, to the last bit."""
+    """True if a placement, shape (n,), fits the memory of the accelerators, without any tolerance."""
     order = np.argsort(device, kind="stable")
     order = order[device[order] < instance.accelerators]
     held = np.split(instance.size[order], np.flatnonzero(np.diff(device[order])) + 1)
@@ -94,13 +94,13 @@ def fits(instance: Instance, device: Ints) -> bool:
 
 
 def rounding(instance: Instance) -> float:
-    """Relative error of a sum of sizes and of the memory, at most."""
+    """Upper bound on the relative error of a sum of sizes and of the memory."""
     return (instance.nodes + 2) * 2.0**-52
 
 
 @contextmanager
 def deadline(run: Run, share: float = 1.0) -> Iterator[Index]:
-    """A flag, shape (1,), int32, that becomes 1 when the run is to end, or after a share of the time that is left."""
+    """A flag, shape (1,), int32, that becomes 1 after a share of the remaining time."""
     stop = np.zeros(1, dtype=np.int32)
     timer = threading.Timer(share * run.remaining(), stop.fill, (1,))
     timer.start()
@@ -117,7 +117,7 @@ class Placement:
 
     ``cost``      the greatest load as the program summed it up
     ``device``    shape (n,), int64: the first device of the stage of each node of the instance
-    ``replicas``  shape (n,), int32: how many devices, with the numbers that follow, the stage has
+    ``replicas``  shape (n,), int32: number of devices of the stage, which have consecutive numbers
     """
 
     cost: float
@@ -126,7 +126,7 @@ class Placement:
 
     @property
     def solution(self) -> Any:
-        """The placement as the referee takes it: a device a node, or a stage a node and the devices of stages."""
+        """The placement in the referee's format: a device per node, or a stage per node and the replicas per stage."""
         if self.replicas.max(initial=1) == 1:
             return self.device
         first, one, stage = np.unique(self.device, return_index=True, return_inverse=True)
@@ -139,8 +139,9 @@ class Placement:
 class IdealProgram:
     """The dynamic program for one way to contract an instance; ``stop`` as in `deadline`.
 
-    Sums of sizes are rounded. If ``relaxed``, the memory is greater by their error, and no placement that fits is
-    missed; else it is less, and every placement found fits. Stages with replicas use at most ``many`` devices per kind.
+    Sums of sizes are rounded. If ``relaxed``, the memory is raised by their error, so that no fitting placement is
+    missed; else it is lowered, so that every placement found fits. Stages with replicas use at most ``many`` devices
+    per kind.
     """
 
     instance: Instance
@@ -166,12 +167,12 @@ class IdealProgram:
 
     @property
     def _most_devices(self) -> int:
-        """Devices of a kind, or clusters, that may be of use."""
+        """Number of devices of a kind, or of clusters, that can be useful."""
         return self.many if self.instance.allreduce else self.contracted.graph.nodes
 
     @cached_property
     def _clusters(self) -> Clusters:
-        """Clusters of ``devices.accelerators``; more of them, or larger ones, would stay idle."""
+        """Clusters of ``devices.accelerators``; more or larger ones would stay idle."""
         equal, rest = divmod(self.instance.accelerators, self._cluster)
         return Clusters(min(equal, self._most_devices), min(rest, self._most_devices), self.instance.slowdown)
 
@@ -181,7 +182,7 @@ class IdealProgram:
         return max(1, min(self.instance.cluster or LARGEST, self.instance.accelerators))
 
     def prefixes(self, memory: float) -> Ideals:
-        """The ideals of the path through the items, within so many MiB, else Declined."""
+        """The ideals of the path through the items; Declined if they exceed ``memory`` MiB."""
         count = self.contracted.graph.nodes + 1
         if count * self._ideal_bytes > MEMORY_SHARE * memory * 2**20:
             devices = f"{self.devices.accelerators} accelerators and {self.devices.cpus} CPUs"
@@ -189,9 +190,9 @@ class IdealProgram:
         return IdealEnumerator(self.contracted.path, np.zeros(1, dtype=np.int32)).list(count, count - 1)
 
     def cuts(self, memory: float, limit: float) -> Iterator[Placement]:
-        """Yield splits of the path through the items, each better than the one before, unless stopped up to the best.
+        """Yield ever better splits of the path through the items, up to the best unless stopped.
 
-        Splits of few pieces or devices come first: their loads limit the search among more.
+        Splits into few pieces or devices come first: their loads limit the search with more.
         """
         for program in self._programs():
             try:
@@ -240,12 +241,12 @@ class IdealProgram:
         return IDEAL_BYTES + rows + LINK_BYTES
 
     def ideals(self, memory: float) -> Ideals:
-        """The ideals of the items' graph, within so many MiB; else Declined, with the number reached."""
+        """The ideals of the items' graph; Declined, with the number reached, if they exceed ``memory`` MiB."""
         room = MemoryBudget(memory, MEMORY_SHARE, self._ideal_bytes, LINK_BYTES)
         return listed(IdealEnumerator(self.contracted.graph, self.stop), self.stop, room, "dpl")
 
     def best(self, ideals: Ideals, limit: float) -> Placement | None:
-        """The best split into a chain of the ideals, if it costs less than ``limit``; None also if stopped."""
+        """The best split along a chain of the ideals if it costs less than ``limit``; None if not, or if stopped."""
         for upper in self._limits(limit):
             found = self._below(ideals, upper)
             if found is not None or self.stop[0]:
@@ -253,7 +254,7 @@ class IdealProgram:
         return None
 
     def _limits(self, limit: float) -> Iterator[float]:
-        """Yield rising limits up to the given one if that is infinite, as limits far above the optimum take long."""
+        """Yield the limit; if it is infinite, first rising finite ones, as limits far above the optimum take long."""
         most = self._most()
         step = max(self.instance.load_bound(), most * ROUNDING) * GROWTH
         while math.isinf(limit) and 0 < step < most:
@@ -293,9 +294,9 @@ class IdealProgram:
         return safely(load, self.instance.nodes + self.instance.edges + DRIFT)
 
     def _offload(self, limit: float) -> Floats:
-        """Shape (cpus + 1,): the most accelerator time that 0, 1, ... CPUs can take over, if items can be cut.
+        """Shape (cpus + 1,): the most accelerator time that 0, 1, ... CPUs can take over if items are divisible.
 
-        Items come in the order of CPU time per accelerator time, by logarithms, as ratios may be beyond float64.
+        Items are sorted by the ratio of CPU time to accelerator time, by logarithms, as ratios may exceed float64.
         """
         supported = np.isfinite(self.devices.accelerator_time)
         time, cpu_time = self.devices.accelerator_time[supported], self.devices.cpu_time[supported]

@@ -1,4 +1,4 @@
-"""A linear extension in fewer pieces: runs of items that one device takes together, cut at cheap tensors."""
+"""A linear extension cut into fewer pieces at cheap tensors; each piece stays on one device."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from solvers.placement.kernels.loads import Nets
 
 
 def in_pieces(items: Contracted, count: int) -> Contracted:
-    """About so many pieces of even work and size, each one item of a path.
+    """About ``count`` pieces of similar work and size, each an item of a path.
 
-    Every stretch of the linear extension has an even share of both, and a piece ends at its item with the cheapest
-    crossing tensors. Supported items are apart from unsupported ones.
+    The linear extension is divided into stretches with equal shares of both, and in each stretch a piece ends after the
+    item with the cheapest crossing tensors. Supported and unsupported items are never in the same piece.
     """
     piece = _pieces(items, count)
     pieces = int(piece[-1]) + 1
@@ -47,7 +47,7 @@ def _pieces(items: Contracted, count: int) -> Ints:
 
 
 def _share(items: Contracted) -> Floats:
-    """Shape (m,): the share of all work and sizes up to the middle of each item."""
+    """Shape (m,): share of the total work and size up to the middle of each item."""
     time = np.where(np.isfinite(items.accelerator_time), items.accelerator_time, 0.0)
     weight = np.full(items.graph.nodes, 1.0 / items.graph.nodes)
     for column in (time, items.cpu_time, items.size):
@@ -61,7 +61,7 @@ def _pins(nets: Nets) -> Ints:
 
 
 def _crossing(items: Contracted) -> Floats:
-    """Shape (m,): cost of the tensors that both an item up to this one and a later one have."""
+    """Shape (m,): cost of the nets with both an item up to this one and a later one."""
     m, nets = items.graph.nodes, items.nets
     first, last = np.full(len(nets.cost), m), np.zeros(len(nets.cost), dtype=np.int64)
     np.minimum.at(first, nets.of, _pins(nets))

@@ -1,4 +1,4 @@
-"""Best splits for throughput into devices that follow one another, over all ways to contract an instance."""
+"""Best acyclic splits for throughput, over all ways to contract an instance."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def report_cuts(programs: list[IdealProgram], run: Run, limit: float = math.inf,
 def best_split(instance: Instance, stop: Index, run: Run) -> Placement | None:
     """The best split along ideals, within the memory of the run; Declined if these are too many.
 
-    None if nothing is known to fit, or if stopped before it is known to be the best one.
+    None if no fitting split is known, or if stopped before the best one is known.
     """
     best: Placement | None = None
     programs = ideal_programs(instance, stop)

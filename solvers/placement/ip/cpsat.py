@@ -1,4 +1,4 @@
-"""The integer programs of placement by CP-SAT: in integers, times rounded down, so that bounds hold."""
+"""The integer programs of placement by CP-SAT, with integer times rounded down so that bounds hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from solvers.placement.ip.program import LoadProgram
 
 #: About the cost of the best known placement, in units of CP-SAT.
 FINE = 2.0**30
-#: Share of the remaining time for the linear relaxation, as CP-SAT's own are less precise.
+#: Share of the remaining time for the linear relaxation; those of CP-SAT are less precise.
 RELAXATION = 0.1
 
 

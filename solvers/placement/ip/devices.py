@@ -1,4 +1,4 @@
-"""The devices of one kind that an integer program needs, ordered so that placements that differ by names are one."""
+"""The devices of one kind that an integer program needs, ordered to break their symmetry."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 
 class DeviceKind:
-    """Devices in clusters of equal size, but for the last one; using any others is no better.
+    """Devices in clusters of equal size, except the last cluster; further devices would not help.
 
-    Members of a cluster are alike, and so are clusters of equal size. Given an order of the items, members can
-    therefore be sorted by their first item, and such clusters by the first item of their first member.
+    Members of a cluster are interchangeable, and so are clusters of equal size. Given an order of the items, members
+    can therefore be sorted by their first item, and equal clusters by the first item of their first member.
 
     ``number``    number of each device in the instance
     ``cluster``   cluster of each
-    ``previous``  the device whose first item comes before all items of each one, None if there is none
-    ``depth``     length of that chain of previous devices
+    ``previous``  the device whose first item comes before all items of this one; None if there is none
+    ``depth``     number of previous devices in a chain
     """
 
     def __init__(self, first: int, count: int, items: int, cluster: int | None = None) -> None:
-        """Choose among ``count`` devices from a number on, for so many items; without clusters all are one."""
+        """Choose among ``count`` devices numbered from ``first`` on, for ``items`` items; None: all are one cluster."""
         self._first, self._size = first, cluster or max(1, count)
         self._full, rest = divmod(count, self._size)
         kept = [(q, min(self._size, items)) for q in range(min(self._full, items))]
@@ -41,7 +41,7 @@ class DeviceKind:
         return self._start[q - 1] if q and self.cluster[device] < self._full else None
 
     def among(self, used: Sequence[int]) -> dict[int, int]:
-        """Return the index here of each used device of the instance, given in the order of their first items."""
+        """Map the used devices of the instance, given in the order of their first items, to indices here."""
         clusters: dict[int, list[int]] = {}
         for d in used:
             clusters.setdefault((d - self._first) // self._size, []).append(d)

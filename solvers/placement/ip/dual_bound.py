@@ -1,4 +1,4 @@
-"""The bound of the relaxation of an integer program, safe whatever the rounding of the dual values."""
+"""The bound of the relaxation of an integer program, valid for any dual values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EPSILON = 2.0**-52
 
 
 def relax(incumbent: Incumbent, program: LoadProgram, part: int, seconds: float) -> None:
-    """Report the bound that the relaxation of a program proves for its part, if it is solved within some seconds."""
+    """Report the bound of a program's relaxation for its part, if it is solved within ``seconds``."""
     floats = FloatProgram(program)
     dual = dual_values(floats, seconds) if seconds else None
     if dual is not None:
@@ -30,10 +30,10 @@ def relax(incumbent: Incumbent, program: LoadProgram, part: int, seconds: float)
 def proved(program: LoadProgram, floats: FloatProgram, dual: Floats) -> float:
     """Lower bound on the cost of a placement from one dual value per row of the relaxation, shape (rows,).
 
-    Any values give a bound: the sum of the rows times their values, each row at its lower or upper limit by the sign of
-    its value, plus the least contribution of each column, from 0 to its top, at its reduced cost. The bound is lowered
-    by all possible rounding errors, those of times summed over items included. Placements that are not in the program
-    cost more than ``upper``.
+    Any dual values give a bound: the sum of dual value times row limit (lower or upper, by the sign of the value), plus
+    the least contribution of each column, between 0 and its top, at its reduced cost. The bound is lowered by all
+    possible rounding errors, including those of times summed over items. Placements outside the program cost more than
+    ``upper``.
     """
     columns, factors, low, high = zip(*floats.rows(), strict=True)
     dual = np.clip(np.nan_to_num(dual), -MOST_DUAL, MOST_DUAL)

@@ -1,4 +1,4 @@
-"""CP-SAT for both kinds of integer programs of placement, and sizes in whole numbers."""
+"""CP-SAT for both kinds of integer programs of placement, and sizes as integers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from solvers._cpsat import answer, core, set_up
 from solvers.placement.ideals.dynamic_program import rounding
 from solvers.registry import Run
 
-#: The memory in units of CP-SAT if sizes are not whole.
+#: The memory in units of CP-SAT if sizes are not integers.
 FINE_MEMORY = 2.0**40
-#: Memory below which whole sizes stay as they are.
+#: Memory below which integer sizes are not scaled.
 WHOLE = 2**50
 
 
@@ -26,10 +26,10 @@ def search(
     *,
     enforced: bool = False,
 ) -> bool:
-    """Search for so long; ``found`` takes each solution, ``prove`` each bound. False if there are no solutions.
+    """Search for some seconds; call ``found`` with each solution, ``prove`` with each bound. False if infeasible.
 
-    ``enforced`` tells that literals enforce some constraints. RuntimeError, with CP-SAT's reason, if the
-    ``CpModelProto`` is invalid.
+    ``enforced``: literals enforce some constraints. RuntimeError, with CP-SAT's reason, if the ``CpModelProto`` is
+    invalid.
     """
     cp_sat = core()
     parameters = cp_sat.SatParameters()
@@ -43,9 +43,9 @@ def search(
 
 
 def whole_sizes(sizes: list[float], instance: Instance) -> tuple[list[int], int]:
-    """Whole sizes of sets of nodes that fit, and a memory: sets that fit together in truth fit it.
+    """Integer sizes of sets of nodes, and an integer memory that holds all sets that really fit together.
 
-    Sizes that are not whole are lowered by the rounding errors of their sums and of the memory.
+    Fractional sizes are lowered by the rounding errors of their sums and of the memory.
     """
     capacity, off = instance.capacity, rounding(instance)
     if capacity < WHOLE and all(size == int(size) for size in sizes):

@@ -1,4 +1,4 @@
-"""An integer program of placement scaled for floating-point engines, and safe bounds from theirs."""
+"""An integer program of placement scaled for floating-point engines, and their bounds made safe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from instances.rounding import safely
 from solvers.placement.ideals.dynamic_program import rounding
 from solvers.placement.ip.program import LoadProgram
 
-#: Scaled memory, and about the scaled cost of the best placement: far from the absolute tolerances of engines.
+#: Scaled memory, and approximate scaled cost of the best placement: far above the absolute tolerances of engines.
 SCALE = 2.0**10
 #: Greatest scale factor, so that scaled numbers are finite.
 LARGEST = 2.0**1000
@@ -30,7 +30,7 @@ class FloatProgram:
         self.cost = [float(column in program.loads) for column in range(len(program.whole))]
 
     def rows(self) -> Iterator[tuple[list[int], Sequence[float], float, float]]:
-        """Yield columns, their factors, and the limits of the sum."""
+        """Yield for each row its columns, their factors, and the limits of the sum."""
         program = self._program
         for columns, factors, least, most in program.rows:
             yield columns, [float(factor) for factor in factors], float(least), float(most)
@@ -44,7 +44,7 @@ class FloatProgram:
                 yield columns, [min(size / instance.capacity, 4.0) * SCALE for size in sizes], 0.0, room
 
     def bound(self, dual: float) -> float:
-        """Turn an engine's bound into a safe one, lowered by its tolerances."""
+        """Lower an engine's bound by its tolerances."""
         owed = DUAL_TOLERANCE * (len(self.whole) + 1)
         instance = self._program.items.instance
         least = min((dual - owed) * (1 - RELATIVE_TOLERANCE) / self.scale, self._program.upper)

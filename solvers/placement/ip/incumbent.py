@@ -19,11 +19,11 @@ from solvers.placement.throughput.pooled import pooled_bound
 from solvers.placement.throughput.simple_bounds import load_bound, node_bound
 from solvers.registry import Run
 
-#: Bytes that an engine takes for an entry of a program, imports included (measured: 2100 to 3600).
+#: Bytes that an engine takes per entry of a program, including imports (measured: 2100 to 3600).
 BYTES = 4000
-#: Share of the remaining time for building a program; handing it to an engine and reading off a bound take as long.
+#: Share of the remaining time for building a program; passing it to an engine and computing a bound take as long.
 BUILDING = 1 / 3
-#: Time that is kept back at the end: this share of it, and at least so many seconds.
+#: Time reserved for the end: this share of the time, and at least this many seconds.
 SHARE, LEAST = 0.04, 0.3
 #: Least relative improvement of a placement or a bound.
 STEP = 1e-9
@@ -33,7 +33,7 @@ def cost(instance: Instance, device: Ints) -> float:
     """The greatest load of a placement, shape (n,), in floating point; infinite if it is not feasible."""
     if not fits(instance, device):
         return math.inf
-    used, device = np.unique(device, return_inverse=True)  # there may be more devices than memory for their loads
+    used, device = np.unique(device, return_inverse=True)  # loads of used devices only: there may be very many
     on = used < instance.accelerators
     if (on[device] & ~instance.supported).any():
         return math.inf
@@ -51,14 +51,14 @@ def _loads(instance: Instance, device: Ints, number: Ints, nodes: Flags) -> Floa
     on, slow = number < instance.accelerators, _slowdown(instance, number[device[tail]], number[device[head]])
     time = np.where(on[device], instance.accelerator_time, instance.cpu_time)
     computing = np.bincount(device[nodes], weights=time[nodes], minlength=len(on)).astype(np.float64)
-    into, out = (on * _moved(instance, tail, device[end], slow, len(on)) for end in (head, tail))
+    into, out = (on * _transfer_times(instance, tail, device[end], slow, len(on)) for end in (head, tail))
     if instance.overlap == "none":
         return computing + into + out
     return np.maximum(computing, into + out if instance.overlap == "half" else np.maximum(into, out))
 
 
-def _moved(instance: Instance, tensor: Index, payer: Ints, slow: Floats, devices: int) -> Floats:
-    """Shape (devices,): time of each device for tensors, each once, by its slowest edge."""
+def _transfer_times(instance: Instance, tensor: Index, payer: Ints, slow: Floats, devices: int) -> Floats:
+    """Shape (devices,): transfer time of each device; each tensor counts once, at its slowest edge."""
     pairs, which = np.unique(np.column_stack([payer, tensor]), axis=0, return_inverse=True)
     most = np.zeros(len(pairs))
     np.maximum.at(most, which.reshape(-1), slow)
@@ -74,15 +74,15 @@ def _slowdown(instance: Instance, maker: Ints, reader: Ints) -> Floats:
 
 
 class Incumbent:
-    """The best placement of a run, and a bound per program, the least of which counts.
+    """The best placement of a run, and a bound per program; the least of these is the bound of the run.
 
-    Bounds of programs that lack placements do not count: ``proves`` is False. Placements only serve the programs unless
-    it ``reports`` them.
+    ``proves`` is False if the programs do not contain all placements: then their bounds do not count. If ``reports`` is
+    False, placements only serve the programs.
 
     ``best``      cost of the best placement, infinite before the first; ``device`` is that placement
-    ``reports``   whether placements are reported
-    ``overfull``  sets of nodes that no accelerator holds, of placements that do not fit
-    ``until``     value of `time.monotonic` by which the engine is to end
+    ``reports``   True: placements are reported
+    ``overfull``  sets of nodes that exceed an accelerator, from placements that do not fit
+    ``until``     value of `time.monotonic` by which the engine must end
     """
 
     def __init__(self, instance: Instance, run: Run, *, proves: bool = True, reports: bool = True) -> None:
@@ -100,7 +100,7 @@ class Incumbent:
 
     @property
     def done(self) -> bool:
-        """Return whether the best placement is an optimum."""
+        """True if the best placement is proved optimal."""
         return self.best <= min(self.proved) * (1 + STEP)
 
     def build(self, build: Build) -> LoadProgram | None:
@@ -113,7 +113,7 @@ class Incumbent:
             return None
 
     def start(self, program: LoadProgram) -> list[int] | None:
-        """Columns of the best placement in a program, but for the loads; None if the program has no such placement."""
+        """Columns, without loads, of the best placement in a program; None if the program does not contain it."""
         value = program.values(self.device) if len(self.device) else None
         return value and value[: program.loads.start]
 
@@ -122,7 +122,7 @@ class Incumbent:
         return max(0.0, self.until - time.monotonic())
 
     def offer(self, device: Ints) -> None:
-        """Take a placement if it is better; note sets that exceed the memory by the tolerances of an engine."""
+        """Keep a placement if it is better; note sets that exceed the memory within the tolerances of an engine."""
         worth = cost(self.instance, device)
         if math.isinf(worth):
             held = [np.flatnonzero(device == d) for d in np.unique(device[device < self.instance.accelerators])]
@@ -135,7 +135,7 @@ class Incumbent:
                 self.run.report(device)
 
     def prove(self, part: int, bound: float) -> None:
-        """Take a bound of one program, infinite if that is empty; report the least of all if it rises."""
+        """Take a bound of one program, infinite if it is infeasible; report the least of all bounds if it rises."""
         before = min(self.proved)
         if not self._proves:
             return
@@ -144,7 +144,7 @@ class Incumbent:
             self.run.bound(min(self.proved))
 
     def upper(self) -> float:
-        """The cost of the best placement, else an upper bound on that of any."""
+        """The cost of the best placement; before the first, an upper bound on all costs."""
         if math.isfinite(self.best):
             return self.best
         instance = self.instance

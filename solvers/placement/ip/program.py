@@ -1,9 +1,9 @@
 """The integer program for the greatest load, in rows that every engine reads (Tarnawski et al. 2020, Figure 7).
 
-Columns are 0 or 1, but for the last ones, the greatest loads, whose sum is the cost. A tensor has one column per
-accelerator, which pays for it if it has some but not all of the items that make and read it; two, in and out, if these
-transfers overlap each other. A second column stands for the extra time of transfers between clusters. Tensors of the
-same items are one.
+Columns are 0 or 1, except the last ones, the greatest loads, whose sum is the cost. An accelerator pays for a tensor if
+it has some but not all of the items that make and read it: one column per tensor and accelerator, or two, in and out,
+if transfers in both directions overlap. A further column stands for the extra time of transfers between clusters.
+Tensors of the same items are merged.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Pairs = list[tuple[int | None, Columns]]
 class Items:
     """Sets of nodes that share a device: ``of`` is the item of each node of the instance.
 
-    ``tail``, ``head``  edges between items, whose heads are on the same device or a later one; none unless devices
-                        follow one another
+    ``tail``, ``head``  edges between items; the head is on the same device as the tail or on a later one. Empty unless
+                        devices have an order
     """
 
     instance: Instance
@@ -51,7 +51,7 @@ class Items:
         return np.bincount(self.of, weights=column, minlength=self.count).astype(np.float64)
 
     def tensors(self, nodes: Ints) -> dict[tuple[int, ...], float]:
-        """Cost of tensors that some nodes make, by the items that make and read them; the maker first if needed."""
+        """Cost of the tensors of some nodes, by the items that make and read them; the maker comes first if needed."""
         instance, real = self.instance, ~self.instance.artificial
         items: dict[int, set[int]] = {}
         of, counted = self.of.tolist(), set(nodes.tolist())
@@ -73,7 +73,7 @@ def units(instance: Instance) -> Items:
 
 
 def successive(instance: Instance) -> list[Items]:
-    """Items of devices that follow one another, one for each of `orders`."""
+    """Items for ordered devices, one for each of `orders`."""
     found = []
     for ends in orders(instance):
         component = strong_components(int(instance.unit.max()) + 1, *ends)
@@ -83,7 +83,7 @@ def successive(instance: Instance) -> list[Items]:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A device, or a position among devices together with a kind, and its column for each item.
+    """A device, or a position in the order of devices with a kind, and its column for each item.
 
     ``cluster``  cluster of an accelerator, None if there is only one
     """
@@ -94,19 +94,20 @@ class Place:
 
 
 class TooLarge(Exception):
-    """A program has more entries than it may, or takes longer to build."""
+    """A program has too many entries or takes too long to build."""
 
 
 @dataclass(eq=False)
 class LoadProgram(ABC):
     """Minimise the sum of the ``loads`` columns; all others are 0 or 1.
 
-    ``overfull`` sets of nodes that no accelerator holds, whatever the sums of sizes are
-    ``whole``    whether each column must be required to be whole; the others follow from these
-    ``rows``     ``(columns, factors, least, most)``: whole factors, and limits of the sum
+    ``overfull`` sets of nodes that no accelerator may hold, even if their sizes seem to fit
+    ``whole``    for each column, True if it must be required to be an integer; the others follow from these
+    ``rows``     ``(columns, factors, least, most)``: integer factors, and limits of the sum
     ``busy``     ``(columns, times, load)``: the sum is at most the column ``load``
     ``rooms``    ``(columns, sizes)``: the sum is at most the memory
-    ``least``    pairs (a, b) of each column that follows from others: it is the greatest a less the sum of b, or 0
+    ``least``    for each column that follows from others its pairs (a, b): it is the greatest a minus the sum of b, or
+                 0
     ``entries``  number of entries; TooLarge beyond ``most``, or if `time.monotonic` is beyond ``until``
     """
 
@@ -145,7 +146,7 @@ class LoadProgram(ABC):
             raise TooLarge(f"more than {self.entries} entries, which take longer than there is time")
 
     def greatest(self, pairs: Pairs) -> int:
-        """Add a column that is at least a less the sum of b for every pair (a, b)."""
+        """Add a column that is at least a minus the sum of b for every pair (a, b)."""
         made = self.column()
         self.least[made] = pairs
         for a, b in pairs:
@@ -186,7 +187,7 @@ class LoadProgram(ABC):
             self.busy += [([at for at, _ in terms], [t for _, t in terms], load) for terms in sums if terms]
 
     def _busy(self, nodes: Ints) -> list[list[tuple[int, float]]]:
-        """The sums, columns and times, that are at most the greatest load of some nodes."""
+        """The sums, as columns and times, that are at most the greatest load of some nodes."""
         instance = self.items.instance
         counted = np.isin(np.arange(instance.nodes), nodes)
         fast, slow = (self.items.sums(time * counted) for time in (instance.accelerator_time, instance.cpu_time))
@@ -199,7 +200,7 @@ class LoadProgram(ABC):
         return found
 
     def _moving(self, place: Place, tensors: dict[tuple[int, ...], float]) -> list[list[tuple[int, float]]]:
-        """Transfers of an accelerator; in and out apart if they overlap."""
+        """Transfers of an accelerator; in and out separately if they overlap."""
         ways: list[list[tuple[int, float]]] = [[], []]
         later = self.items.instance.slowdown - 1
         for (maker, *readers), cost in tensors.items():
@@ -213,7 +214,7 @@ class LoadProgram(ABC):
         return ways
 
     def _near(self, place: Place, v: int) -> Columns:
-        """Columns of an item for all places without the slowdown between clusters."""
+        """Columns of an item for the places in the cluster of ``place``."""
         return [other.column[v] for other in self.places if other.cluster in (None, place.cluster)]
 
     def _add_moving(self, ways: list[list[tuple[int, float]]], into: Pairs, out: Pairs, cost: float) -> None:
@@ -223,33 +224,35 @@ class LoadProgram(ABC):
                 way.append((self.greatest(pairs), cost))
 
     def values(self, device: Ints) -> list[int] | None:
-        """The columns of a placement, shape (n,), with loads of 0; None if the program does not have it."""
+        """The columns of a placement, shape (n,), with loads of 0; None if the program does not contain it."""
         item_device: Ints = np.asarray(device, dtype=np.int64)[np.unique(self.items.of, return_index=True)[1]]
-        ones = self._ones(item_device) if np.array_equal(item_device[self.items.of], device) else None
+        columns = self._place_columns(item_device) if np.array_equal(item_device[self.items.of], device) else None
         value = [0] * len(self.whole)
-        for column in [None] if ones is None else ones:
+        for column in [None] if columns is None else columns:
             if column is None:
                 return None
             value[column] = 1
         for column, pairs in self.least.items():
-            value[column] = max([0, *(int(_of(value, a) - sum(_of(value, c) for c in b)) for a, b in pairs)])
+            value[column] = max(
+                [0, *(int(_value_of(value, a) - sum(_value_of(value, c) for c in b)) for a, b in pairs)]
+            )
         return value
 
     @abstractmethod
-    def _ones(self, device: Ints) -> Columns | None:
-        """The columns that are 1 if items have these devices, shape (items,); None if there are none."""
+    def _place_columns(self, device: Ints) -> Columns | None:
+        """The columns that are 1 if items are on these devices, shape (items,); None if the program excludes this."""
 
     def device(self, value: Sequence[float]) -> Ints:
-        """The device of each node in a solution, whose columns of places are roughly 0 or 1."""
-        chosen = [[_of(value, place.column[v]) for place in self.places] for v in range(self.items.count)]
+        """The device of each node in a solution, whose place columns are approximately 0 or 1."""
+        chosen = [[_value_of(value, place.column[v]) for place in self.places] for v in range(self.items.count)]
         return self._devices(value)[np.argmax(np.array(chosen), axis=1)][self.items.of]
 
     @abstractmethod
     def _devices(self, value: Sequence[float]) -> Ints:
-        """The instance's number of each place."""
+        """The number in the instance of each place's device."""
 
     def allowed(self, accelerator: bool) -> list[bool]:
-        """Return whether each item can be on a device of a kind in a placement that costs no more than ``upper``."""
+        """For each item, True if a placement of cost at most ``upper`` can have it on a device of this kind."""
         instance, most = self.items.instance, self.upper * (1 + 1e-9)
         if not accelerator:
             return (self.items.sums(instance.cpu_time) <= most).tolist()
@@ -257,10 +260,10 @@ class LoadProgram(ABC):
         return (fits & (self.items.sums(instance.accelerator_time) <= most)).tolist()
 
 
-def _of(value: Sequence[float], column: int | None) -> float:
+def _value_of(value: Sequence[float], column: int | None) -> float:
     return 0 if column is None else value[column]
 
 
-#: Builds a program of all placements of a kind, given the greatest cost, the most entries, sets of nodes that are on no
-#: accelerator, and the time to end by.
+#: Builds a program of all placements of a kind. Arguments: greatest cost, most entries, sets of nodes that no
+#: accelerator may hold, and the time by which it must end.
 Build = Callable[[float, int, Sequence[frozenset[int]], float], LoadProgram]

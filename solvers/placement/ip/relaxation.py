@@ -1,7 +1,7 @@
 """Dual values of the linear relaxation of an integer program of placement, by HiGHS through OR-Tools' MathOpt.
 
-Nothing that HiGHS says of the program is believed; see `dual_bound` for what the dual values prove. highspy and
-OR-Tools cannot be imported into one process.
+No claim of HiGHS is trusted; `dual_bound` computes what its dual values prove. highspy and OR-Tools cannot be imported
+into the same process.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from instances.files.columns import Floats
 from solvers._redirect_stdout import silent
 from solvers.placement.ip.floating_point import FloatProgram
 
-#: Share of the time that is kept back, as HiGHS checks the clock late.
+#: Share of the time in reserve, as HiGHS checks the clock late.
 LATE = 0.1
 
 
 def dual_values(floats: FloatProgram, seconds: float) -> Floats | None:
-    """Dual values, shape (rows,), good ones if the time suffices; None if HiGHS has none or gives up with an error."""
+    """Dual values, shape (rows,), optimal if time suffices; None if HiGHS has none or fails with an error."""
     from ortools.math_opt import callback_pb2, model_parameters_pb2, parameters_pb2
     from ortools.math_opt.core.python import solver
     from pybind11_abseil.status import StatusNotOk

@@ -12,14 +12,14 @@ from solvers.placement.ip.program import LoadProgram
 
 #: Relative improvement of a bound that is reported during the search.
 BETTER = 1e-4
-#: Time for freeing the program, as fractions of the time left once it is written, and of the time for writing it.
+#: Time for freeing the program: fractions of the time left after writing it, and of the time for writing it.
 FREEING, REWRITING = 0.03, 0.2
 
 
 def solve(incumbent: Incumbent, program: LoadProgram, part: int, until: float) -> bool:
     """Search until a time and prove bounds of a part; False if there are no solutions."""
     if any(not columns and least > 0 for columns, _, least, _ in program.rows):
-        return False  # an item that is allowed nowhere: SCIP takes no empty rows
+        return False  # an item has no allowed place: SCIP accepts no empty rows
     floats, model, began = FloatProgram(program), _scip.model(), incumbent.remaining()
     columns = _write(model, floats)
     if (start := incumbent.start(program)) is not None:

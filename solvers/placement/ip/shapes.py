@@ -1,4 +1,4 @@
-"""The integer programs of each mode: any sets, contiguous sets, or devices that follow one another."""
+"""The integer programs of each mode: arbitrary sets, contiguous sets, or ordered devices."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def require_covered(instance: Instance) -> None:
 
 
 def programs(instance: Instance, contiguity: str) -> list[Build]:
-    """Programs that together have all placements of a mode, at their costs by the other options."""
+    """Programs that together contain all placements of a mode, at their costs under the other options."""
     if contiguity == "acyclic":
         shape = Positions if instance.cluster is None else Ordered
         return [partial(shape, items) for items in successive(instance)]
@@ -38,7 +38,7 @@ def programs(instance: Instance, contiguity: str) -> list[Build]:
 
 
 class Sets(LoadProgram):
-    """A place is a device of a `DeviceKind`; items are in the order of their time, longest first."""
+    """A place is a device of a `DeviceKind`; items are sorted by time, longest first."""
 
     def __init__(self, items: Items, upper: float, most: int, *more: Any) -> None:
         super().__init__(items, upper, most, *more)
@@ -53,7 +53,7 @@ class Sets(LoadProgram):
         self.add_loads()
 
     def _add_shape(self) -> None:
-        """Restrict the sets of places; here they may be any."""
+        """Restrict the sets of places; here not at all."""
 
     def _ranked(self, kind: DeviceKind, accelerator: bool) -> list[Columns]:
         """Columns of devices of one kind."""
@@ -78,7 +78,7 @@ class Sets(LoadProgram):
             number |= {d: first + place for d, place in kind.among(list(mine)).items()}
         return [number[d] for d in device.tolist()]
 
-    def _ones(self, device: Ints) -> Columns | None:
+    def _place_columns(self, device: Ints) -> Columns | None:
         return [self.places[place].column[v] for v, place in enumerate(self._places(device))]
 
     def _devices(self, value: Sequence[float]) -> Ints:
@@ -94,7 +94,7 @@ class Contiguous(Sets):
                 self._keep_contiguous(place, np.flatnonzero(self.items.instance.backward == part))
 
     def _keep_contiguous(self, place: Place, nodes: Ints) -> None:
-        """Lemma A.1 for the nodes of one pass: z tells whether a node is in the place or reaches a node of it.
+        """Lemma A.1 for the nodes of one pass: z is 1 if a node is in the place or reaches a node of it.
 
         Nodes without predecessors need no z, and for nodes without successors it is x.
         """
@@ -118,7 +118,7 @@ class Contiguous(Sets):
 
 
 class Ordered(Sets):
-    """Places follow one another: a column per pair tells whether the first comes before the second."""
+    """Places have an order: a column per pair is 1 if the first comes before the second."""
 
     def _add_shape(self) -> None:
         count = len(self.places)
@@ -135,9 +135,9 @@ class Ordered(Sets):
         if u is not None and v is not None:
             self.require([(1, u), (1, v), *before], most)
 
-    def _ones(self, device: Ints) -> Columns | None:
+    def _place_columns(self, device: Ints) -> Columns | None:
         place = np.array(self._places(device))
-        order = _in_line(self.items, place, len(self.places))
+        order = _group_order(self.items, place, len(self.places))
         if order is None:
             return None
         rank = np.argsort(order).tolist()
@@ -170,7 +170,7 @@ class Positions(LoadProgram):
         return [self.column(whole=True) if some and allowed[v] else None for v in range(self.items.count)]
 
     def _follow(self, accelerators: list[Columns], cpus: list[Columns]) -> None:
-        """Lead edges to the same position or a later one; y tells that an item is not after a position."""
+        """Edges lead to the same position or a later one; y is 1 if an item is not after a position."""
         before: Columns = [None] * self.items.count
         for on, off in zip(accelerators[:-1], cpus[:-1], strict=True):
             y: list[int | None] = []
@@ -182,9 +182,9 @@ class Positions(LoadProgram):
                 self.require([(1, y[v]), (-1, y[u])], 0)
             before = y
 
-    def _ones(self, device: Ints) -> Columns | None:
+    def _place_columns(self, device: Ints) -> Columns | None:
         used, number = np.unique(device, return_inverse=True)
-        order = _in_line(self.items, number.reshape(-1), len(used))
+        order = _group_order(self.items, number.reshape(-1), len(used))
         if order is None:
             return None
         on = [d < self.items.instance.accelerators for d in used[order].tolist()]
@@ -200,7 +200,7 @@ class Positions(LoadProgram):
         return np.concatenate([np.cumsum(on) - 1, cpu]).astype(np.int64)
 
 
-def _in_line(items: Items, group: Ints, groups: int) -> Index | None:
+def _group_order(items: Items, group: Ints, groups: int) -> Index | None:
     """A topological order of groups of items; None if there is none."""
     ends = edges_between(group, items.tail, items.head)
     return None if find_cycle(groups, *ends) else Graph(groups, *ends).topological_order

@@ -1,4 +1,4 @@
-"""First placements of an integer program, found by other methods in a share of the time."""
+"""First placements for an integer program, from other methods in a share of the time."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from solvers.registry import Declined, Run
 IDEALS_SHARE = 0.15
 #: Share of the remaining time for annealing.
 SEARCH_SHARE = 0.25
-#: Moves of an annealing run per pair of units: few units need no more, and many take all of their time. If sets have a
-#: shape, the best chain of ideals leaves little to gain.
+#: Moves of an annealing run per pair of units: few units need no more, and with many the time runs out first. If sets
+#: must be contiguous, there is little to gain over the best chain of ideals.
 MOVES = {"free": 1000, "acyclic": 100, "contiguous": 100}
 
 
 def begin(incumbent: Incumbent, contiguity: str) -> None:
-    """Offer placements for a mode: everything on a CPU, chains of ideals if sets have a shape, annealed placements."""
+    """Offer placements for a mode: everything on a CPU, chains of ideals unless sets are free, annealed placements."""
     instance = replace(incumbent.instance, contiguity=contiguity)
     if instance.cpus:
         incumbent.offer(np.full(instance.nodes, instance.accelerators))
@@ -69,5 +69,5 @@ class _Share(Run):
         self._incumbent.offer(np.asarray(solution, dtype=np.int64))
 
     def bound(self, value: float) -> None:
-        """Take a bound that is proved beside the search."""
+        """Take a bound that is proved during the search."""
         self._incumbent.prove(0, value)

@@ -35,7 +35,7 @@ class Ideals:
 class IdealEnumerator:
     """The ideals of a graph whose edges lead to greater numbers, else ValueError; see ``ideals.h``.
 
-    ``stop``  shape (1,), int32: made 1 by another thread, it ends counting and listing with what has been found
+    ``stop``  shape (1,), int32: if another thread sets it to 1, counting and listing end early
     """
 
     def __init__(self, graph: Graph, stop: Index) -> None:
@@ -50,7 +50,7 @@ class IdealEnumerator:
         return ideals[0], links[0]
 
     def list(self, count: int, links: int) -> Ideals:
-        """List ``count`` ideals, below 2^31, with ``links`` maximal nodes in all; only the first ones if stopped."""
+        """List ``count`` < 2^31 ideals with ``links`` maximal nodes in total; only the first ones if stopped."""
         listed = ffi.new("int64_t *")
         start = np.empty(count + 1, dtype=np.int64)
         node, less = np.empty(links, dtype=np.int32), np.empty(links, dtype=np.int32)
@@ -76,7 +76,7 @@ class StageModel:
 
 @dataclass(frozen=True)
 class Clusters:
-    """``equal`` clusters of the accelerators of `Devices` each, and one of ``rest`` unless that is 0."""
+    """``equal`` clusters with the accelerators of `Devices` each, and one of ``rest`` accelerators unless that is 0."""
 
     equal: int
     rest: int
@@ -85,11 +85,11 @@ class Clusters:
 
 @dataclass(frozen=True)
 class IdealSplit:
-    """A chain of ideals; the difference of any two neighbours is a stage.
+    """A chain of ideals; the difference of two consecutive ones is a stage.
 
     ``cost``      the greatest load
-    ``device``    shape (n,), int32: accelerators 0, 1, ..., then CPUs; the first one of a node's stage
-    ``replicas``  shape (n,), int32: devices of a node's stage
+    ``device``    shape (n,), int32: first device of each node's stage; accelerators 0, 1, ..., then CPUs
+    ``replicas``  shape (n,), int32: number of devices of each node's stage
     """
 
     cost: float
@@ -100,7 +100,7 @@ class IdealSplit:
 class IdealSplitter:
     """The best splits of a graph along chains of its ideals; see ``split_dp.h``, ``stages_dp.h`` and ``clusters_dp.h``.
 
-    ``stop``    shape (1,), int32: ends a search soon after another thread makes it 1
+    ``stop``    shape (1,), int32: ends a search soon after another thread sets it to 1
     """
 
     def __init__(self, devices: Devices, ideals: Ideals, stop: Index) -> None:
@@ -111,13 +111,13 @@ class IdealSplitter:
     def plain(self, limit: float, offload: Floats) -> IdealSplit | None:
         """The best split whose loads are below ``limit``; None if there is none, or if stopped.
 
-        ``offload``  shape (cpus + 1,): the accelerator time of all supported nodes that 0, 1, ... CPUs can take over at
-                    most with loads below the limit
+        ``offload``  shape (cpus + 1,): the most accelerator time of supported nodes that 0, 1, ... CPUs can take over
+                     with loads below the limit
         """
         return self._split(lib.shard_split_dp, (), limit, offload, (), ())
 
     def shared(self, sharing: StageModel, limit: float, offload: Floats) -> IdealSplit | None:
-        """Likewise with the loads of a stage model."""
+        """The best split under a stage model; otherwise as `plain`."""
         replicas = np.ones(len(self._devices.size), dtype=np.int32)
         share = np.empty(self._rows if sharing.bandwidth else 0, dtype=np.int32)
         struct, _maker = self._sharing(sharing)
@@ -125,7 +125,7 @@ class IdealSplitter:
         return None if found is None else dataclasses.replace(found, replicas=replicas)
 
     def clustered(self, sharing: StageModel, clusters: Clusters, limit: float, offload: Floats) -> IdealSplit | None:
-        """Likewise with a part of the chain per cluster, the devices of which have consecutive numbers."""
+        """The best split with a part of the chain per cluster, whose devices are numbered consecutively."""
         outer = np.empty(len(self._ideals) * (self._devices.cpus + 1) * (clusters.equal + 1) * 2)
         struct, _maker = self._sharing(sharing)
         given = struct, ffi.new("struct shard_clusters *", dataclasses.astuple(clusters))
@@ -155,15 +155,15 @@ class IdealSplitter:
 class ScheduleProblem:
     """A scheduling problem along chains of ideals: nodes on CPUs and sets of nodes on accelerators.
 
-    ``accelerators``      each takes one set of whole units; -1: any number of sets, of any nodes
-    ``memory``            that the units of the nodes of a set fit
+    ``accelerators``      number, each with one set of whole units; -1: any number of sets, of any nodes
+    ``memory``            of each accelerator, for the units of its set
     ``accelerator_time``  shape (n,): infinite if not supported; ``cpu_time``: infinite without CPUs
     ``tail``              shape (n,): least time from the start of a node to the end of all
     ``unit``              shape (n,), int32: the unit of each node; ``size``: shape (units,)
     ``transfer``          shape (tensors,): time to move each
     ``made``              shape (n + 1,), int64: node v makes the tensors ``made[v]`` to ``made[v + 1] - 1``
     ``reader_start``      shape (tensors + 1,), int64: the nodes ``reader[reader_start[t]:reader_start[t + 1]]``, int32,
-                          read tensor t, none twice, nor its maker
+                          read tensor t; no duplicates, and not its maker
     """
 
     accelerators: int
@@ -182,9 +182,9 @@ class ScheduleProblem:
 def schedule_dp(
     graph: Graph, tasks: ScheduleProblem, ideals: Ideals, limit: float, most: int, stop: Index
 ) -> tuple[float, Index]:
-    """The earliest end of a schedule along a chain of ideals, and the set of each node, shape (n,), -1 on CPUs.
+    """The least end of a schedule along a chain of ideals, and the set of each node, shape (n,), -1 on CPUs.
 
-    Infinite if none ends before ``limit``, NaN if ``stop``, shape (1,), int32, has ended it; MemoryError beyond
+    The end is infinite if no schedule ends before ``limit``, NaN after ``stop``, shape (1,), int32. MemoryError beyond
     ``most`` bytes. See ``schedule_dp.h``.
     """
     owner = np.repeat(np.arange(len(tasks.transfer), dtype=np.int32), np.diff(tasks.reader_start))

@@ -19,7 +19,7 @@ from solvers.native import Floats, Longs, array_in, array_out, check, ffi, float
 class LatencyProblem:
     """A placement problem for latency; see ``struct shard_latency_problem`` in ``latency_problem.h``.
 
-    ``unlimited``         whether an accelerator has any number of subgraphs, or one, or one per pass
+    ``unlimited``         True: any number of subgraphs per accelerator; False: one, or one per pass
     ``memory``            of each of the ``accelerators``
     ``pool_penalty``      added to the latency per node in the pool
     ``graph``             n nodes; each waits for its predecessors
@@ -50,7 +50,7 @@ class LatencyProblem:
 
     @property
     def subgraphs(self) -> int:
-        """The most subgraphs at a time."""
+        """Greatest number of subgraphs of a placement."""
         return self.graph.nodes + 1 if self.unlimited else 2 * self.accelerators
 
     @cached_property
@@ -60,7 +60,7 @@ class LatencyProblem:
         least = np.minimum(self.accelerator_time, self.cpu_time).tolist()
         for v in self.graph.topological_order[::-1].tolist():
             least[v] += max((least[w] for w in head[start[v] : start[v + 1]]), default=0.0)
-        return np.array(least) * (1 - 1e-12)  # sums of another order may be less
+        return np.array(least) * (1 - 1e-12)  # the same sum in another order may be less
 
     @cached_property
     def core(self) -> tuple[Any, list[Any]]:
@@ -91,7 +91,7 @@ class LatencyPlacement:
     ``subgraph``  shape (n,), int32: the subgraph of each node, -1 in the pool
     ``owner``     shape (subgraphs,), int32: the accelerator of each subgraph
     ``delay``     shape (subgraphs,): of subgraphs waiting for an accelerator, the least ready time + delay runs first
-    ``merged``    shape (accelerators,), int32: whether both passes are one subgraph, unless ``unlimited``
+    ``merged``    shape (accelerators,), int32: 1 if both passes are one subgraph; unless ``unlimited``
     """
 
     subgraph: Index
@@ -110,7 +110,7 @@ class Schedule:
 
     ``cost``    latency and pool penalties
     ``finish``  shape (n,)
-    ``turn``    shape (n,), int32: rank of the node's subgraph among all by their start, -1 in the pool
+    ``turn``    shape (n,), int32: rank of the node's subgraph by start, -1 in the pool
     """
 
     cost: float
@@ -120,7 +120,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class LatencyCooling:
-    """Cooling schedule; the energy is the latency and the weighted mean end of the nodes.
+    """Cooling schedule; the energy is the latency plus the weighted mean end of the nodes.
 
     ``moves``      moves to try
     ``hot, cold``  temperatures at the first and at the last move, in the unit of times, > 0
@@ -134,10 +134,10 @@ class LatencyCooling:
 
 
 class LatencyAnnealer:
-    """A placement whose latency moves lessen; every call releases the interpreter lock. See ``anneal_latency.h``.
+    """A placement whose latency moves reduce; every call releases the interpreter lock. See ``anneal_latency.h``.
 
     ``now``   the current placement
-    ``best``  the best placement so far, and ``cost`` its latency and pool penalties, infinite at first
+    ``best``  the best placement so far; ``cost`` is its latency plus pool penalties, infinite at first
     """
 
     def __init__(self, tasks: LatencyProblem, now: LatencyPlacement, seed: int) -> None:

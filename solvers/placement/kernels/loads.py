@@ -16,7 +16,7 @@ from solvers.native import Floats, Longs, array_in, array_out, check, ffi, float
 
 @dataclass(frozen=True)
 class Nets:
-    """Sets of nodes; an accelerator pays for each set of which it has some nodes, but not all.
+    """Sets of nodes; an accelerator pays for a net if it has some of its nodes, but not all.
 
     ``start``    shape (n + 1,), int64: node v is on the nets ``of[start[v]:start[v + 1]]``
     ``of``       shape (pins,), int32
@@ -57,8 +57,8 @@ class LoadCooling:
 
     ``moves``      moves to try
     ``hot, cold``  temperatures at the first and at the last move, in the unit of loads, > 0
-    ``margin``     the target is 1 - margin times the least greatest load so far; at least 0 and below 1
-    ``squared``    whether the excesses are squared, and divided by the target
+    ``margin``     the target is (1 - ``margin``) times the best cost so far; 0 <= ``margin`` < 1
+    ``squared``    True: the excesses are squared and divided by the target
     """
 
     moves: int
@@ -70,10 +70,10 @@ class LoadCooling:
 
 @dataclass(frozen=True, eq=False)
 class LoadModel:
-    """Model of loads: composition from times, and the order of devices; see ``load_model.h``.
+    """Model of loads: how times add up to a load, and the order of devices; see ``load_model.h``.
 
     ``overlap``    0, 1 or 2: none, half, full
-    ``cluster``    accelerators per cluster; 0: all are one
+    ``cluster``    accelerators per cluster; 0: a single cluster
     ``slowdown``   factor for the time of transfers between clusters, at least 1
     ``maker``      shape (nets,), int32: the node that makes each net; all -1 if loads do not depend on it
     ``passed``     shape (nets,), int32: 1 for the backward pass, else 0; None if a load covers both passes
@@ -100,13 +100,13 @@ class LoadAnnealer:
     """A placement that searches change; every call releases the interpreter lock. See ``anneal_load.h``.
 
     ``device``  shape (n,), int32: the current placement; accelerators 0, 1, ..., then CPUs
-    ``best``    shape (n,), int32: the best placement so far, and ``cost`` the sum of its greatest loads, infinite at
+    ``best``    shape (n,), int32: the best placement so far; ``cost`` is the sum of its greatest loads, infinite at
                 first
-    ``load``    shape (accelerators + cpus, passes): of each device, by ``device``, after `anneal`
+    ``load``    shape (accelerators + cpus, passes): loads of the devices under ``device``, after `anneal`
     """
 
     def __init__(self, devices: Devices, rules: LoadModel, device: Index, seed: int) -> None:
-        """Begin with a placement that is supported, fits the memories and agrees with the order.
+        """Begin with a placement that is supported, fits the memory and agrees with the order.
 
         ``seed`` is from 0 to 2^64 - 1.
         """
@@ -129,11 +129,11 @@ class LoadAnnealer:
         self.cost = cost[0]
 
     def weigh(self) -> None:
-        """Evaluate the current placement, which becomes the best one if it is better."""
+        """Evaluate the current placement; keep it if it is better than the best."""
         self.anneal(LoadCooling(moves=0, hot=1.0, cold=1.0, margin=0.0, squared=False))
 
     def descend(self, steps: int) -> bool:
-        """Make up to ``steps`` steepest moves of a node between accelerators; return whether all were made.
+        """Make up to ``steps`` steepest moves of a node between accelerators; True if all were made.
 
         The placement becomes the best one. ValueError unless the model has one pass, no clusters and no order.
         """
@@ -181,12 +181,12 @@ def struct_of(devices: Devices) -> tuple[Any, list[Any]]:
 
 
 def cheapest_with(nets: Nets, cost: Longs, work: Longs, floor: int, stop: Index) -> Longs:
-    """Cost of the cheapest set with each node, shape (n,), if it is more than ``floor``; else 0.
+    """Cost of the cheapest set that contains each node, shape (n,); 0 if it is at most ``floor``.
 
-    A set costs the ``work`` of its nodes, shape (n,), int64, -1 for a node that no set may have, and the ``cost``,
-    shape (nets,), int64, of each net of which it has some nodes, but not all, instead of ``nets.cost``; all together
-    at most 2^50. ``stop``, shape (1,), int32, ends the search soon after another thread makes it 1; unknown costs are
-    then 0. See ``cheapest_with.h``.
+    A set costs the ``work`` of its nodes, shape (n,), int64, -1 for nodes that no set may contain, plus the ``cost``,
+    shape (nets,), int64, of each net of which it has some nodes, but not all; ``nets.cost`` is ignored. All work and
+    costs add up to at most 2^50. ``stop``, shape (1,), int32, ends the search soon after another thread sets it to 1;
+    unknown costs are then 0. See ``cheapest_with.h``.
     """
     graph, _pointers = _hypergraph(nets, cost, work)
     least, cuts = np.zeros(len(work), dtype=np.int64), ffi.new("int64_t *")
@@ -195,9 +195,10 @@ def cheapest_with(nets: Nets, cost: Longs, work: Longs, floor: int, stop: Index)
 
 
 def cheapest_pool(nets: Nets, cost: Longs, work: Longs, apart: Longs) -> tuple[int, NDArray[np.bool_]]:
-    """Least cost of any set, as in `cheapest_with`, plus what its other nodes cost ``apart``; and the set, shape (n,).
+    """Least cost of a set, as in `cheapest_with`, plus the cost ``apart`` of all other nodes; and the set, shape (n,).
 
-    ``apart`` has shape (n,), int64, and is not negative; with all nets at most 2^50 together. No work exceeds 2^50.
+    ``apart`` has shape (n,), int64, and is not negative; it adds up to at most 2^50 with all nets. No work exceeds
+    2^50.
     """
     graph, _pointers = _hypergraph(nets, cost, work)
     bound, inside = ffi.new("int64_t *"), np.zeros(len(work), dtype=np.int8)

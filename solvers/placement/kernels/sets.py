@@ -1,4 +1,4 @@
-"""Kernels for sets of items, the candidates for one device: the set of greatest profit within a load."""
+"""Kernels for sets of items on one device: the most profitable set within a load."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class SetDiagram:
     ``order``  shape (items,), int64
     ``layer``  shape (items + 2,), int64: the states of layer i are ``layer[i]`` to ``layer[i + 1] - 1``
     ``next``   shape (states, 2), int32: the state of the next layer, without the item and with it
-    ``pay``    shape (states, 2), int64: what either adds to the load besides the item's work, at least 0
-    ``work``   shape (items,), int64, by layer: what the item adds; -1 if no set may have it
+    ``pay``    shape (states, 2), int64: load added by either choice, without the item's work; at least 0
+    ``work``   shape (items,), int64, by layer: work of the item; -1 if no set may contain it
 
-    The work and pay of any path are at most 2^40 together. See ``dearest_set.h``.
+    Along any path, work and pay add up to at most 2^40. See ``best_set.h``.
     """
 
     order: Longs
@@ -45,19 +45,19 @@ class SetDiagram:
         pointers = [array_in(column) for column in columns]
         return ffi.new("struct shard_set_diagram *", (count, *pointers)), pointers
 
-    def dearest(
+    def best_set(
         self, profit: Longs, limit: int, floor: int, most: int, stop: Index, *, relaxed: bool
     ) -> tuple[int, NDArray[np.bool_]]:
-        """The bound on the profit of sets within a load, and the set found, shape (items,), by item.
+        """A bound on the profit of all sets within a load, and the set found, shape (items,), by item.
 
-        ``profit`` has shape (items,), by item, its absolute values together at most 2^30. Sets of at most ``floor`` do
-        not count. With ``relaxed`` the bound is one on all sets, and the set may exceed the load; without, it is the
-        profit of the set. The bound is -1 after ``stop``, shape (1,), int32.
+        ``profit`` has shape (items,), by item; its absolute values add up to at most 2^30. Sets of profit ``floor`` or
+        less do not count. If ``relaxed``, the bound holds for all sets, and the set found may exceed the load; else the
+        bound is the profit of that set. After ``stop``, shape (1,), int32, the bound is -1.
         """
         given = np.ascontiguousarray(shaped(profit, (len(self.order),))[self.order])
         chosen = np.zeros(len(self.order), dtype=np.int8)
         bound, limits = ffi.new("int64_t *"), (limit, floor, most, relaxed, array_in(stop))
-        check(lib.shard_dearest_set(self._struct[0], array_in(given), *limits, array_out(chosen), bound))
+        check(lib.shard_best_set(self._struct[0], array_in(given), *limits, array_out(chosen), bound))
         found = np.zeros(len(chosen), dtype=np.bool_)
         found[self.order] = chosen > 0
         return int(bound[0]), found

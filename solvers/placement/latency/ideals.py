@@ -1,4 +1,4 @@
-"""Least latency by dynamic programming over ideals, each with all times that no others dominate."""
+"""Least latency by dynamic programming over ideals, each with its non-dominated end times."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from solvers.placement.ideals.blocks import edges_between
 from solvers.placement.ideals.dynamic_program import MemoryBudget, listed
 from solvers.placement.kernels.ideals import IdealEnumerator, Ideals, ScheduleProblem, schedule_dp
 
-#: Fraction by which the first limit on the latency is above the bound; it doubles for each further one.
+#: Fraction by which the first limit on the latency exceeds the bound; it doubles for each further limit.
 FIRST = 0.002
-#: The limit is the last one if that is within so many times the fraction: it takes not much longer.
+#: The greatest limit is tried next if it is within this many times the fraction: that takes little longer.
 NEAR = 4
 #: Share of the memory for ideals.
 IDEALS_SHARE = 0.2
-#: Share of the memory for times while they grow.
+#: Share of the memory for end times while their tables grow.
 TIMES_SHARE = 0.2
 #: Bytes of an ideal, and of a link.
 IDEAL_BYTES, LINK_BYTES = 40, 24
@@ -33,8 +33,8 @@ IDEAL_BYTES, LINK_BYTES = 40, 24
 class Schedules:
     """Schedules as chains of ideals; ``stop``, shape (1,), ends a search once it is 1.
 
-    If ``one``, these are all schedules of an inference graph with one subgraph per accelerator. Else they include all
-    schedules of any instance: each subgraph has an accelerator of its own, which only has to hold its units.
+    If ``one``: exactly the schedules of an inference graph with one subgraph per accelerator. Else a superset of all
+    schedules of any instance: each subgraph has its own accelerator, which only has to hold its units.
     """
 
     instance: Instance
@@ -43,7 +43,7 @@ class Schedules:
 
     @cached_property
     def item(self) -> Ints:
-        """Shape (n,): number of each node's item, which some best schedule has in one task; edges lead upwards."""
+        """Shape (n,): item of each node; some best schedule has each item in one task. Edges lead to no lesser item."""
         number = np.unique(_roots(self.instance, self.one), return_inverse=True)[1].reshape(-1)
         return np.argsort(self._graph_of(number).topological_order)[number]
 
@@ -103,15 +103,15 @@ class Schedules:
         return np.flatnonzero(np.diff(self._tensors[:, 1], prepend=-1)).astype(np.int64)
 
     def ideals(self, memory: float) -> Ideals:
-        """The ideals of the items, within so many MiB; else Declined."""
+        """The ideals of the items; Declined if they exceed ``memory`` MiB."""
         room = MemoryBudget(memory, IDEALS_SHARE, IDEAL_BYTES + LINK_BYTES, LINK_BYTES)
         return listed(IdealEnumerator(self.graph, self.stop), self.stop, room, "search")
 
     def bounds(self, memory: float, lowest: float, upper: float) -> Iterator[tuple[float, Ints | None]]:
-        """Yield rising bounds on the latency until the time ends or one is the least latency.
+        """Yield rising bounds on the latency until time is up or the bound is the least latency.
 
-        The last bound comes with a schedule if that ends before ``upper``: the set of each node, shape (n,), or -1 on
-        CPUs. Declined if there are too many ideals.
+        The last bound comes with a schedule if one ends before ``upper``: the set of each node, shape (n,), -1 on CPUs.
+        Declined if there are too many ideals.
         """
         ideals, share = self.ideals(memory), FIRST
         most = int(TIMES_SHARE * memory * 2**20)
@@ -132,11 +132,11 @@ class Schedules:
 
 
 def _roots(instance: Instance, one: bool) -> list[int]:
-    """A node of the item of each node.
+    """For each node, a representative of its item.
 
-    A node that takes no CPU time is in the task of a neighbour of its unit: its only reader if it reads nothing, or the
-    only node that it reads. On CPUs it then begins, or ends, with that neighbour. Unless accelerators have ``one``
-    subgraph, it also must not take time there, nor make a tensor that others pay for.
+    A node without CPU time joins the task of a neighbour in its unit: its only reader if it reads nothing, or the only
+    node that it reads. On CPUs it then starts or ends together with that neighbour. Unless accelerators have ``one``
+    subgraph, it also must take no time there, and make no tensor that others pay for.
     """
     graph, unit, of = instance.graph, instance.unit.tolist(), list(range(instance.nodes))
 

@@ -29,7 +29,7 @@ MOVES = 1000
 class Schedule(NamedTuple):
     """Device and slot of each node, shape (n,), and the end of the last task; infinite if it is not feasible.
 
-    Accelerators are numbered in the order in which they begin, slots 0, 1, ... on each; all CPUs are one, with slot 0.
+    Accelerators are numbered by their start, with slots 0, 1, ... on each; all CPUs have the same number and slot 0.
     """
 
     end: float
@@ -38,7 +38,7 @@ class Schedule(NamedTuple):
 
 
 def schedule(instance: Instance, device: Ints, slot: Ints) -> Schedule:
-    """The schedule of a placement: a task, a subgraph on an accelerator or a node on CPUs, begins as early as it can.
+    """The earliest schedule of a placement, whose tasks are subgraphs on accelerators and nodes on CPUs.
 
     Tarnawski et al. 2020, Figure 6, Constraints (3) to (14), without colour classes.
     """
@@ -49,7 +49,7 @@ def schedule(instance: Instance, device: Ints, slot: Ints) -> Schedule:
     subgraphs, member = np.unique(np.column_stack([device, slot])[on], axis=0, return_inverse=True)
     task = len(subgraphs) + np.arange(instance.nodes)
     task[on] = member.reshape(-1)
-    spent = _spent(instance, task, len(subgraphs))
+    spent = _durations(instance, task, len(subgraphs))
     turn = np.flatnonzero(subgraphs[1:, 0] == subgraphs[:-1, 0])
     before, after = task[instance.graph.tail], task[instance.graph.head]
     ends = np.concatenate([before, turn]), np.concatenate([after, turn + 1])
@@ -66,7 +66,7 @@ def schedule(instance: Instance, device: Ints, slot: Ints) -> Schedule:
 
 
 def _numbered(instance: Instance, task: Ints, owner: list[int], turns: list[int]) -> tuple[Ints, Ints]:
-    """Device and slot of each node, numbered in the order in which the subgraphs, each with its owner, begin."""
+    """Device and slot of each node, numbered in the order in which the subgraphs begin."""
     device, slot = np.full(instance.nodes, instance.accelerators), np.zeros(instance.nodes, dtype=np.int64)
     number: dict[int, int] = {}
     used = [0] * len(owner)
@@ -77,8 +77,8 @@ def _numbered(instance: Instance, task: Ints, owner: list[int], turns: list[int]
     return device, slot
 
 
-def _spent(instance: Instance, task: Ints, subgraphs: int) -> list[float]:
-    """Duration of each task: a subgraph receives each tensor that it reads once and sends those that others read."""
+def _durations(instance: Instance, task: Ints, subgraphs: int) -> list[float]:
+    """Duration of each task: a subgraph receives each tensor that it reads once, and sends those that others read."""
     tail, head = (end[~instance.artificial] for end in (instance.graph.tail, instance.graph.head))
     crossing = task[tail] != task[head]
     tail, reader = tail[crossing].astype(np.int64), task[head[crossing]]
@@ -91,7 +91,7 @@ def _spent(instance: Instance, task: Ints, subgraphs: int) -> list[float]:
 
 
 def unfit(instance: Instance, slots: int) -> str:
-    """Explain that there is no placement of at most so many subgraphs per accelerator."""
+    """Explain that there is no placement with at most ``slots`` subgraphs per accelerator."""
     which = "placement"
     if instance.contiguity == "free" and slots < instance.nodes:
         which += " with one subgraph" if slots == 1 else f" with {slots} subgraphs or fewer"
@@ -100,7 +100,7 @@ def unfit(instance: Instance, slots: int) -> str:
 
 
 class LatencyIncumbent(Incumbent):
-    """The best placement of a run for latency, at most ``slots`` per accelerator; ``slot`` goes with ``device``."""
+    """The best placement of a run for latency, with at most ``slots`` subgraphs per accelerator."""
 
     def __init__(self, instance: Instance, run: Run, slots: int, *, proves: bool = True) -> None:
         self.slots, self.slot = slots, np.zeros(0, dtype=np.int64)
@@ -112,7 +112,7 @@ class LatencyIncumbent(Incumbent):
         return self.instance.path_bound()
 
     def offer(self, device: Ints, slot: Ints | None = None) -> None:
-        """Report a placement if it is better; without slots backward nodes come after forward nodes."""
+        """Report a placement if it is better; by default backward nodes are in a later slot than forward nodes."""
         slot = self.instance.backward.astype(np.int64) if slot is None else slot
         end, device, slot = schedule(self.instance, device, slot)
         if slot.max(initial=0) >= self.slots:
@@ -122,7 +122,7 @@ class LatencyIncumbent(Incumbent):
             self.run.report({"device": device, "slot": slot})
 
     def begin(self) -> None:
-        """Take the bounds of paths, all nodes on CPUs, and the placements of short searches from there."""
+        """Take the bounds of paths, the placement of all nodes on CPUs, and those of short searches from there."""
         for bound in path_bounds(self.instance, LocalRun(timeout=STARTING * self.remaining())):
             self.raise_all(bound)
         if self.instance.cpus:
@@ -130,7 +130,7 @@ class LatencyIncumbent(Incumbent):
         if self.done:
             return
         self._search(self.instance)
-        if self.instance.contiguity == "free":  # it may well have used more slots
+        if self.instance.contiguity == "free":  # a free search may use more slots
             self._search(replace(self.instance, contiguity="contiguous"))
 
     def _search(self, instance: Instance) -> None:
@@ -145,9 +145,9 @@ class LatencyIncumbent(Incumbent):
                 return
 
     def follow_chains(self, stop: Index, *, one: bool) -> None:
-        """Take the bounds of chains of ideals, and their schedules if they are feasible; Declined if too many.
+        """Take the bounds of chains of ideals, and feasible schedules among them; Declined if these are too many.
 
-        If ``one``, also with one subgraph per accelerator, and bounds then only if no more are allowed.
+        If ``one``, also for one subgraph per accelerator; those bounds count only if no more subgraphs are allowed.
         """
         for way in (False, True) if one and not self.instance.training else (False,):
             if self.done:
@@ -160,7 +160,7 @@ class LatencyIncumbent(Incumbent):
                     self._offer_sets(chosen)
 
     def raise_all(self, bound: float) -> None:
-        """Report a bound that holds for all placements, whether a program has them or not."""
+        """Report a bound on all placements, not only those of a program."""
         if bound > min(self.proved) * (1 + STEP):
             self.proved = [max(bound, known) for known in self.proved]
             self.run.bound(bound)

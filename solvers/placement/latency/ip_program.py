@@ -1,8 +1,8 @@
-"""The integer program for latency in whole numbers: the nodes of each subgraph, and its begin and end.
+"""The integer program for latency, with integer coefficients: the nodes, the start and the end of each subgraph.
 
-Figures 5 and 6 of Tarnawski et al. 2020, with conditional rows instead of a large number H. Times are rounded down, so
-that the latency of the program is no greater, but for one unit of time per node that takes none: else tasks could wait
-for each other in a circle.
+Figures 5 and 6 of Tarnawski et al. 2020, with conditional rows instead of a large constant H. Times are rounded down,
+so the latency of the program is a lower bound. But nodes without time get one unit each, as tasks could otherwise wait
+for each other in a cycle.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from instances.placement import Instance
 from instances.rounding import safely
 from solvers.placement.ip.engine_cpsat import whole_sizes
 
-#: About the cost of the best known placement, in units of time.
+#: Approximate cost of the best known placement, in units of time.
 FINE = 2.0**30
 
 Terms = Iterable[tuple[int, int | None]]  # a whole factor and a column; None is 0
@@ -114,7 +114,7 @@ class LatencyProgram(Columns):
                 self.require([*((1, columns[v]) for columns in subgraphs), (-1, on[u])], 0, 0)
 
     def _subgraph(self, on: list[int | None], unit: list[int]) -> list[int | None]:
-        """Columns of the nodes of a slot: those of their units if the accelerator has one slot only."""
+        """Columns of the nodes of a slot; those of their units if the accelerator has a single slot."""
         if self.slots == 1:
             return [on[u] for u in unit]
         return [None if on[u] is None else self.add() for u in unit]
@@ -161,7 +161,7 @@ class LatencyProgram(Columns):
         self.require(spent, most=0)
 
     def _any(self, pairs: list[tuple[int | None, int | None]]) -> int | None:
-        """A column that is 1 if some pair has a first column of 1 and a second of 0; None if that cannot be."""
+        """A column that is 1 if in some pair the first column is 1 and the second is 0; None if that is impossible."""
         some = dict.fromkeys(pair for pair in pairs if pair[0] is not None)
         if not some:
             return None
@@ -171,9 +171,9 @@ class LatencyProgram(Columns):
         return made
 
     def _order(self) -> None:
-        """Subgraphs follow one another on an accelerator, Constraint (14); first subgraphs begin in its order.
+        """Order the subgraphs of an accelerator, Constraint (14), and equal accelerators by their first subgraphs.
 
-        In both orders a node does not come before a node that it reads.
+        In both orders, no node comes before a node that it reads.
         """
         for begin, end, subgraphs in zip(self.begin, self.end, self.within, strict=True):
             for s in range(1, self.slots):
@@ -191,23 +191,23 @@ class LatencyProgram(Columns):
                 self.require([(1, at) for at in late + early], most=1)
 
     def one_of_either_pass(self) -> None:
-        """Two subgraphs of an accelerator are one of forward nodes and one of backward nodes."""
+        """Of the two subgraphs of an accelerator, one has forward and one has backward nodes."""
         backward = self.instance.backward.tolist()
         for first, second in self.within:
             turned, both = self.add(), self.add()
             for v, (a, b) in enumerate(zip(first, second, strict=True)):
-                sign, more = (1, 0) if backward[v] else (-1, 1)  # if turned, backward nodes come first
+                sign, more = (1, 0) if backward[v] else (-1, 1)  # if reversed, backward nodes come first
                 self.require([(1, b), (-1, both)], most=0)
                 self.require([(1, b), (sign, turned)], most=1 - more)
                 self.require([(1, a), (1, both), (-sign, turned)], most=1 + more)
 
     def proved(self, bound: float) -> float:
-        """Turn a bound on the latency of the program into a safe one."""
+        """Convert a bound on the latency of the program to a safe one."""
         least = min((bound - self.owed) * self.unit_time, self.upper)
         return safely(least, self.instance.nodes + self.instance.edges)
 
     def places(self, device: Ints, slot: Ints) -> dict[int, int]:
-        """Columns that place nodes, and their values, for a `Schedule`; none if the program does not have it."""
+        """Columns that place nodes, with their values for a `Schedule`; empty if the program does not contain it."""
         value: dict[int, int] = {}
         for v, (u, d, s) in enumerate(zip(self.instance.unit.tolist(), device.tolist(), slot.tolist(), strict=True)):
             if d < self.instance.accelerators and s >= self.slots:

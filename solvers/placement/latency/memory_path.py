@@ -1,4 +1,4 @@
-"""Least times of paths of a graph: a path that no accelerator can hold changes devices, at a cost."""
+"""Least times of paths: a path that exceeds the memory of an accelerator changes devices, at a cost."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from instances.placement import Instance
 from instances.rounding import safely
 from solvers.registry import Run
 
-#: Weights of all sizes in a search for a path, relative to the time of the longest path.
+#: Weights of the sizes in a search for a path, relative to the time of the longest path.
 SHARES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 1000.0)
-#: Logarithm of about the longest time on a path, in whole numbers.
+#: Bits of the greatest time on a path as an integer, approximately.
 BITS = 100
 
 Whole = float  # an integer, or infinite
@@ -56,13 +56,13 @@ def _longest(instance: Instance, weight: Floats) -> list[int]:
 
 
 class _Path:
-    """A path, and times and sizes of its nodes, by their places on it.
+    """A path, and the times and sizes of its nodes, by position.
 
-    Times are whole multiples of 2^``exponent``, rounded down: differences of their sums are exact, however much longer
-    transfers take than the rest. Sizes are compared with the room.
+    Times are integer multiples of 2^``exponent``, rounded down, so differences of their sums are exact even if
+    transfers take far longer than all else. Sizes are compared with the available memory.
 
-    ``read[j]`` are the places that node j reads from, ``until[j]`` is the last place that reads its tensor, and
-    ``cost[j]`` the time to move that.
+    Node j reads from the positions ``read[j]``; ``until[j]`` is the last position that reads its tensor, and
+    ``cost[j]`` the time to move the tensor.
     """
 
     def __init__(self, instance: Instance, path: list[int], accelerator: Floats, cpu: Floats) -> None:
@@ -85,11 +85,11 @@ class _Path:
         return int(math.ldexp(time, -self.exponent)) if time < math.inf else math.inf
 
     def _time(self, whole: Whole) -> float:
-        """Turn a whole number into a safe time."""
+        """Convert an integer time to a safe lower bound in floating point."""
         return safely(math.ldexp(whole, self.exponent), len(self.cpu))
 
     def on_one_accelerator(self) -> float:
-        """Time of the path without transfers; infinite if one accelerator does not hold it."""
+        """Time of the path on one accelerator, without transfers; infinite if it does not fit."""
         held = sum(dict(zip(self.unit, self.size, strict=True)).values())
         return self._time(sum(self.accelerator)) if held <= self.room else math.inf
 
@@ -103,11 +103,11 @@ class _Path:
         return self._time(done[-1])
 
     def _soonest(self, done: list[Whole], last: int) -> Whole:
-        """Earliest time at which the tensors of a subgraph, with ``last`` as its last node on the path, are in RAM.
+        """Earliest time at which the tensors of a subgraph whose last node on the path is ``last`` are in RAM.
 
-        The subgraph has one run of nodes of the path: it waits for nobody once it has begun, so no path leaves it and
-        returns. It moves in the tensors from before the run, computes, and moves out the tensors that are read after
-        it. Its accelerator holds the nodes and their units.
+        The subgraph has consecutive nodes of the path: once it has begun it does not wait, so no path leaves it and
+        returns. It moves in the tensors from before them, computes, and moves out the tensors that are read after them.
+        Its accelerator holds the nodes and their units.
         """
         held, units, outside = 0.0, set[int](), set[int]()
         soonest: Whole = math.inf

@@ -19,9 +19,9 @@ from solvers.registry import Declined, Run
 TOLERANCE = 1e-9
 #: First and last temperature of the runs of a round, as shares of their first latency, and the weight of the mean end.
 COOLINGS = ((0.02, 1e-6, 0.0), (0.002, 1e-6, 0.1))
-#: Nodes up to which these temperatures hold; with more nodes they fall in proportion.
+#: Nodes up to which these temperatures hold; for larger graphs they are proportionally lower.
 MELTING_MOVES = 500
-#: Nodes up to which a graph is searched as it is; parts of larger graphs are moved first.
+#: Nodes up to which a graph is searched directly; in larger graphs, whole parts are moved first.
 FEW = 2000
 #: Largest part as a share of the memory of an accelerator, so that accelerators can be filled well.
 GRAIN = 0.1
@@ -29,25 +29,25 @@ GRAIN = 0.1
 FINER = 5
 #: Nodes and edges scheduled in a run of the first round.
 FIRST = 2e8
-#: Nodes and edges scheduled between two looks at the time.
+#: Nodes and edges scheduled between two checks of the clock.
 SLICE = 2e6
-#: Least moves between two looks at the time: setting up a kernel call takes as long as a few.
+#: Least moves between two checks of the clock: setting up a kernel call takes as long as a few moves.
 FEWEST = 50
 #: Reports per run.
 REPORTS = 8
 #: Least time of a schedule, in nodes and edges.
 LEAST = 500
-#: Share of the time that is kept for the last slices to end.
+#: Share of the time reserved for the last slices to end.
 RESERVE = 0.03
 
 
 def search_latency(instance: Instance, run: Run, most: float = math.inf) -> None:
-    """Anneal placements for latency, from everything in the pool or from long runs of nodes on accelerators.
+    """Anneal placements for latency, starting with all nodes in the pool or with long runs of nodes on accelerators.
 
-    Nodes move between subgraphs, alone, with the nodes behind or before them, or with their colour class; subgraphs
-    are split and made; every move is judged by the whole schedule. Large graphs are first contracted, within the best
-    placement, to runs of an order. A round is an annealing run per core, two at least; the next one is twice as long,
-    until the time ends or after ``most`` moves per run.
+    Nodes move between subgraphs alone, with the nodes after or before them, or with their colour class; subgraphs are
+    split and created. Every move is evaluated by the whole schedule. Large graphs are first contracted to runs of a
+    topological order, within the best placement. A round has one annealing run per core, at least two; the next round
+    is twice as long, until time is up or ``most`` moves per run are made.
     """
     search = LatencySearch(instance, run)
     run.bound(instance.path_bound())
@@ -63,7 +63,7 @@ def search_latency(instance: Instance, run: Run, most: float = math.inf) -> None
 
 
 def _next(effort: float, took: float, left: float) -> float:
-    """Effort of the next round: twice as much, or as much as the rest of the time allows if that is not much more."""
+    """Effort of the next round: twice as much, or all that the remaining time allows if that is little more."""
     return 2 * effort if left > 4.0 * took else 0.9 * effort * left / max(took, 1e-9)
 
 
@@ -81,16 +81,16 @@ class LatencySearch:
         self._reserve = RESERVE * run.remaining()
         self._making = 0.0  # longest time of a contraction, in seconds
         self._bound = instance.path_bound()
-        self._least = math.inf  # cost of the best, with penalties if there are no CPUs
+        self._least = math.inf  # cost of the best placement, with penalties if there are no CPUs
         self.offer(self.whole, self.whole.pooled())
         self._fill()
 
     def over(self) -> bool:
-        """Return whether the time is over or the best placement is proven optimal."""
+        """True if time is up or the best placement is proved optimal."""
         return self.cost <= self._bound * (1 + TOLERANCE) or not self.left()
 
     def left(self) -> float:
-        """Return the seconds left, without the time to end and report."""
+        """Seconds left, without the time for ending and reporting."""
         return max(0.0, self.run.remaining() - self._reserve)
 
     def offer(self, contraction: Contraction, placement: LatencyPlacement) -> None:
@@ -122,7 +122,7 @@ class LatencySearch:
         return contraction
 
     def round(self, pool: ThreadPoolExecutor, effort: float, most: float) -> bool:
-        """Anneal from coarse to fine; return whether a longer round may follow."""
+        """Anneal from coarse to fine; True if a longer round may follow."""
         may_grow = False
         for contraction in self._levels():
             moves = effort / max(contraction.work, LEAST)
@@ -163,7 +163,7 @@ class _AnnealingRun:
         self._slices = (LatencyCooling(math.ceil(moves / slices), *ends, mean_weight) for ends in falling)
 
     def run_on(self) -> _AnnealingRun:
-        """Run the next part in slices, as long as there is time."""
+        """Run the next part in slices, as long as time is left."""
         for cooling in islice(self._slices, self._part):
             if self.search.over():
                 break
@@ -171,6 +171,6 @@ class _AnnealingRun:
         return self
 
     def is_better(self) -> bool:
-        """Return whether the best placement has improved since the last call."""
+        """True if the best placement has improved since the last call."""
         known, self._known = self._known, self.annealer.cost
         return self._known < known

@@ -1,4 +1,4 @@
-"""An instance for latency as the tasks of the compiled core: its nodes, or parts of its graph contracted."""
+"""An instance for latency as tasks for the compiled core: its nodes, or contracted parts of its graph."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Contraction:
     def filled(self) -> LatencyPlacement:
         """A placement of the items that gain most on accelerators: one each, or if ``unlimited`` as many as fit.
 
-        The gain of an item is its time in the pool less its time on an accelerator and for all its tensors.
+        The gain of an item is its time in the pool minus its time on an accelerator, including all its transfers.
         """
         tasks, placement = self.tasks, self.pooled()
         sent = np.bincount(tasks.maker, weights=tasks.transfer, minlength=len(tasks.unit))
@@ -88,7 +88,7 @@ class Contraction:
         return placement
 
     def _next_fit(self, chosen: Ints) -> Ints:
-        """The accelerator of each chosen item, in topological order, as long as there is memory; -1 for the others."""
+        """The accelerator of each chosen item, in topological order while memory suffices; -1 for other items."""
         tasks = self.tasks
         taken = np.zeros(len(tasks.size), dtype=bool)
         taken[chosen[np.cumsum(tasks.size[chosen]) <= tasks.accelerators * tasks.memory]] = True
@@ -103,13 +103,13 @@ class Contraction:
         return device
 
     def expand(self, placement: LatencyPlacement) -> LatencyPlacement:
-        """Turn a placement of parts into one of nodes, which may have more subgraphs."""
+        """Convert a placement of parts to one of nodes, which may have more subgraphs."""
         more = (len(self.node) + 1 if self.tasks.unlimited else self.tasks.subgraphs) - self.tasks.subgraphs
         owner, delay = np.pad(placement.owner, (0, more)), np.pad(placement.delay, (0, more))
         return LatencyPlacement(placement.subgraph[self.node], owner, delay, placement.merged)
 
     def restrict(self, placement: LatencyPlacement) -> LatencyPlacement:
-        """Turn a placement of nodes that splits no part into one of parts."""
+        """Convert a placement of nodes that splits no part to one of parts."""
         part = self.pooled()
         if not self.tasks.unlimited:
             part.subgraph[self.node] = placement.subgraph
@@ -155,7 +155,7 @@ def _nets(instance: Instance, node: Ints) -> tuple[Ints, Floats, Ints, Index]:
 
 
 class Blocks:
-    """The blocks of an instance, of which its parts consist: no edge leads to an earlier block.
+    """The blocks of an instance, which make up its parts: no edge leads to an earlier block.
 
     ``of``  shape (n,): the block of each node
     """
@@ -171,10 +171,10 @@ class Blocks:
         self.supported = np.bincount(self.of, weights=~instance.supported) == 0
 
     def parts(self, subgraph: Index, count: int, share: float, rng: np.random.Generator) -> tuple[Ints, Ints]:
-        """The part of each node, and its item: runs of blocks of an order, ``count`` or more.
+        """The part and the item of each node: at least ``count`` runs of blocks of a topological order.
 
-        A run takes at most a ``share`` of the memory of an accelerator, and has the nodes of one subgraph, or of one
-        per pass; ``subgraph``, shape (n,), has that of each node. Blocks outside such runs fall apart into nodes.
+        A run takes at most a ``share`` of the memory of an accelerator and has nodes of one subgraph only, or of one
+        per pass; ``subgraph``, shape (n,), is that of each node. Blocks outside such runs become single nodes.
         """
         label, whole = self._labels(subgraph)
         limits = self.instance.nodes / count, share * self.instance.capacity
@@ -187,7 +187,7 @@ class Blocks:
         return node, item
 
     def _labels(self, subgraph: Index) -> tuple[Ints, NDArray[np.bool_]]:
-        """The subgraph of each block in each pass, shape (blocks, 2), -2 if none; and whether it is the only one."""
+        """Subgraph of each block in each pass, shape (blocks, 2), -2 if none; and a mask: no other subgraph."""
         label, whole = np.full((self.graph.nodes, 2), -2), np.ones(self.graph.nodes, dtype=bool)
         for part in (False, True):
             mine = self.instance.backward == part
@@ -198,7 +198,7 @@ class Blocks:
     def _runs(
         self, label: Ints, whole: NDArray[np.bool_], limits: tuple[float, float], rng: np.random.Generator
     ) -> list[int]:
-        """The run of each block: the blocks of an order, cut between labels and at the limits of nodes and size."""
+        """The run of each block: a topological order, cut between labels and at the limits of nodes and size."""
         start, head = (column.tolist() for column in self.graph.out_csr)
         most, room = limits
         labels, nodes, sizes = label.tolist(), self.nodes.tolist(), self.size.tolist()
@@ -218,7 +218,7 @@ class Blocks:
         return run
 
     def _order(self, label: Ints, rng: np.random.Generator) -> Iterator[int]:
-        """Yield blocks in a random topological order that stays with one label, and with successors, if it can."""
+        """Yield blocks in a random topological order that prefers the last label, and successors of the last block."""
         tail, head = self.graph.tail, self.graph.head
         shuffled = rng.permutation(len(tail))
         start, heads = (column.tolist() for column in csr(self.graph.nodes, tail[shuffled], head[shuffled]))

@@ -1,4 +1,4 @@
-"""A bound on throughput from the least load of an accelerator with each class, whatever else it holds."""
+"""A bound on throughput from the least load of any accelerator that holds a class."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from solvers.placement.throughput.simple_bounds import load_bound
 #: All work and transfers together become integers below 2 to this power.
 BITS = 49
 
-#: Weights of computation, and of transfers each way, whose sums bound a load: the largest of two or three times is no
-#: less than any mean of them.
+#: Weights of computation and of transfers in each direction, whose weighted sums bound a load: the maximum of two or
+#: three times is at least any mean of them.
 WEIGHTS = {
     "none": ((1.0, 1.0),),
     "half": ((1.0, 0.0), (0.75, 0.25), (0.5, 0.5), (0.25, 0.75)),
@@ -30,30 +30,30 @@ WEIGHTS = {
 
 
 def anchored_bound(instance: Instance, spread: float, end: float, stop: Index) -> float:
-    """Lower bound: `load_bound`, which is ``spread``, with classes on CPUs that cost accelerators too much.
+    """Lower bound: `load_bound`, given as ``spread``, with classes moved to CPUs that overload any accelerator.
 
-    Of all sets of nodes, of any shape and size, that an accelerator may hold with a class, the one of least load is a
-    minimum cut. If that load exceeds a bound, the class is on a CPU or the bound is not met; the least bound for which
-    the rest can be spread holds. The bound is lower if ``stop``, shape (1,), int32, ends the cuts, or ``end``, on
-    `time.monotonic`, the spreading. Not for replicas that overlap.
+    Of all sets of nodes, of any shape and size, that contain a class, a minimum cut gives the one of least load on an
+    accelerator. If that load exceeds a target, the class must be on a CPU. The bound is the least target for which the
+    remaining work can still be balanced. It is lower if ``stop``, shape (1,), int32, ends the cuts, or ``end``, on
+    `time.monotonic`, the balancing. Not valid for replicas that overlap.
     """
     if not instance.accelerators:
         return spread
-    # No device splits items of these spaces; devices of contiguous placements need not have an order.
+    # No device splits items of these spaces; for contiguous placements the order of devices is ignored.
     found = spaces(instance if instance.contiguity == "acyclic" else replace(instance, contiguity="free"))
     least = [_cheapest(instance, space, spread, stop) for space in found]
     return min(_settled(instance, *each, spread, end) for each in zip(found, least, strict=True))
 
 
 def _cheapest(instance: Instance, space: Space, floor: float, stop: Index) -> Floats:
-    """Least load of an accelerator with each item, shape (items,); 0 if it is unknown or not above the floor."""
+    """Least load of an accelerator with each item, shape (items,); 0 if unknown or not above the floor."""
     nets, work = space.devices.nets, _work(instance, space)
     least = np.zeros(len(work))
     for computing, moving in WEIGHTS[instance.overlap]:
         times, cost = computing * work, moving * nets.cost / _replicas(instance)
         total = float(times[np.isfinite(times)].sum() + cost.sum())
         if floor >= total:
-            continue  # no set has more, and as an integer the floor may be too large
+            continue  # no set exceeds the floor, which may be too large for an integer
         scale = 2.0 ** min(BITS - math.frexp(total)[1], 1000)
         whole = (cost * scale).astype(np.int64), _whole(times, scale), int(floor * scale)
         least = np.maximum(least, safely(cheapest_with(nets, *whole, stop) / scale, instance.nodes + instance.edges))
@@ -61,11 +61,11 @@ def _cheapest(instance: Instance, space: Space, floor: float, stop: Index) -> Fl
 
 
 def _settled(instance: Instance, space: Space, least: Floats, spread: float, end: float) -> float:
-    """The bound of a space: a placement costs at least the ``least`` load of each item that it has on accelerators.
+    """The bound of a space: a placement costs at least the ``least`` load of every item that it has on accelerators.
 
-    In descending order of these loads, the first items are on CPUs, and the next one is not: the cost is at least its
-    load, which falls along the order, and the spread work, which rises. A binary search finds the least maximum; after
-    ``end``, on `time.monotonic`, the remaining interval counts with both ends.
+    Sort items by these loads, descending, and let the first items be on CPUs and the next one not. The cost is at least
+    the load of that item, which falls along the order, and the balanced work, which rises. A binary search finds the
+    least maximum of the two; after ``end``, on `time.monotonic`, the worse end of the remaining interval counts.
     """
     order = np.argsort(-least, kind="stable")[: np.count_nonzero(least)]
     falling = np.append(least[order], 0.0)
@@ -89,8 +89,8 @@ def _spread(instance: Instance, on_cpu: NDArray[np.bool_]) -> float:
 def _work(instance: Instance, space: Space) -> Floats:
     """Time of each item on an accelerator, infinite if it cannot be there; with replicas, its share of a stage.
 
-    A stage of r devices takes L / r + (1 - 1 / r) Z, for a load L and a time Z to synchronise: no less than with the
-    most devices, and with the lesser of L and Z instead of Z. An item has its share of that.
+    A stage of r devices takes L / r + (1 - 1 / r) Z, for a load L and a synchronisation time Z. A lower bound is its
+    value at the greatest r with min(L, Z) instead of Z. An item has its share of that.
     """
     devices, count = space.devices, _replicas(instance)
     unfit = devices.size > instance.room

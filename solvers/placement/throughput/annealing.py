@@ -16,9 +16,9 @@ from solvers.placement.kernels.loads import LoadAnnealer, LoadCooling
 from solvers.placement.throughput.best_placements import Search
 from solvers.registry import Run
 
-#: The annealing runs of a round, for an energy that evens out all devices, and for one of the worst device, at
-#: temperatures in units of the mean work of an item. Along an order devices only even out if that outweighs transfers:
-#: the smaller the excess is, the less its square grows by a transfer, while differences between devices count the same.
+#: The annealing runs of a round: one energy balances all devices, the other improves the worst one. Temperatures are in
+#: units of the mean work of an item. Along an order, devices are balanced only if that outweighs transfers: the smaller
+#: the excess, the less a transfer raises its square, while differences between devices count the same.
 WORST = LoadCooling(moves=0, hot=1.0, cold=0.01, margin=0.01, squared=False)
 COOLINGS = (LoadCooling(moves=0, hot=4.0, cold=0.04, margin=0.35, squared=True), WORST)
 ORDERED_COOLINGS = (LoadCooling(moves=0, hot=0.2, cold=0.002, margin=0.05, squared=True), WORST)
@@ -28,20 +28,20 @@ MELTING_MOVES = 2000
 COLDEST = 0.1
 #: Moves of an annealing run of the first round.
 FIRST = 100_000
-#: Moves between two looks at the time.
+#: Moves between two checks of the clock.
 SLICE = 50_000
-#: Least moves per item between two looks at the time: setting up a kernel call takes as long as one move per item.
+#: Least moves per item between two checks of the clock: setting up a kernel call takes as long as one per item.
 SLICE_SHARE = 3
-#: A space is searched while its best placement costs at most so many times as much as the best of all.
+#: A space is searched while the cost of its best placement is at most this multiple of the best cost.
 NEAR = 1.1
 #: First rounds, in which all spaces are searched.
 FIRST_ROUNDS = 3
 
 
 def anneal(search: Search, run: Run, most: float = math.inf, *, proves: bool = True) -> None:
-    """Improve on the best placements in rounds of annealing runs, each twice as long, up to ``most`` moves.
+    """Improve the best placements in rounds of annealing runs, each twice as long, up to ``most`` moves.
 
-    If it ``proves``, the proof goes on beside them on one core; after each round for as long if there is only one.
+    If it ``proves``, the proof runs at the same time on one core; if there is only one, after each round for as long.
     """
     coolings = COOLINGS if search.instance.contiguity == "free" else ORDERED_COOLINGS
     moves, rounds = int(min(FIRST, most)), 0
@@ -63,7 +63,7 @@ def anneal(search: Search, run: Run, most: float = math.inf, *, proves: bool = T
 
 
 def _next(moves: int, took: float, left: float) -> int:
-    """Moves of the next round: twice as many, or as many as the rest of the time allows if that is not much more."""
+    """Moves of the next round: twice as many, or all that the remaining time allows if these are few more."""
     return 2 * moves if left > 4.0 * took else int(0.9 * moves * left / max(took, 1e-9))
 
 

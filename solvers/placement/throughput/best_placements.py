@@ -1,4 +1,4 @@
-"""The best placements of a search for throughput: which there are at first, their bound, and how it is raised."""
+"""The best placements of a search for throughput: the first ones, the lower bound, and its proof."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from solvers.placement.ideals.splits import ideal_programs
 from solvers.placement.kernels.loads import LoadAnnealer
 from solvers.placement.throughput.anchored import anchored_bound
 from solvers.placement.throughput.configurations import Limits, configuration_bounds
-from solvers.placement.throughput.filling import fill, first_below, in_turn, least_work, random_order
+from solvers.placement.throughput.filling import fill, fill_by_shares, first_below, least_work, random_order
 from solvers.placement.throughput.moves import spaces
 from solvers.placement.throughput.pooled import pooled_bound
 from solvers.placement.throughput.proof import Proof
@@ -31,11 +31,11 @@ from solvers.registry import Declined, Run
 TOLERANCE = 1e-9
 #: Relative difference up to which a bound proves a cost optimal: the proof counts in integers.
 PROVEN = 1e-7
-#: Steps in which the cuts of an order are balanced.
+#: Steps of balancing the cuts of an order.
 EVENINGS = 6
 #: Random orders in which devices are filled if nothing else has been found.
 PACKINGS = 1000
-#: Share of the time that is kept for the last slices to end.
+#: Share of the time reserved for the last slices to end.
 RESERVE = 0.03
 #: Share of the time for the split of a linear extension.
 LINEAR_SHARE = 0.25
@@ -87,15 +87,15 @@ class Search:
         return min(self.costs)
 
     def over(self) -> bool:
-        """Return whether the time is over or the best placement is proven optimal."""
+        """True if time is up or the best placement is proved optimal."""
         return self.is_optimal(self.cost) or not self.left()
 
     def left(self) -> float:
-        """Return the seconds left, without the time to end and report."""
+        """Seconds left, without the time for ending and reporting."""
         return max(0.0, self._run.remaining() - self._reserve)
 
     def is_optimal(self, cost: float) -> bool:
-        """Return whether no placement has less load."""
+        """True if no placement can cost less."""
         return cost <= self.bound * (1 + PROVEN)
 
     def offer(self, number: int, item: Index, cost: float) -> None:
@@ -120,7 +120,7 @@ class Search:
         return annealer.load
 
     def begin(self) -> None:
-        """Offer placements of even work, and cuts of linear extensions, even and best, which have few transfers."""
+        """Offer placements of balanced work, and balanced and optimal cuts of linear extensions (few transfers)."""
         free = self.instance.contiguity == "free"
         for number, space in enumerate(self.spaces):
             if free:
@@ -148,7 +148,7 @@ class Search:
             self._take_bound(anchored_bound(self.instance, self._spread, end, stop))
 
     def proof(self, *, aside: bool) -> Proof:
-        """The proof of `configuration_bounds`, to go on beside the search."""
+        """The proof of `configuration_bounds`, to run during the search."""
         stop = np.zeros(1, dtype=np.int32)
         limits = Limits(self._run.deadline - self._reserve, self._run.memory, stop)
         bounds = configuration_bounds(self.instance, self.bound, self._known, limits)
@@ -176,14 +176,14 @@ class Search:
             raise Declined("found no placement that the memories hold, and there are no CPUs")
 
     def _offer_simple(self, number: int) -> None:
-        """Offer everything on a CPU, and accelerators that follow one another, even in their work, then in loads."""
+        """Offer everything on a CPU, and a chain of accelerators, balanced by work, then by load."""
         devices, rules = self.spaces[number].devices, self.spaces[number].rules
         if devices.cpus:
             self.offer_start(number, np.full(len(devices.size), devices.accelerators, dtype=np.int32))
         assert rules.order is not None
         order, weight = rules.order.topological_order.tolist(), devices.accelerator_time
         for _ in range(EVENINGS):
-            item = in_turn(devices, order, weight)
+            item = fill_by_shares(devices, order, weight)
             if item is None:
                 break
             load = self.offer_start(number, item)
@@ -192,7 +192,7 @@ class Search:
                 weight = weight * np.nan_to_num(load.sum(axis=1) / work, posinf=0.0)[item]
 
     def _offer_pooled(self, order: Sequence[int]) -> None:
-        """Offer the division of the bound: along an order, accelerators get even shares of its units, CPUs the rest."""
+        """Offer the division of the bound: accelerators get equal shares of its units along an order, CPUs the rest."""
         devices, inside = self.spaces[0].devices, self._pooled.inside
         if inside.any():
             share = float(devices.accelerator_time[inside].sum()) / devices.accelerators
@@ -200,16 +200,16 @@ class Search:
             self.offer_start(0, fill(divided, order, partial(first_below, share)))
 
     def _pack(self) -> None:
-        """Fill one device after another with items in random orders, until there is a placement."""
+        """Fill one device after another with items in random orders until a placement is found."""
         for _ in range(PACKINGS):
             for number, space in enumerate(self.spaces):
                 if math.isfinite(self.cost) or not self.left():
                     return
                 order = random_order(space, self._run.rng)
-                self.offer_start(number, in_turn(space.devices, order, np.zeros(len(order))))
+                self.offer_start(number, fill_by_shares(space.devices, order, np.zeros(len(order))))
 
     def _offer_chains(self, number: int, program: IdealProgram) -> None:
-        """Offer ever better cuts of a linear extension that use no accelerators beyond those of the space."""
+        """Offer ever better cuts of a linear extension that use only accelerators of the space."""
         devices, most, space = self.spaces[number].devices, self.instance.accelerators, self.spaces[number]
         for found in program.cuts(self._run.memory, math.inf):
             device = found.device[space.first]

@@ -1,4 +1,4 @@
-"""The master program of column generation: worths of items that prove most, given the sets found so far."""
+"""The master program of column generation: the best worths of items, given the sets found so far."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from solvers.placement.kernels.sets import SetDiagram
 
 Flags = NDArray[np.bool_]
 
-#: A worth of 0 may move as much as this share of a mean one.
+#: A worth of 0 may change as much as this share of the mean worth.
 FLOOR = 0.3
 #: Memory below this has no price: prices per size would leave the range of float64.
 LEAST_ROOM = 1e-250
@@ -26,7 +26,7 @@ LEAST_ROOM = 1e-250
 class Kind:
     """Equal devices and the sets found that one of them can hold.
 
-    ``size``  shape (items,): sizes that must be at most ``room`` together; 0 for items that no set may have
+    ``size``  shape (items,): sizes, which may add up to at most ``room`` in a set; 0 for items that no set may contain
     """
 
     count: int
@@ -61,9 +61,9 @@ class Kind:
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """Worths of items and prices of memory, per kind, scaled so that all devices hold at most 1 together.
+    """Worths of items, and memory prices per kind, scaled so that all devices together hold at most 1.
 
-    ``value``  the worth of all items, which proves the target if it is above 1
+    ``value``  the total worth of all items, which proves the target if it exceeds 1
     """
 
     worth: Floats
@@ -72,7 +72,7 @@ class Proof:
 
 
 class Master:
-    """The dual of the program with the sets found so far: worths near the best ones that prove most."""
+    """The dual of the program with the sets found so far: the best worths near those of the best proof."""
 
     def __init__(self, items: int, kinds: Sequence[Kind], target: int) -> None:
         from ortools.linear_solver import pywraplp
@@ -105,7 +105,7 @@ class Master:
             self._rows[number] = len(kind.sets)
 
     def step(self, center: Proof, reach: float, seconds: float) -> tuple[Floats, Floats, float, bool] | None:
-        """Worths, prices, their value if no other sets counted, and whether no bound of the reach holds them.
+        """Worths, prices, their value for the known sets, and True if every worth is strictly within the reach.
 
         None if there are none within ``seconds``.
         """
@@ -126,7 +126,7 @@ class Master:
 
 
 def tight(kind: Kind) -> bool:
-    """Return whether memory may matter, and has a price."""
+    """True if memory can bind, and so has a price."""
     return float(kind.size.sum()) > kind.room > LEAST_ROOM
 
 

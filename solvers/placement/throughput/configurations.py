@@ -1,14 +1,15 @@
 """A lower bound on throughput: no devices with loads below a target cover all items, even fractionally.
 
 The *configuration linear program* of a target T has a variable for each set that a device can hold with a load of at
-most T, transfers included. Its dual: a worth y of each item, of any sign. If no accelerator can hold more worth than P
-and no CPU more than Q within T, and k P + l Q is below the worth of all items, then every placement has a device with
-a load above T. Any worth proves; good ones come from column generation (Gilmore and Gomory 1961 for bin packing;
-Bansal and Sviridenko 2006 name the program). Ours is how P is found: exactly, transfers included, by labels on a
-decision diagram of the sets, whose width is that of a path decomposition of the graph; networks are narrow.
+most T, transfers included. Its dual gives each item a worth y, of any sign. If no accelerator can hold more worth than
+P and no CPU more than Q within T, and k P + l Q is below the total worth, then every placement has a device with a load
+above T. Any worths give a valid proof; good ones come from column generation (Gilmore and Gomory 1961 for bin packing;
+Bansal and Sviridenko 2006 name the program). Our contribution is the computation of P, exactly and with transfers, by
+labels on a decision diagram of the sets. Its width is that of a path decomposition of the graph; those of neural
+networks are narrow.
 
-It fails on wide graphs: beyond some states, the cheapest tensors are not paid. Where accelerators are full, their
-memory counts by one price only, a Lagrangian relaxation.
+On wide graphs the bound is weak: beyond a number of states, the cheapest tensors become free. If memory is tight, it
+counts only by a price, a Lagrangian relaxation.
 """
 
 from __future__ import annotations
@@ -46,16 +47,16 @@ LABELS, FEW_LABELS = 300_000, 20_000
 LABEL_BYTES, MEMORY_SHARE = 8, 0.25
 #: Share of the time for the order of the items.
 ORDER_SHARE = 0.1
-#: First reach of a step, relatively: worths lie that near to those of the best proof. Steps that fail shrink it after
-#: so many, to no less than the last.
+#: First reach of a step: the relative distance of worths from those of the best proof. After ``PATIENCE`` failed steps
+#: it shrinks by ``SHRINK``, down to ``NEAREST``.
 REACH, SHRINK, PATIENCE, NEAREST = 0.3, 0.6, 4, 1e-3
-#: Relative differences of sums of worth that do not count.
+#: Relative differences of sums of worth that are ignored.
 TOLERANCE = 1e-7
 #: Steps for a target before a lesser one is tried.
 STEPS = 40
-#: Targets are no closer to each other, relatively; and no closer to one that is not decided.
+#: Least relative distance of targets from each other, and from an undecided one.
 RESOLUTION, NEAR = 5e-8, 1e-3
-#: The proof ends after so many targets near the bound, one after the other, that are not decided.
+#: The proof ends after this many consecutive undecided targets near the bound.
 VAIN = 4
 #: Most items: the master program has a variable for each.
 MOST_ITEMS = 5000
@@ -67,7 +68,7 @@ class _Stopped(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """When the proof is to end, on `time.monotonic`, its memory in MiB, and a flag that ends it at once."""
+    """The end of the proof, on `time.monotonic`, its memory in MiB, and a flag that ends it at once."""
 
     until: float
     memory: float
@@ -75,7 +76,7 @@ class Limits:
 
 
 class Configurations:
-    """The configuration program of an instance, for one weight of computation and one of transfers."""
+    """The configuration program of an instance, for given weights of computation and of transfers."""
 
     def __init__(self, space: Space, weights: tuple[float, float], instance: Instance, limits: Limits) -> None:
         devices, (computing, moving) = space.devices, weights
@@ -114,11 +115,11 @@ class Configurations:
         return max(0.0, self._until - time.monotonic())
 
     def proves(self, target: int) -> Iterator[bool | None]:
-        """Try to prove that every placement has a load above ``target``; None after every step so far.
+        """Try to prove that every placement has a load above ``target``; yields None after every undecided step.
 
-        The last value is True if so, False if no worths prove it, None if neither is known after `STEPS`.
+        The last value is True if it is proved, False if no worths prove it, None if undecided after `STEPS`.
         """
-        best, reach, failed = self._judge(self.best.worth, self.best.price, target), REACH, 0
+        best, reach, failed = self._evaluate(self.best.worth, self.best.price, target), REACH, 0
         master = Master(self.items, self.kinds, target)
         for _ in range(STEPS):
             if best.value > 1:
@@ -129,12 +130,12 @@ class Configurations:
                 return
             worth, price, value, inside = step
             if (value <= 1 + TOLERANCE and inside) or (value <= best.value + TOLERANCE and reach >= REACH):
-                yield False  # the program is linear: what is best nearby is best
+                yield False  # the program is linear: a local optimum is global
                 return
             if value <= best.value + TOLERANCE:
                 reach = REACH
                 continue
-            self.best = tried = self._judge(worth, price, target)
+            self.best = tried = self._evaluate(worth, price, target)
             gain = (tried.value - best.value) / (value - best.value)
             best = self.best = tried if gain > 0 else best
             if gain > 0.5:
@@ -144,31 +145,31 @@ class Configurations:
                 reach = max(SHRINK * reach, NEAREST) if failed % PATIENCE == 0 else reach
         yield True if best.value > 1 else None
 
-    def _judge(self, worth: Floats, price: Floats, target: int) -> Proof:
-        """Find what devices can hold of these worths within a target, exactly in integers, and scale them by it."""
+    def _evaluate(self, worth: Floats, price: Floats, target: int) -> Proof:
+        """Find the greatest worth that devices can hold within a target, in exact integers; scale the worths by it."""
         due = [float((cost * kind.size).sum()) for kind, cost in zip(self.kinds, price.tolist(), strict=True)]
         scale = 2.0**WORTH_BITS / (float(np.abs(worth).sum()) + max(due))
         whole = np.floor(worth * scale).astype(np.int64)
         held = 0
         for kind, cost in zip(self.kinds, price.tolist(), strict=True):
             due = np.floor(cost * scale * kind.size).astype(np.int64)
-            # The sizes of a set are at most the room, so what is due for them is at most this.
+            # The sizes of a set add up to at most the room, so their price is at most this.
             allowance = math.floor(cost * scale * kind.room * (1 + 1e-9)) + 1 if cost else 0
             held += kind.count * (self._most(kind, whole - due, target) + allowance)
         value = int(whole.sum()) / max(held, 1)
         return Proof(worth * scale / max(held, 1), price * scale / max(held, 1), value)
 
     def _most(self, kind: Kind, worth: Longs, target: int) -> int:
-        """The greatest worth that a device holds within a target; keeps sets with much of it."""
+        """The greatest worth that a device can hold within a target; keeps sets of great worth."""
         left = worth
         for _ in range(kind.count):
-            value, members = kind.diagram.dearest(left, target, 0, FEW_LABELS, self._stop, relaxed=False)
+            value, members = kind.diagram.best_set(left, target, 0, FEW_LABELS, self._stop, relaxed=False)
             if value <= 0:
                 break
             kind.add(members)
             left = np.where(members, np.minimum(left, 0), left)
         known = max([0, *(int(worth[members].sum()) for members in kind.within(target))])
-        value, members = kind.diagram.dearest(worth, target, known, self._labels, self._stop, relaxed=True)
+        value, members = kind.diagram.best_set(worth, target, known, self._labels, self._stop, relaxed=True)
         if value < 0:
             raise _Stopped
         if value > known:
@@ -176,16 +177,16 @@ class Configurations:
         return value
 
     def offer(self, device: Index) -> None:
-        """Take the sets of a placement of the items, shape (items,)."""
+        """Add the sets of a placement of the items, shape (items,)."""
         for d in np.unique(device).tolist():
             self.kinds[0 if d < self._accelerators else -1].add(device == d)
 
 
 def configuration_bounds(instance: Instance, low: float, high: Callable[[], Known], limits: Limits) -> Iterator[float]:
-    """The greatest lower bound so far, at first ``low``, after every step; ends with the time, or if none is greater.
+    """Yield the greatest lower bound so far, at first ``low``, after every step; ends if none is greater, or on time.
 
-    ``high`` gives a known cost and its placements. Valid for all options but replicas: sets of any shape, loads of one
-    weight of computation and transfers, one pass and no clusters cost no more.
+    ``high`` returns a known cost and its placements. Valid for all options but replicas, as it is a relaxation of them:
+    sets of any shape, loads as weighted sums of computation and transfers, one pass, no clusters.
     """
     space, weights = spaces(replace(instance, contiguity="free"))[0], WEIGHTS[instance.overlap]
     if not 0 < len(space.devices.size) <= MOST_ITEMS:
@@ -204,7 +205,7 @@ def configuration_bounds(instance: Instance, low: float, high: Callable[[], Know
 
 
 def _rising(program: Configurations, low: float, high: Callable[[], Known]) -> Iterator[float]:
-    """Halve the interval between what is proved and what is not; after undecided targets, begin again above."""
+    """Bisect between proved and unproved targets; after undecided ones, start again above them."""
     proved, refused, undecided = int(low * program.scale), 2**LOAD_BITS, 2**LOAD_BITS
     vain = 0
     while vain < VAIN:

@@ -1,4 +1,4 @@
-"""Placements of items in an order: each device is filled up to its memory or to a share of the work."""
+"""Placements of items in an order: each device is filled up to its memory or its share of the work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOLERANCE = 1e-9
 def fill(devices: Devices, order: Sequence[int], choose: Callable[[Ints, Floats], int]) -> Index | None:
     """A placement, shape (items,), of items in an order, each on a chosen accelerator with room, else on a chosen CPU.
 
-    ``choose`` gets the numbers to choose from and the work of every device by then. None if an item fits nowhere.
+    ``choose`` gets the possible devices and the work of all devices so far. None if an item fits nowhere.
     """
     k, work = devices.accelerators, np.zeros(devices.accelerators + devices.cpus)
     room, device = np.full(k, devices.memory), np.zeros(len(devices.size), dtype=np.int32)
@@ -31,7 +31,7 @@ def fill(devices: Devices, order: Sequence[int], choose: Callable[[Ints, Floats]
             return None
         device[v] = there = choose(fitting, work)
         work[there] += devices.accelerator_time[v] if there < k else devices.cpu_time[v]
-        room[there : there + 1] -= devices.size[v]  # of no CPU
+        room[there : there + 1] -= devices.size[v]  # CPUs have no memory limit
     return device
 
 
@@ -46,7 +46,7 @@ def first_below(share: float, fitting: Ints, work: Floats) -> int:
     return int(below[0]) if len(below) else least_work(fitting, work)
 
 
-def in_turn(devices: Devices, order: Sequence[int], weight: Floats) -> Index | None:
+def fill_by_shares(devices: Devices, order: Sequence[int], weight: Floats) -> Index | None:
     """A placement, shape (items,), of items in an order: accelerators in turn, each full or with its share of weight.
 
     ``weight`` has shape (items,) and is not negative. None if items are left over, or not supported.

@@ -1,4 +1,4 @@
-"""Nodes that the only CPU must hold if sets are contiguous: those between nodes that no accelerator can hold."""
+"""Nodes that the only CPU must take if sets are contiguous: those between nodes that no accelerator can hold."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from instances.placement import Instance
 
 Marks = NDArray[np.bool_]
 
-#: Most rounds; each may force more nodes, and the nodes are right after any of them.
+#: Most rounds; each may force more nodes, and stopping after any of them is valid.
 ROUNDS = 30
 
 
 def with_forced_nodes(instance: Instance) -> Instance:
-    """An instance with the same placements in which more nodes must be on the CPU, as one class.
+    """An equivalent instance in which forced nodes must be on the CPU, as one class.
 
-    With one CPU and contiguous sets, nodes on a path between two nodes of a pass on the CPU are there as well, and so
-    are their colour classes. The instance itself if that forces nothing.
+    With one CPU and contiguous sets, nodes on a path between two CPU nodes of the same pass are on the CPU too, and so
+    are their colour classes. Returns the instance itself if that forces nothing.
     """
     if instance.cpus != 1 or instance.contiguity == "free" or instance.objective != "throughput":
         return instance
@@ -56,7 +56,7 @@ def _between(instance: Instance, members: Marks) -> Marks:
 
 
 def _reached(graph: Graph, ends: Marks, part: Marks, back: bool = False) -> Marks:
-    """Nodes of a part that a path within it leads to from some end, or ``back``, to some end; ends included."""
+    """Nodes that a path in a part leads to from an end (``back``: that reach an end by one), including the ends."""
     start, neighbour = (column.tolist() for column in (graph.out_csr if back else graph.in_csr))
     order = graph.topological_order.tolist()
     reached, inside = ends.tolist(), part.tolist()

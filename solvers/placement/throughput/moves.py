@@ -45,9 +45,9 @@ class Space:
 
 
 def spaces(instance: Instance) -> list[Space]:
-    """The spaces of placements: one of the units alone, or one for each way to order devices.
+    """The spaces of placements: one for free sets of units, or one for each way to order devices.
 
-    Of contiguous placements they only have those whose devices follow one another.
+    Contiguous placements are restricted to those with an order of devices.
     """
     unit = instance.unit.astype(np.int32)
     if instance.contiguity == "free":
@@ -69,7 +69,7 @@ def _space(instance: Instance, item: Index, order: Graph | None) -> Space:
     nets, maker, passed = _nets(instance, item, items)
     times, back = (instance.accelerator_time, instance.cpu_time), instance.backward
     devices = Devices(
-        accelerators=min(instance.accelerators, items * (instance.cluster or 1)),  # an item a cluster may be best
+        accelerators=min(instance.accelerators, items * (instance.cluster or 1)),  # one item per cluster may be best
         cpus=min(instance.cpus, items),
         memory=instance.capacity,
         accelerator_time=np.where(sums(~instance.supported) == 0, sums(times[0]), np.inf),
@@ -90,9 +90,9 @@ def _space(instance: Instance, item: Index, order: Graph | None) -> Space:
 
 
 def _nets(instance: Instance, item: Index, items: int) -> tuple[Nets, Index, Index]:
-    """Return a net per tensor that leaves its item, its maker, -1 if that does not matter, and its pass.
+    """Return a net per tensor that leaves its item, its maker (-1 if irrelevant), and its pass.
 
-    Tensors of the same items, maker and pass are one.
+    Tensors of the same items, maker and pass are merged.
     """
     tail, head = instance.graph.tail, instance.graph.head
     sent = ~instance.artificial & (instance.transfer[tail] > 0) & (item[tail] != item[head])

@@ -1,4 +1,4 @@
-"""Placements by partitioners of undirected graphs: the graph that they get, and the placement of its parts."""
+"""Placements by partitioners of undirected graphs: the input graph, and the placement of its parts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from solvers.placement.ideals.blocks import blocks
 from solvers.placement.ideals.dynamic_program import fits
 from solvers.registry import Declined, Run
 
-#: Logarithm of the sum of the whole weights of vertices, and of edges: partitioners may count in 32 bits, and multiply
-#: by small numbers.
+#: Bits of the sum of the integer weights of vertices, and of edges: partitioners may count in 32 bits, and multiply by
+#: small numbers.
 BITS = 24
 
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """An undirected graph on blocks, every edge from both of its ends, edges of a vertex one after another.
+    """An undirected graph on blocks, in compressed rows: every edge is listed at both of its ends.
 
     ``start``   shape (b + 1,), int64: the edges of vertex v are ``start[v]`` to ``start[v + 1] - 1``
     ``other``   shape (edges,), int64: their other ends
@@ -40,8 +40,8 @@ class Weighted:
 def place_parts(instance: Instance, run: Run, name: str, partition: Callable[[Weighted, int], Ints]) -> None:
     """Divide the blocks among accelerators by a partitioner; CPUs get blocks that no accelerator can hold.
 
-    ``partition`` gets a graph and a number of parts and returns the part of each vertex. It knows neither memories nor
-    contiguity. Declined if sets must be contiguous, or if the parts do not fit the memory.
+    ``partition`` gets a graph and a number of parts and returns the part of each vertex. It ignores memory and
+    contiguity: Declined if sets must be contiguous, or if the parts do not fit the memory.
     """
     if instance.contiguity != "free":
         raise Declined(f"parts that {name} finds need not be contiguous, expected contiguity free")
@@ -61,8 +61,8 @@ def place_parts(instance: Instance, run: Run, name: str, partition: Callable[[We
 def _on_cpus(instance: Instance) -> tuple[Ints, Ints]:
     """Place blocks that no accelerator can hold, the longest first, each on the CPU with least work.
 
-    Return ``(device, vertex)``, both of shape (n,): the CPU of nodes of such blocks; else the number of their block
-    among the other ones, -1 on CPUs.
+    Return ``(device, vertex)``, both of shape (n,): the CPU of nodes in such blocks; and the number of each node's
+    block among all others, -1 on CPUs.
     """
     block = blocks(instance)
     unfit = np.bincount(block, ~instance.supported) > 0
@@ -79,7 +79,7 @@ def _on_cpus(instance: Instance) -> tuple[Ints, Ints]:
 
 
 def graph_of(instance: Instance, vertex: Ints) -> Weighted:
-    """Return the graph that the paper's authors give to Scotch: a tensor counts once per pair of vertices.
+    """The graph that the paper's authors give to Scotch: a tensor counts once per pair of vertices.
 
     ``vertex`` has shape (n,): 0, 1, ..., or -1 for nodes that are left out.
     """
@@ -104,11 +104,11 @@ def _whole(value: NDArray[Any]) -> Ints:
 
 
 def slots(instance: Instance, device: Ints) -> Ints:
-    """Slots of nodes on their accelerators, shape (n,), such that no subgraph waits for itself.
+    """Slots of nodes on their accelerators, shape (n,), such that no subgraphs wait for each other.
 
-    As in the paper's program, a node is in the first subgraph of its accelerator, or in the one after all those from
-    which a path goes elsewhere and returns to it. If such subgraphs wait for each other, its slot is instead the most
-    changes between devices on a path to it.
+    As in the paper's program, a node is in the first subgraph of its accelerator that comes after every subgraph from
+    which a path leaves the accelerator and returns to the node. If such subgraphs wait for each other, the slot of a
+    node is instead the greatest number of device changes on a path to it.
     """
     place = np.minimum(device, instance.accelerators)  # CPUs are one pool
     returns = _levels(instance, place, apart=True)
@@ -116,7 +116,7 @@ def slots(instance: Instance, device: Ints) -> Ints:
 
 
 def _levels(instance: Instance, place: Ints, *, apart: bool) -> Ints:
-    """The most changes of place on a path to each node; if ``apart``, only returns to the node's own place."""
+    """The most changes of place on a path to each node; if ``apart``, only of returns to the node's own place."""
     start, tail = instance.graph.in_csr
     used, column = np.unique(place if apart else np.zeros_like(place), return_inverse=True)
     column = column.reshape(-1)
@@ -127,12 +127,12 @@ def _levels(instance: Instance, place: Ints, *, apart: bool) -> Ints:
             count[v] = count[before].max(axis=0)
             count[v, own] = (count[before, own] + (place[before] != place[v])).max()
         if apart:
-            count[v, own] = max(count[v, own], 1)  # the first node of a place is no return to it
+            count[v, own] = max(count[v, own], 1)  # the first node of a place is not a return
     return count[np.arange(instance.nodes), column].astype(np.int64) - apart
 
 
 def _have_schedule(instance: Instance, place: Ints, slot: Ints) -> bool:
-    """Return whether no subgraph, each after the one before it on its accelerator, waits for itself."""
+    """True if the subgraphs, in their order on accelerators, do not wait for each other in a cycle."""
     n, alone = instance.nodes, place == instance.accelerators
     key = place * n + np.where(alone, np.arange(n), slot)
     keys, task = np.unique(key, return_inverse=True)

@@ -21,7 +21,7 @@ Marks = NDArray[np.bool_]
 BITS = 48
 #: Maximum number of cuts; of a hundred thousand nodes, eight are enough.
 CUTS = 30
-#: The search ends if no share can raise the bound by more than this part of it.
+#: The search ends if no share can raise the bound by more than this fraction.
 ENOUGH = 1e-5
 
 
@@ -34,19 +34,19 @@ class Pooled:
 
 
 def pooled_bound(instance: Instance, nets: Nets | None = None, end: float = math.inf) -> Pooled:
-    """Lower bound by work and by the tensors that accelerators share with units on CPUs.
+    """Lower bound by work and by the tensors between accelerators and CPUs.
 
-    An accelerator pays for each tensor of which it has a unit and a CPU has one. So if the units in S are on
-    accelerators, these take A(S) together, the work of S and each tensor that has some units, but not all, in S; the
-    CPUs take C(S), the work of the rest. Of k accelerators and l CPUs, one has a load of at least
-    s A(S) / k + (1 - s) C(S) / l, for any share s from 0 to 1. The least such sum of all S is a minimum cut (Stone
-    1977), here with capacities rounded down. It stays a bound if units also pay a price for the memory of accelerators,
-    and what all of this memory costs is taken off.
+    An accelerator pays for each tensor with a unit on it and a unit on a CPU. So if S is the set of units on
+    accelerators, the accelerators together take A(S): the work of S plus every tensor with some, but not all, units in
+    S. The CPUs take C(S), the work of the rest. Of k accelerators and l CPUs, one has a load of at least s A(S) / k +
+    (1 - s) C(S) / l, for any share s in [0, 1]. A minimum cut gives the least such sum over all S (Stone 1977), here
+    with capacities rounded down. It remains a bound if units also pay a price for accelerator memory, and the price of
+    all that memory is subtracted.
 
-    The price is that of `within_memory`; the next share is the one at which a division that favours accelerators and
+    The price is that of `within_memory`. The next share is the one at which a division that favours accelerators and
     one that favours CPUs cost the same. No cut begins after ``end``, on `time.monotonic`. The bound is 0 for overlaps
-    and replicas, where loads are no sums, and without CPUs or accelerators. ``nets`` are those of units, built if not
-    given. Ours: the search for shares, and memory.
+    and replicas, whose loads are not sums, and without CPUs or accelerators. ``nets`` are those of units, built if not
+    given. Our own: the search for shares, and memory prices.
     """
     if instance.overlap != "none" or instance.allreduce is not None or not (instance.accelerators and instance.cpus):
         return Pooled(0.0, np.zeros(0, dtype=np.bool_))
@@ -70,7 +70,7 @@ def pooled_bound(instance: Instance, nets: Nets | None = None, end: float = math
 
 
 class _Pools:
-    """Divisions of units between accelerators and CPUs, at a ``price`` of memory; ``room`` is all there is."""
+    """Divisions of units between accelerators and CPUs, at a ``price`` of memory; ``room`` is the total memory."""
 
     def __init__(self, instance: Instance, nets: Nets, price: float) -> None:
         self.accelerator, self.cpu = instance.unit_times()
@@ -92,7 +92,7 @@ class _Pools:
         return float(self.cpu[~inside].sum()) + rent, accelerator + rent
 
     def cut(self, share: float) -> Pooled:
-        """The bound at a share. Work above all other costs is cut off: no cheapest division pays it."""
+        """The bound at a share. Work above the sum of all other costs is capped: no cheapest division pays it."""
         transfer, apart = share * self.transfer, (1 - share) * self.cpu
         total = float(transfer.sum() + apart.sum())
         scale = 2.0 ** min(BITS - math.frexp(total)[1], 1000)

@@ -1,4 +1,4 @@
-"""A proof that goes on beside a search: on a thread of its own, or in turns with the search."""
+"""A proof that runs during a search: in its own thread, or alternating with the search."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from instances.graph import Index
 
 
 class Proof:
-    """Takes bounds as they come, within a ``with`` statement, whose end stops the proof.
+    """Takes bounds as they are proved, within a ``with`` statement, whose end stops the proof.
 
     ``bounds``  yields a bound after every step, and ends soon after ``stop``, shape (1,), int32, is 1
-    ``take``    is called with each; ``aside``, from a thread
+    ``take``    is called with each bound, from another thread if ``aside``
     """
 
     def __init__(self, bounds: Iterator[float], take: Callable[[float], None], stop: Index, *, aside: bool) -> None:
@@ -31,15 +31,15 @@ class Proof:
         self._stop.fill(1)
         self._pool.shutdown()
         if self._thread is not None and error is None:
-            self._thread.result()  # raises what the thread raised
+            self._thread.result()  # reraises an exception of the thread
 
     @property
     def threads(self) -> int:
-        """Number of threads that compute beside the search."""
+        """Number of threads of the proof."""
         return int(self._thread is not None and not self._thread.done())
 
     def advance(self, seconds: float) -> None:
-        """In turns with the search: take steps for so long, one at least."""
+        """If not ``aside``: take steps for some seconds, at least one."""
         end = time.monotonic() + seconds
         if not self._aside:
             self._run(lambda: time.monotonic() >= end)

@@ -1,4 +1,4 @@
-"""Decision diagrams of the sets that one device may hold, along an order of the items with few open nets."""
+"""Decision diagrams of the sets that a device can hold, along an order of the items with few open nets."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from solvers.native import Longs
 from solvers.placement.kernels.loads import Nets
 from solvers.placement.kernels.sets import SetDiagram
 
-#: Codes of an open net: the items so far are all outside the set, all inside, or on both sides, for which it is paid.
+#: Codes of an open net: its items so far are all outside the set, all inside, or on both sides (it is paid).
 OUT, IN, BOTH = 0, 1, 2
-#: Most open nets that are kept: a state has two bits for each.
+#: Most open nets kept: a state has two bits for each.
 OPEN = 31
-#: First items that orders are tried from.
+#: Number of first items to try for orders.
 STARTS = 20
 
 
 def narrow_order(nets: Nets, items: int, until: float) -> Ints:
-    """An order of the items in which few nets are open at a time, the best found until a `time.monotonic`."""
+    """An order of the items with few open nets at a time, the best found until the time ``until``."""
     best, width = np.arange(items, dtype=np.int64), np.inf
     for start in range(0, items, max(1, items // STARTS)):
         order, found = _greedy_order(nets, items, start, until, width)
@@ -32,7 +32,7 @@ def narrow_order(nets: Nets, items: int, until: float) -> Ints:
 
 
 def _greedy_order(nets: Nets, items: int, start: int, until: float, most: float) -> tuple[Ints, float]:
-    """Items from ``start`` on, next the one that leaves fewest nets open, of those the one with the oldest; the width.
+    """Items from ``start`` on, next always the one that leaves fewest nets open (ties: the oldest net); and the width.
 
     The width is the sum of 3 to the power of open nets; infinite if it exceeds ``most`` or after ``until``.
     """
@@ -70,9 +70,9 @@ def _greedy_order(nets: Nets, items: int, start: int, until: float, most: float)
 
 
 def set_diagram(nets: Nets, cost: Longs, work: Longs, order: Ints, most: int) -> SetDiagram:
-    """The diagram of all sets; in layers of more than ``most`` states, the cheapest open nets are no longer paid.
+    """The diagram of all sets; in layers of more than ``most`` states, the cheapest open nets become free.
 
-    ``cost`` has shape (nets,) and ``work`` (items,), -1 for an item that no set may have. No load is overestimated.
+    ``cost`` has shape (nets,) and ``work`` (items,), -1 for items that no set may contain. No load is overestimated.
     """
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
@@ -92,11 +92,11 @@ def set_diagram(nets: Nets, cost: Longs, work: Longs, order: Ints, most: int) ->
 
 
 class _Layers:
-    """Layers of states so far; the state of an item is the codes of the open nets, two bits each.
+    """The layers of states so far; a state consists of the codes of the open nets, two bits each.
 
     ``first``  the first state of each layer
     ``next``   per layer, shape (states, 2): the states of the next one, without the item and with it
-    ``pay``    per layer, shape (states, 2): the cost of the nets that either splits first
+    ``pay``    per layer, shape (states, 2): the cost of the nets that either choice splits first
     """
 
     def __init__(self, cost: Longs, last: Longs, most: int) -> None:

@@ -1,4 +1,4 @@
-"""Lower bounds on throughput from work and memory alone, and from the neighbours of a unit."""
+"""Lower bounds on throughput from work and memory, and from the neighbours of a unit."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from instances.placement import Instance, greatest
 from instances.rounding import safely
 
 #: Upper bound on the price of all memory, and of the memory of a unit, so that sums are finite.
-DEAREST = 1e290
+HIGHEST_PRICE = 1e290
 #: Factor on the price of all memory, against rounding.
 SAFE = 1 + 1e-12
 
 
 def load_bound(instance: Instance) -> float:
-    """Least load if all work is spread evenly, within the memory of all accelerators."""
+    """Least load if all work is balanced, within the accelerators' total memory."""
     if instance.accelerators and instance.cpus and instance.allreduce is None:
         return max(instance.load_bound(), within_memory(instance)[0])
     return instance.load_bound()
@@ -32,19 +32,19 @@ def node_bound(instance: Instance) -> float:
 
 
 def within_memory(instance: Instance) -> tuple[float, float, float]:
-    """The dual of the relaxation, with prices for time on accelerators, time on CPUs and memory: (bound, s, p).
+    """Solve the dual of the relaxation; return the bound, the share s of accelerator time and the memory price p.
 
-    min T subject to sum a x <= k T, sum c (1 - x) <= l T, sum m x <= k M, 0 <= x <= 1 has, for a share s of time on
-    accelerators and a price p of memory, the bound sum min(s a / k + p m, (1 - s) c / l) - p k M, concave in both.
-    A price above the greatest CPU time per size can stand for none: it only sends everything to the CPUs. Both sums are
-    rounded towards safety before their difference is taken.
+    For min T subject to sum a x <= k T, sum c (1 - x) <= l T, sum m x <= k M, 0 <= x <= 1, a share s of accelerator
+    time and a memory price p give the bound sum min(s a / k + p m, (1 - s) c / l) - p k M, concave in both. Prices
+    above the greatest CPU time per size are not needed: they only send everything to the CPUs. Both sums are rounded to
+    the safe side before they are subtracted.
     """
     accelerator, cpu = instance.unit_times()
     size = instance.of_units(instance.size)
     room = instance.accelerators * instance.capacity
     accelerator, cpu = accelerator / instance.accelerators, cpu / instance.cpus
     smallest = float(size[size > 0].min(initial=np.inf))
-    highest = min(float(cpu.max(initial=0.0)) / smallest, DEAREST / max(1.0, float(size.max(initial=0.0)), room))
+    highest = min(float(cpu.max(initial=0.0)) / smallest, HIGHEST_PRICE / max(1.0, float(size.max(initial=0.0)), room))
     best = (-np.inf, 0.0, 0.0)
 
     def priced(share: float, price: float) -> float:
@@ -62,10 +62,10 @@ def within_memory(instance: Instance) -> tuple[float, float, float]:
 
 
 def _unavoidable(instance: Instance, accelerator: Floats) -> Floats:
-    """Shape (units,): least time of an accelerator with a unit for the neighbours of the unit.
+    """Shape (units,): least time that a unit's accelerator spends on the unit's neighbours.
 
-    A neighbour elsewhere costs the tensors that the unit reads from it, and the unit's tensors of which it is the
-    slowest reader. A neighbour on the same accelerator costs its own time.
+    A neighbour on another device costs the tensors that the unit reads from it, and the unit's tensors whose slowest
+    reader it is. A neighbour on the same accelerator costs its own time.
     """
     unit, real = instance.unit, ~instance.artificial
     tail, head = instance.graph.tail[real].astype(np.int64), instance.graph.head[real].astype(np.int64)
@@ -89,10 +89,10 @@ def _last_of_each(key: Ints, value: Floats) -> Ints:
 
 
 def _as_load(instance: Instance, computing: Floats, busy: Floats, devices: int) -> Floats:
-    """Least load of a device that computes and pays for so much, as transfers overlap and stages are replicated.
+    """Least load of a device with given times for computation and transfers, under overlap and replication.
 
-    The least is at one replica, at as many as there are devices, or near the number for which share and synchronising
-    take the same time.
+    The minimum is at one replica, at ``devices`` replicas, or near the number at which computation and synchronisation
+    take equally long.
     """
     load = np.maximum(computing, busy / {"none": 1, "half": 2, "full": 3}[instance.overlap])
     if instance.allreduce is None or devices < 2:

@@ -1,20 +1,20 @@
-"""Lower bound: paths through the graph, where a device shared costs time in turn and one not shared a transfer."""
+"""Lower bound: paths through the graph; vertices run in sequence on one device, or need transfers."""
 
 from __future__ import annotations
 
 from instances.scheduling import Instance
 from solvers.registry import Run, bound
-from solvers.scheduling.schedules.heads_tails import ever_closer, proved
+from solvers.scheduling.schedules.heads_tails import heads_tails_passes, proved
 
 
 @bound(
     track="scheduling", name="critical-path", source="Papadimitriou & Yannakakis 1990, for devices of several speeds"
 )
 def critical_path(instance: Instance, run: Run) -> None:
-    """Follow paths at the fastest speeds; vertices whose tensors come too late from elsewhere run in turn.
+    """Take the longest path at the fastest speeds; serialise vertices if transfers would take longer.
 
-    A vertex has one device, so ways that part there and meet again begin on the same one; see `paired_heads_and_tails`.
+    Paths that part at a vertex and meet again all begin on the device of that vertex; see `paired_heads_and_tails`.
     """
     run.bound(instance.simple_bound())
-    for ends in ever_closer(instance, run):
+    for ends in heads_tails_passes(instance, run):
         run.bound(proved(ends.longest(), instance))

@@ -1,4 +1,4 @@
-"""Lower bound: what can only run within an interval of time needs that interval to be long enough."""
+"""Lower bound: work that must run within an interval of time needs a long enough interval."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from instances.files.columns import Floats, Ints
 from instances.graph import Graph
 from instances.scheduling import Instance
 from solvers.registry import Run, bound
-from solvers.scheduling.schedules.heads_tails import SHARE, HeadsTails, ever_closer, proved
+from solvers.scheduling.schedules.heads_tails import SHARE, HeadsTails, heads_tails_passes, proved
 from solvers.scheduling.schedules.segments import raised_by_segments
 
-#: Pairs of vertices that a second suffices for, by far, to count the work before each.
+#: Pairs of vertices per second when counting the work before each vertex, a low estimate.
 PACE = 50_000_000
 
-#: Beginnings and endings of intervals that are looked at, each with each.
+#: Number of starts, and of ends, of intervals that are tested in all combinations.
 EDGES = 512
 
-#: Sets of devices that are looked at.
+#: Number of sets of devices that are tested.
 SETS = 32
 
-#: Share of the time left that segments of the critical path may take.
+#: Share of the remaining time for segments of the critical path.
 SEGMENTS = 0.8
 
 
 @bound(track="scheduling", source="energetic reasoning: Erschler & Lopez 1990, with heads and tails of critical-path")
 def energetic(instance: Instance, run: Run) -> None:
-    """Let the work that falls between heads and tails run on all devices at once, that of a group on one.
+    """Fit the work between heads and tails on all devices, and that of each colocation group on one.
 
     Segments of the critical path raise heads and tails after the second pass, and again after the third if there is
     time; see `raised_by_segments`.
     """
     run.bound(instance.simple_bound())
     found, last = 0.0, None
-    for number, ends in enumerate(ever_closer(instance, run)):
+    for number, ends in enumerate(heads_tails_passes(instance, run)):
         if ends is last:  # no time for the third pass
             break
         last = ends
-        found = max(found, ends.longest(), *(in_turn(ends, group) for group in _groups(instance)))
+        found = max(found, ends.longest(), *(sequence_bound(ends, group) for group in _groups(instance)))
         run.bound(proved(found, instance))
         if number:
             run.bound(proved(_work_between(instance, ends, run), instance))
@@ -48,7 +48,7 @@ def energetic(instance: Instance, run: Run) -> None:
 
 
 def _work_between(instance: Instance, ends: HeadsTails, run: Run) -> float:
-    """The least makespan that has room for the work between heads and tails, for all devices and for groups of them."""
+    """The least makespan with room for the work between heads and tails, on all devices and on sets of them."""
     head, tail, time = ends.head, ends.tail, instance.complexity / instance.fastest()
     if instance.nodes**2 <= PACE * run.remaining() * SHARE:
         graph = instance.graph
@@ -56,15 +56,15 @@ def _work_between(instance: Instance, ends: HeadsTails, run: Run) -> float:
         tail = after_work(instance, graph.reversed, tail, time)
     found = float((head + time + tail).max(initial=0.0))
     for vertices, speed in _shares(instance):
-        found = max(found, squeezed(head[vertices], tail[vertices], instance.complexity[vertices], speed))
+        found = max(found, interval_bound(head[vertices], tail[vertices], instance.complexity[vertices], speed))
     return found
 
 
 def after_work(instance: Instance, graph: Graph, head: Floats, time: Floats) -> Floats:
-    """Heads, shape (n,), that wait until all devices together have done the work of the vertices before.
+    """Heads, shape (n,), raised by the time that all devices together need for the work of earlier vertices.
 
-    Those of them that start no earlier than a moment have all their work done between it and the head. Which vertices
-    are before one stands in n bits, one a vertex by ascending head.
+    The ancestors of a vertex whose head is at least t do all their work between t and the head of the vertex. Ancestors
+    are stored as n bits per vertex, by ascending head.
     """
     fastest = np.sort(instance.speed)[::-1].cumsum()
     by_head = np.argsort(head, kind="stable")
@@ -85,7 +85,7 @@ def after_work(instance: Instance, graph: Graph, head: Floats, time: Floats) -> 
 
 
 def _shares(instance: Instance) -> Iterator[tuple[Ints, Floats]]:
-    """Vertices that may only run on some devices, and the speeds of these: all, and the sets that have most to do."""
+    """Vertices confined to a set of devices, and its speeds: for all devices, and for the sets with most work."""
     works = instance.complexity > 0
     yield np.flatnonzero(works), instance.speed
     number = instance.unit_choice[instance.unit]
@@ -96,10 +96,10 @@ def _shares(instance: Instance) -> Iterator[tuple[Ints, Floats]]:
         yield np.flatnonzero(works & np.isin(number, within)), instance.speed[instance.unit_choices[i]]
 
 
-def squeezed(head: Floats, tail: Floats, complexity: Floats, speed: Floats) -> float:
-    """The greatest sum of a head, a tail and the time for all work with at least these, on its fastest devices.
+def interval_bound(head: Floats, tail: Floats, complexity: Floats, speed: Floats) -> float:
+    """The greatest sum of a head h, a tail t and the time for all work with head >= h and tail >= t.
 
-    So few vertices as work in an interval keep no more devices busy; each is on one at a time.
+    If c vertices work in an interval, at most c devices, the fastest ones, are busy.
     """
     if not len(head):
         return 0.0
@@ -113,22 +113,22 @@ def squeezed(head: Floats, tail: Floats, complexity: Floats, speed: Floats) -> f
 
 
 def _steps(values: Floats) -> tuple[Floats, Ints]:
-    """Some of the values, the least among them, and for each value the greatest of these that it is not below."""
+    """Some of the values, including the least, and for each value the index of the greatest of these not above it."""
     levels = np.unique(values)
     levels = levels[np.unique(np.linspace(0, len(levels) - 1, EDGES).astype(np.int64))]
     return levels, np.searchsorted(levels, values, side="right") - 1
 
 
 def _groups(instance: Instance) -> Iterator[Ints]:
-    """The members of each colocation group that has several."""
+    """The members of each colocation group of several vertices."""
     order = np.argsort(instance.unit, kind="stable")
     for group in np.split(order, np.flatnonzero(np.diff(instance.unit[order])) + 1):
         if len(group) > 1:
             yield group
 
 
-def in_turn(ends: HeadsTails, group: Ints) -> float:
-    """The least makespan, over devices, of vertices that run there one after another between heads and tails."""
+def sequence_bound(ends: HeadsTails, group: Ints) -> float:
+    """The least makespan, over devices, of vertices that run there in sequence between heads and tails."""
     head, tail, time = ends.start[group], ends.behind[group], ends.time[group]
     found = np.zeros(len(ends.instance.speed))
     for near, far in ((head, tail), (tail, head)):

@@ -1,4 +1,4 @@
-"""Lower bound: work over speed, of all and of those devices that the most restricted vertices have to share."""
+"""Lower bound: work over speed, of all devices and of those that the most restricted_sets_bound vertices share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from instances.scheduling import Instance
 from solvers.registry import Run, bound
 from solvers.scheduling.schedules.heads_tails import proved
 
-#: Capacities are rounded to integers for the flow; what counts of it is a set of restrictions, summed up anew.
+#: Scale of the integer capacities of the flow; only the cut counts, whose quotient is computed again exactly.
 FINE = 2**40
 
 
@@ -18,13 +18,13 @@ FINE = 2**40
     track="scheduling", source="preemptive scheduling on uniform machines: Horvath et al. 1977; restrictions: a flow"
 )
 def load(instance: Instance, run: Run) -> None:
-    """Spread the work over the devices as if it could be cut, where restrictions and colocation let it go."""
+    """Balance divisible work over the devices that restrictions and colocation allow."""
     run.bound(instance.simple_bound())
-    run.bound(proved(max(in_turn(instance), restricted(instance)), instance))
+    run.bound(proved(max(heaviest_units_bound(instance), restricted_sets_bound(instance)), instance))
 
 
-def in_turn(instance: Instance) -> float:
-    """The i units with most work are on at most i devices, at best on the fastest; a unit is whole on one."""
+def heaviest_units_bound(instance: Instance) -> float:
+    """Bound from the i units with most work on the i fastest devices, for all i; no unit is divided."""
     work = np.bincount(instance.unit, weights=instance.complexity, minlength=len(instance.unit_choice))
     speeds = np.sort(instance.speed)[::-1].cumsum()
     heaviest = np.sort(work)[::-1].cumsum()[: len(speeds)]
@@ -33,13 +33,13 @@ def in_turn(instance: Instance) -> float:
     return max(alone, float((heaviest / speeds[: len(heaviest)]).max(initial=0.0)))
 
 
-def restricted(instance: Instance) -> float:
-    """The greatest quotient of the work that a set of devices has to do alone and the speed of that set.
+def restricted_sets_bound(instance: Instance) -> float:
+    """The greatest quotient of the work confined to a set of devices and the total speed of the set.
 
-    Dinkelbach's method: a set that a quotient is exceeded for is what a flow of work to devices cannot saturate.
+    Dinkelbach's method: a set with a greater quotient is one whose work a flow to the devices cannot saturate.
     """
     choices = (*instance.unit_choices, np.arange(instance.devices))
-    number = instance.unit_choice[instance.unit] % len(choices)  # -1, any device, is the last
+    number = instance.unit_choice[instance.unit] % len(choices)  # -1, for any device, becomes the last
     work = np.bincount(number, instance.complexity, len(choices)).astype(np.float64)
     inside, found = np.ones(len(choices), dtype=bool), 0.0
     while (total := float(work[inside].sum())) > 0:
@@ -52,7 +52,7 @@ def restricted(instance: Instance) -> float:
 
 
 def _unsaturated(choices: tuple[Ints, ...], work: Floats, speed: Floats, time: float) -> NDArray[np.bool_]:
-    """Sets of devices, together a set of least room for their work in some time."""
+    """Mask of the restrictions whose joint devices lack most room for their work within ``time``: a minimum cut."""
     from ortools.graph.python import max_flow
 
     flow, total = max_flow.SimpleMaxFlow(), float(work.sum())

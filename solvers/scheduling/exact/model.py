@@ -1,4 +1,4 @@
-"""The model of schedules for CP-SAT: optional intervals on devices that do not overlap, transfers between them."""
+"""The model of schedules for CP-SAT: optional, non-overlapping intervals on devices, and transfers between them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from solvers._cpsat import add_hint
 from solvers.scheduling.exact.writer import Writer
 from solvers.scheduling.schedules.heads_tails import HeadsTails, proved
 
-#: Units of time that a schedule may take.
+#: Most units of time of a schedule.
 FINEST = 2**36
 
-#: Share of a makespan that rounding all times down takes off, at most.
+#: Greatest share of a makespan that rounding all times down may remove.
 EXACT = 1e-10
 
-#: Units that rounded times lose beyond rounding: more than the errors of sums of floats up to the longest time; and
-#: what two times that are equal may differ by when a start, a duration and a transfer are rounded, at most.
+#: Units subtracted before times are rounded down, more than the errors of float sums up to the longest time; and the
+#: greatest difference of two equal times after a start, a duration and a transfer are rounded.
 SHAVED, SLACK = 2**-7, 3
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Units of time: ``whole`` ones if every time is a multiple of them, else times are rounded down to them.
+    """Units of time: ``whole`` if every time is a multiple of the unit; else times are rounded down.
 
-    ``most``  no schedule that is sought takes more
+    ``most``  greatest makespan of the schedules to find
     """
 
     unit: Fraction
@@ -41,7 +41,7 @@ class Clock:
 
     @property
     def early(self) -> int:
-        """Units before its release at which a tensor may take no memory any more: at least `TOLERANCE` of ``most``."""
+        """Units by which memory is released early in the model: at least `TOLERANCE` of ``most``."""
         return int(self.most * TOLERANCE * (1 + 1e-6)) + (not self.whole)
 
     def units(self, amount: Floats, rate: Floats) -> Ints:
@@ -50,14 +50,14 @@ class Clock:
             exact = [[int(_quotient(a, r) / self.unit) for r in rate.tolist()] for a in amount.tolist()]
             table = np.minimum(np.array(exact, dtype=object).reshape(len(amount), len(rate)), self.most + 1)
         else:
-            with np.errstate(over="ignore"):  # what takes far more than the longest time
+            with np.errstate(over="ignore"):  # times far above the longest
                 units = amount[:, None] / rate / float(self.unit) * (1 - 1e-15)
             table = np.floor(np.clip(units - SHAVED, 0, self.most + 1))
         return table.astype(np.int64)
 
 
 def clock(instance: Instance, longest: float) -> Clock:
-    """A common unit of all times, if fewer than `FINEST` pass until a time; else one that is fine enough."""
+    """A common unit of all times if ``longest`` is less than `FINEST` of them; else a sufficiently fine unit."""
     common, finest = 1, FINEST / Fraction(longest)
     rates = instance.bandwidth[(instance.bandwidth > 0) & np.isfinite(instance.bandwidth)]
     for amounts, each in ((instance.complexity, instance.speed), (instance.size, rates)):
@@ -74,7 +74,7 @@ def _quotient(amount: float, rate: float) -> Fraction:
 
 
 class Model:
-    """A literal for each unit and device, an integer start for each vertex; the least makespan is sought."""
+    """A literal per unit and device, an integer start per vertex; minimises the makespan."""
 
     def __init__(self, instance: Instance, ends: HeadsTails, clock: Clock) -> None:
         self.instance, self.writer = instance, Writer()
@@ -85,8 +85,8 @@ class Model:
         self.literals = [self._literals(number) for number in instance.unit_choice.tolist()]
         self._first: list[int] = np.unique(instance.unit, return_index=True)[1].tolist()  # vertex of each unit
         self._excluded: set[bytes] = set()
-        #: Of two vertices a literal: if it is true the second ends before the first starts.
-        self._turned: dict[tuple[int, int], int] = {}
+        #: For pairs of vertices a literal: if true, the second ends before the first starts.
+        self._swaps: dict[tuple[int, int], int] = {}
         self.makespan = self.writer.variable(self.most)
         self.writer.minimise(self.makespan)
         self.start, self.end = ([self.writer.variable(self.most) for _ in self.time] for _ in range(2))
@@ -100,7 +100,7 @@ class Model:
         if len(devices) == 1:
             return {devices[0]: self.writer.constant(1)}
         literals = {d: self.writer.variable(1) for d in devices}
-        self.writer.choice(literals.values())
+        self.writer.exactly_one(literals.values())
         return literals
 
     def of(self, v: int) -> dict[int, int]:
@@ -108,7 +108,7 @@ class Model:
         return self.literals[self.instance.unit[v]]
 
     def _run(self) -> None:
-        """Vertices of a device do not overlap."""
+        """Vertices on the same device do not overlap."""
         on: list[list[int]] = [[] for _ in range(self.instance.devices)]
         load: list[list[tuple[int, int]]] = [[(self.makespan, -1)] for _ in on]
         for v, (start, end) in enumerate(zip(self.start, self.end, strict=True)):
@@ -119,7 +119,7 @@ class Model:
                 load[d].append((literal, time))
         for intervals, parts in zip(on, load, strict=True):
             if len(intervals) > 1:
-                self.writer.apart(intervals)
+                self.writer.no_overlap(intervals)
                 self.writer.row(parts, most=0)
 
     def _send(self) -> None:
@@ -132,14 +132,14 @@ class Model:
                 self.carry(e, self.end[u], self.start[v])
 
     def moves(self, e: int) -> bool:
-        """Say whether the ends of an edge may be on different devices such that its tensor takes time."""
+        """True if the ends of an edge can be on different devices such that its transfer takes time."""
         ends = self.instance.graph.tail[e], self.instance.graph.head[e]
         return bool(self.instance.unit[ends[0]] != self.instance.unit[ends[1]] and self.instance.size[e])
 
     def carry(self, e: int, departure: int, arrival: int, late: int | None = None) -> None:
-        """A tensor arrives when it can: for each device of its reader, from whichever it comes; only so ``late``.
+        """A tensor arrives no earlier than its transfer allows; at most ``late`` units later, if given.
 
-        That it does not arrive before it departs is known already.
+        Other constraints ensure that it does not arrive before it departs. Makers and readers must be linked.
         """
         tail, head = (self.of(int(v)) for v in (self.instance.graph.tail[e], self.instance.graph.head[e]))
         for b, reached in head.items():
@@ -158,7 +158,7 @@ class Model:
         return int(self._sizes[e, self._rate[a, b]])
 
     def _bound(self, ends: HeadsTails) -> None:
-        """Heads and tails, on each device if they are known there; none longer than a makespan that is known."""
+        """Add heads and tails, per device if known, and the known upper bound on the makespan."""
         start, behind = ends.start, ends.behind
         if ends.instance.devices < self.instance.devices:
             every = (1, self.instance.devices)
@@ -175,18 +175,18 @@ class Model:
                     self.writer.before(self.end[v], self.makespan, tail[d], when=[literal])
 
     def _floor(self, times: Floats) -> list[list[int]]:
-        """Proved times in units, at most one above the longest."""
-        with np.errstate(over="ignore"):  # what is far longer than the longest
+        """Proved times in units, capped just above the longest."""
+        with np.errstate(over="ignore"):  # times far above the longest
             units = np.minimum(self.most + 1, proved(1.0, self.instance) * times / float(self.clock.unit))
         floors: list[list[int]] = np.floor(units).astype(np.int64).tolist()
         return floors
 
     def proved(self, bound: float) -> float:
-        """Convert a bound in units, which round times down, to the time of the instance."""
+        """Convert a bound in units, rounded down, to the time of the instance."""
         return float(bound * self.clock.unit) * (1 - 1e-12)
 
     def hint(self, device: Ints, sequence: Ints) -> None:
-        """Begin with vertices on these devices, in an order of all."""
+        """Hint: vertices on these devices, in a sequence of all vertices."""
         graph, free = self.instance.graph, [0] * self.instance.devices
         values = dict[int, int]()
         into = np.split(np.argsort(graph.head, kind="stable"), graph.in_csr[0][1:-1])
@@ -204,9 +204,9 @@ class Model:
         add_hint(self.writer.proto, values)
 
     def exclude(self, device: Ints, sequence: Ints) -> bool:
-        """No further solution is this schedule; whether that is new.
+        """Exclude a schedule from further solutions; True if it was not excluded before.
 
-        Any other one has some unit on another device, or swaps two vertices that follow each other on one.
+        Every other schedule has some unit on another device, or swaps two consecutive vertices of a device.
         """
         order = sequence[np.argsort(device[sequence], kind="stable")]
         if (key := device.tobytes() + order.tobytes()) in self._excluded:
@@ -215,15 +215,15 @@ class Model:
         others = [~literals[int(device[v])] for literals, v in zip(self.literals, self._first, strict=True)]
         for u, v in pairwise(order.tolist()):
             if device[u] == device[v]:
-                if (u, v) not in self._turned:
-                    self._turned[u, v] = self.writer.variable(1)
-                    self.writer.before(self.end[v], self.start[u], when=[self._turned[u, v]])
-                others.append(self._turned[u, v])
+                if (u, v) not in self._swaps:
+                    self._swaps[u, v] = self.writer.variable(1)
+                    self.writer.before(self.end[v], self.start[u], when=[self._swaps[u, v]])
+                others.append(self._swaps[u, v])
         self.writer.clause(others)
         return True
 
     def found(self, solution: Sequence[int]) -> tuple[Ints, Ints]:
-        """Devices of vertices, and all by start, then end, then as the graph has them, in a solution."""
+        """Devices of the vertices in a solution, and all vertices by start, then end, then topological order."""
         place: NDArray[np.int64] = np.empty(self.instance.nodes, dtype=np.int64)
         place[self.instance.graph.topological_order] = np.arange(self.instance.nodes)
         start, end = (np.array([solution[x] for x in column]) for column in (self.start, self.end))

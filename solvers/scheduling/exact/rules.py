@@ -1,4 +1,4 @@
-"""Rules of the model if memory is limited or tensors queue: what waits, and why."""
+"""Rules of the model for limited memory and queues of tensors: when vertices and tensors may wait."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import numpy as np
 from instances.scheduling import Instance
 from solvers.scheduling.exact.model import Model
 
-#: Parts into which a memory is divided at most where sizes are not whole, or too many; and what these times all edges
-#: stay below: times as many units of time as a schedule has that is far below 2^63.
+#: Most integer units of a memory if sizes are fractional or too large; and the limit on these times the number of
+#: edges: multiplied by the units of time of a schedule, it stays far below 2^63.
 PARTS, AREA = 2**14, 2**24
 
-#: Clauses on pairs of vertices, or of tensors, up to which waiting for nothing is ruled out.
+#: Most clauses on pairs of vertices, or of tensors, for which waiting without a reason is excluded.
 DENSE = 20_000
 
-#: Tensors times links up to which they queue in the model: more take seconds to write down.
+#: Most tensors times links for queues in the model: more take seconds to write.
 QUEUED = 5_000
 
 
 def limited(instance: Instance) -> list[int]:
-    """Devices whose memory all that may be read there can fill."""
+    """Devices whose memory could be exceeded by all tensors that may be read there."""
     least = np.zeros(instance.devices)
     for number in (*range(len(instance.unit_choices)), -1):
         heads = instance.unit_choice[instance.unit[instance.graph.head]] == number
@@ -34,21 +34,21 @@ def limited(instance: Instance) -> list[int]:
 
 
 def small(instance: Instance) -> bool:
-    """Say whether the model rules out waiting without a reason."""
+    """True if the model excludes waiting without a reason."""
     return instance.nodes**2 * instance.devices <= DENSE
 
 
 def queues(instance: Instance) -> bool:
-    """Say whether tensors queue in the model."""
+    """True if tensors queue in the model."""
     return instance.links == "queue" and instance.edges * instance.devices**2 <= QUEUED
 
 
 def add_rules(model: Model) -> None:
-    """Add what holds for every schedule: memory, queues, and for small graphs that nothing waits without a reason.
+    """Add constraints of all schedules: memory, queues and, for small graphs, no waiting without a reason.
 
-    Every schedule, its times rounded down to units, is a solution: sizes are rounded down, too, and where times are not
-    whole what is equal in truth may differ by `Model.slack`. If they are whole, and waiting is ruled out, solutions are
-    schedules, but for vertices that take no time and for the order of tensors that are made at the same time.
+    Every schedule, with times rounded down to units, is a solution: sizes are rounded down too, and if times are
+    fractional, equal times may differ by `Model.slack`. If times are integers and waiting is excluded, every solution
+    is a schedule, except for vertices without time and the order of tensors made at the same time.
     """
     instance = model.instance
     full, queue = limited(instance), queues(instance)
@@ -66,7 +66,7 @@ def add_rules(model: Model) -> None:
 
 
 class _Rules:
-    """Times of tensors, and what follows from them."""
+    """Times of tensors, and the constraints on them."""
 
     def __init__(self, model: Model) -> None:
         self.model, self.writer, self.instance = model, model.writer, model.instance
@@ -79,14 +79,14 @@ class _Rules:
         return self.writer.variable(self.model.most)
 
     def _departures(self) -> dict[int, int]:
-        """Departure of each tensor that moves, not before it is made."""
+        """Departure of each tensor that moves, no earlier than it is made."""
         departures = {e: self._variable() for e, _ in self.ends if self.model.moves(e)}
         for e, departure in departures.items():
             self.writer.before(self.model.end[self.graph.tail[e]], departure)
         return departures
 
     def _arrivals(self) -> list[int]:
-        """Arrival of each tensor where it is read: not sooner than possible, and not later if links are independent."""
+        """Arrival of each tensor at its reader: no earlier than possible, and no later if links are independent."""
         model, times = self.model, []
         late = model.slack if self.departure or self.instance.links == "independent" else None
         for e, (u, v) in self.ends:
@@ -102,9 +102,9 @@ class _Rules:
         return times
 
     def limit(self, d: int) -> None:
-        """Keep what the tensors read on a device hold there below its capacity: Equation (2).
+        """Keep the memory of the tensors read on a device below its capacity: Equation (2).
 
-        They hold it until the earliest time, for the whole schedule, that the tolerance of times allows.
+        Each is released as early as the tolerance of times allows in any schedule.
         """
         intervals, demands = [], []
         demand, capacity = demands_of(self.instance, d)
@@ -119,10 +119,10 @@ class _Rules:
                 intervals.append(self.writer.span(begin, self._released(begin, end), present, self.model.most))
                 demands.append(demand[e])
         if sum(demands) > capacity:
-            self.writer.within(intervals, demands, capacity)
+            self.writer.limit_demand(intervals, demands, capacity)
 
     def _released(self, begin: int, end: int) -> int:
-        """Earliest time at which a tensor that is held until a time takes no memory any more."""
+        """Earliest time at which a tensor that is held until ``end`` no longer takes memory."""
         if not self.model.clock.early:
             return end
         released = self._variable()
@@ -132,7 +132,7 @@ class _Rules:
 
     @cached_property
     def _held(self) -> list[tuple[int, int]]:
-        """From when to when each tensor takes memory."""
+        """The interval in which each tensor takes memory."""
         if self.instance.holding == "waiting":
             return [(self.arrival[e], self.model.start[v]) for e, (_, v) in self.ends]
         spans = []
@@ -145,14 +145,14 @@ class _Rules:
         return spans
 
     def queue(self) -> None:
-        """Tensors on a link go one at a time."""
+        """A link transfers one tensor at a time."""
         self.on = self._links()
         for tensors in self.on.values():
             tasks = [self.writer.task(self.departure[e], delay, present) for e, (present, delay) in tensors.items()]
-            self.writer.apart(tasks)
+            self.writer.no_overlap(tasks)
 
     def _links(self) -> dict[tuple[int, int], dict[int, tuple[int, int]]]:
-        """For each link the tensors that may pass it: a literal that says whether each does, and how long."""
+        """For each link, the tensors that may use it: a literal for its use, and the duration."""
         on: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
         for e in self.departure:
             u, v = int(self.graph.tail[e]), int(self.graph.head[e])
@@ -166,7 +166,7 @@ class _Rules:
         return on
 
     def start_at_once(self) -> None:
-        """A vertex starts at 0, when a tensor arrives that it reads, or when another ends on its device."""
+        """A vertex starts at 0, when one of its inputs arrives, or when another vertex ends on its device."""
         behind = self._descendants()
         for v, start in enumerate(self.model.start):
             causes = [self._cause(start, self.writer.constant(0))]
@@ -186,7 +186,7 @@ class _Rules:
                 self.writer.clause([~cause, ~literal, *also])
 
     def _cause(self, time: int, other: int) -> int:
-        """A literal that if true lets something happen no later than something else."""
+        """A literal that, if true, makes ``time`` no later than ``other``."""
         cause = self.writer.variable(1)
         self.writer.before(time, other, -self.model.slack, when=[cause])
         return cause
@@ -198,7 +198,7 @@ class _Rules:
         return behind
 
     def send_at_once(self) -> None:
-        """Tensors go in the order in which they are made; each at once, or when another has arrived on its link."""
+        """Tensors depart in the order in which they are made, each at once or when another has arrived on its link."""
         first = dict(self._orders())
         causes = {
             e: [self._cause(departure, self.model.end[self.graph.tail[e]])] for e, departure in self.departure.items()
@@ -220,7 +220,7 @@ class _Rules:
             self.writer.clause(each)
 
     def _orders(self) -> Iterator[tuple[tuple[int, int], int]]:
-        """For pairs of vertices that make tensors, whether the first has finished when the other has."""
+        """For pairs of vertices that make tensors, a literal: the first finishes no later than the second."""
         makers = sorted({int(self.graph.tail[e]) for e in self.departure})
         for u, w in combinations(makers, 2):
             before = self.writer.variable(1)
@@ -230,7 +230,7 @@ class _Rules:
 
 
 def demands_of(instance: Instance, d: int) -> tuple[list[int], int]:
-    """Whole sizes of tensors, rounded down, and a whole capacity that no sum is above that is below the device's."""
+    """Integer sizes of tensors, rounded down, and an integer capacity that no sum below the device's exceeds."""
     memory = Fraction(float(instance.capacity[d]))
     parts = max(1, min(PARTS, AREA // max(1, instance.edges)))
     whole = memory <= parts and (instance.size % 1 == 0).all()

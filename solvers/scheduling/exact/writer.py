@@ -1,4 +1,4 @@
-"""Writes models of times down for CP-SAT, in its numbers of variables and intervals; ``~x`` is that ``x`` is not."""
+"""Writes models of times for CP-SAT, by its indices of variables and intervals; ``~x`` is the negation of ``x``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from solvers._cpsat import HIGHEST, LOWEST, add_row, core
 
 
 class Writer:
-    """A ``CpModelProto``; whether any constraint is ``cumulative``."""
+    """A ``CpModelProto``; ``cumulative`` is True if it has such a constraint."""
 
     def __init__(self) -> None:
         self.proto = core().CpModelProto()
@@ -17,12 +17,12 @@ class Writer:
         self._constants: dict[int, int] = {}
 
     def variable(self, most: int, least: int = 0) -> int:
-        """A number between two."""
+        """An integer variable from ``least`` to ``most``."""
         self.proto.variables.add().domain.extend((least, most))
         return len(self.proto.variables) - 1
 
     def constant(self, value: int) -> int:
-        """A variable of one value."""
+        """A variable with a single value."""
         if value not in self._constants:
             self._constants[value] = self.variable(value, value)
         return self._constants[value]
@@ -30,7 +30,7 @@ class Writer:
     def row(
         self, terms: Iterable[tuple[int, int]], least: int = LOWEST, most: int = HIGHEST, when: Sequence[int] = ()
     ) -> None:
-        """Limits of the sum of variables times factors, where all literals of ``when`` are true."""
+        """Limit a weighted sum of variables if all literals of ``when`` are true."""
         total: dict[int, int] = {}
         for x, factor in terms:
             total[x] = total.get(x, 0) + factor
@@ -40,25 +40,25 @@ class Writer:
             constraint.enforcement_literal.extend(when)
 
     def before(self, first: int, then: int, gap: int = 0, when: Sequence[int] = ()) -> None:
-        """From one variable to another it is a ``gap``, or more."""
+        """Require ``then`` >= ``first`` + ``gap`` if all literals of ``when`` are true."""
         self.row([(first, -1), (then, 1)], least=gap, when=when)
 
     def clause(self, literals: Iterable[int]) -> None:
-        """Some of the literals is true."""
+        """At least one of the literals is true."""
         self.proto.constraints.add().bool_or.literals.extend(list(literals))
 
-    def choice(self, literals: Iterable[int]) -> None:
+    def exactly_one(self, literals: Iterable[int]) -> None:
         """Exactly one of the literals is true."""
         self.proto.constraints.add().exactly_one.literals.extend(list(literals))
 
     def task(self, start: int, length: int, present: int) -> int:
-        """An interval as long as that, if it is present."""
+        """An interval of fixed ``length``, if ``present``."""
         interval = self._interval([(start, "start"), (start, "end")], present)
         interval.size.offset = interval.end.offset = length
         return len(self.proto.constraints) - 1
 
     def span(self, start: int, end: int, present: int, most: int) -> int:
-        """An interval between two variables, of ``most`` units at most, if it is present."""
+        """An interval between two variables, of at most ``most`` units, if ``present``."""
         self._interval([(start, "start"), (self.variable(most), "size"), (end, "end")], present)
         return len(self.proto.constraints) - 1
 
@@ -71,12 +71,12 @@ class Writer:
             part.coeffs.append(1)
         return constraint.interval
 
-    def apart(self, intervals: Iterable[int]) -> None:
-        """Intervals that do not overlap."""
+    def no_overlap(self, intervals: Iterable[int]) -> None:
+        """Require that intervals do not overlap."""
         self.proto.constraints.add().no_overlap.intervals.extend(list(intervals))
 
-    def within(self, intervals: Iterable[int], demands: Iterable[int], capacity: int) -> None:
-        """Intervals that together never demand more than there is."""
+    def limit_demand(self, intervals: Iterable[int], demands: Iterable[int], capacity: int) -> None:
+        """Require that the demands of simultaneous intervals never exceed a capacity."""
         self.cumulative = True
         cumulative = self.proto.constraints.add().cumulative
         cumulative.capacity.offset = capacity
@@ -85,6 +85,6 @@ class Writer:
             cumulative.demands.add().offset = demand
 
     def minimise(self, x: int) -> None:
-        """The least value of a variable is sought."""
+        """Minimise a variable."""
         self.proto.objective.vars.append(x)
         self.proto.objective.coeffs.append(1)

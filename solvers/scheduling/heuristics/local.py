@@ -12,7 +12,7 @@ from solvers.registry import Declined, Run, solver
 from solvers.scheduling._kernels import Execution, Simulator
 from solvers.scheduling.heuristics.ranks import longest_behind
 
-#: The local schedulers; every partitioner has a variant with each.
+#: The local schedulers; every partitioner has one variant per scheduler.
 SCHEDULERS = ("fifo", "pct", "msr")
 
 
@@ -20,7 +20,7 @@ Partitioner = Callable[[Instance, np.random.Generator], Ints]
 
 
 def partitioner(name: str, source: str) -> Callable[[Partitioner], Partitioner]:
-    """Declare a function that finds a device for each vertex as three solvers, one a local scheduler."""
+    """Declare a function that finds a device for each vertex as three solvers, one per local scheduler."""
 
     def declare(function: Partitioner) -> Partitioner:
         def solve(
@@ -54,11 +54,11 @@ def schedule(
 ) -> Execution:
     """Run a partition by ``fifo`` (Section 5.1), ``pct`` (Section 4.1) or ``msr`` (Section 4.2).
 
-    Of equals that runs which has been executable longest, then chance decides, as Section 5.1 says of FIFO. None of the
-    three looks at memory: where a partition leaves it to the schedule whether what waits fits, it may not.
-    ``weights``: alpha to delta of Equation (13), by default those of Section 5.2. There ``|pred(v_j)| = 1`` is taken to
-    say that all other predecessors have finished: a vertex that completes the inputs of another one sets it going,
-    which the number of predecessors in the graph does not tell. A device is idle if it neither computes nor chooses.
+    Ties go to the vertex that has been executable longest, then to a random one, as Section 5.1 says of FIFO. None of
+    the three considers memory: if a partition fits only under some schedules, the result may not fit. ``weights``:
+    alpha to delta of Equation (13), by default those of Section 5.2. There, ``|pred(v_j)| = 1`` is read as "all other
+    predecessors have finished": then the vertex makes v_j executable, which the number of predecessors in the graph
+    does not show. A device is idle if it neither computes nor chooses.
     """
     if scheduler not in SCHEDULERS:
         raise Declined(f"expected scheduler {', '.join(SCHEDULERS)}, found {scheduler}")
@@ -79,7 +79,7 @@ def path_computation_time(instance: Instance, device: Ints) -> Floats:
 
 
 def orders(device: Ints, execution: Execution, devices: int) -> list[list[int]]:
-    """The vertices of each device as they started; those that never did, as tensors have no link, come last."""
+    """The vertices of each device by start; those that never start, for lack of a link, come last."""
     sequence = np.append(execution.sequence, np.setdiff1d(np.arange(len(device)), execution.sequence))
     by_device = sequence[np.argsort(device[sequence], kind="stable")]
     cuts = np.cumsum(np.bincount(device[sequence], minlength=devices))[:-1]

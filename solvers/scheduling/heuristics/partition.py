@@ -1,4 +1,4 @@
-"""A partition in the making: which devices a vertex may still go to, with what shares its device."""
+"""A partial partition: the devices that remain for a vertex and its colocation group."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from instances.scheduling import Instance
 
 
 class Partition:
-    """Devices of vertices, assigned one colocation group after another.
+    """Devices of vertices, assigned by colocation groups.
 
-    ``device``  shape (n,), int64: -1 where a vertex has none yet
-    ``used``    shape (k,): sizes of all tensors that vertices on a device read; as they never wait there all at once,
-                memory suffices for sure while this is below capacity
-    ``load``    shape (k,): time that a device computes
+    ``device``  shape (n,), int64: -1 if not yet assigned
+    ``used``    shape (k,): total size of the tensors read on a device; if it is below capacity, memory suffices for any
+                schedule
+    ``load``    shape (k,): computing time of a device
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -30,12 +30,12 @@ class Partition:
         self._all: Ints = np.arange(instance.devices)
 
     def choices(self, v: int) -> Ints:
-        """Devices that the vertex's group may use and that have room for all it reads; else those with most room.
+        """Allowed devices of the vertex's group with room for all that it reads; else those with most room.
 
-        Section 3.1 excludes devices "with insufficient spare capacity". What will wait on a device at a time, which
-        Equation (2) limits, is not known before the schedule is; that all tensors that are ever read there wait at once
-        is the worst case, so what has room by this rule fits whatever the schedule. Where no device has, what waits at
-        a time may still fit: whether it does is seen when the schedule is run.
+        Section 3.1 excludes devices "with insufficient spare capacity". Equation (2) limits the tensors that wait on a
+        device at the same time, which depend on the schedule. In the worst case all tensors ever read there wait at
+        once, so a device with room by this rule fits any schedule. If no device has such room, the tensors may still
+        fit; the simulation of the schedule shows it.
         """
         unit = self.instance.unit[v]
         number = self.instance.unit_choice[unit]
@@ -45,7 +45,7 @@ class Partition:
         return devices[roomy] if roomy.any() else devices[spare == spare.max()]
 
     def choices_of_all(self, vertices: list[int]) -> Ints:
-        """Devices that the groups of all these vertices may use, none assigned yet, with room for all they read."""
+        """Devices that the groups of all these unassigned vertices may use, with room for all that they read."""
         units = np.unique(self.instance.unit[vertices])
         devices = self._all
         for number in np.unique(self.instance.unit_choice[units]).tolist():

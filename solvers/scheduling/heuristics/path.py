@@ -11,16 +11,15 @@ from solvers.scheduling.heuristics.ranks import longest_before, total_rank
 
 
 def around_the_path(instance: Instance) -> Ints:
-    """Devices of vertices, shape (n,): the longest path on the fastest one, others where Equation (7) is least.
+    """Devices of vertices, shape (n,): the longest path on the fastest device, others by the least Equation (7).
 
-    "The fastest feasible device" is the fastest that all of the path may use and that has room for all it reads, even
-    if parts of it might use faster ones: then nothing of it travels. If there is none, each vertex of the path goes to
-    the fastest device that it may use and that still has room, from the sink back.
+    "The fastest feasible device" is the fastest one that the whole path may use, with room for all that it reads, even
+    if parts of the path could use faster devices: then no tensor of the path moves. If there is none, each vertex of
+    the path, from the sink back, goes to the fastest device that it may use and that still has room.
 
-    Equation (7) counts what a device computes already, the path included, and c_k / s_i, where c_k is of the vertex's
-    whole colocation group, as all of that goes along. The paper does not say in which order these vertices are
-    assigned: here those of greatest total rank come first, as Section 3.3 prefers "vertices on critical paths to be
-    assigned first".
+    Equation (7) is the computing time assigned to a device so far, including the path, plus c_k / s_i; c_k is for the
+    vertex's whole colocation group, which moves together. The paper does not give the order of these vertices: here
+    those of greatest total rank come first, as Section 3.3 prefers "vertices on critical paths to be assigned first".
     """
     partition = Partition(instance)
     path = longest_path(instance)
@@ -40,9 +39,9 @@ def around_the_path(instance: Instance) -> Ints:
 def longest_path(instance: Instance) -> list[int]:
     """The vertices of a path of greatest complexity, from its sink back to its source: Section 3.2.2, steps 1 to 4.
 
-    To follow all predecessors and choose the longest of the paths, as the paper says, comes to following one of
-    greatest downward rank, Equation (6), and own complexity; of equal ones the first. The sink is chosen by the same,
-    as the path is the one of "the longest computation time from source to sink".
+    The paper follows all predecessors and chooses the longest path; that is the same as following the predecessor of
+    greatest downward rank, Equation (6), plus own complexity, the first one if equal. The sink is chosen in the same
+    way, as the path has "the longest computation time from source to sink".
     """
     rank = longest_before(instance.graph, instance.complexity)
     sinks = np.flatnonzero(np.diff(instance.graph.out_csr[0]) == 0)

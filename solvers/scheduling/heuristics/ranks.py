@@ -1,4 +1,4 @@
-"""Ranks of vertices: how much lies before and behind them on the longest path."""
+"""Ranks of vertices: lengths of the longest paths before and behind them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from instances.graph import Graph
 
 
 def longest_behind(graph: Graph, vertex: Floats, edge: Floats | None = None) -> Floats:
-    """The greatest sum of what vertices, and edges, take on a path from each vertex to a sink, shape (n,).
+    """The longest path from each vertex to a sink, shape (n,), as the sum of values of vertices and edges.
 
-    Of complexities this is upRank, Equation (5); of times on devices and of transfers PCT, Equation (12). The vertex
-    itself counts, also where the maximum of Equation (5) is over no successors: the text sums up "along the longest
-    path from v_i to any sink", and Equation (12) says of sinks that they count themselves.
+    With complexities this is upRank, Equation (5); with times on devices and of transfers it is PCT, Equation (12). The
+    vertex itself counts, even a sink, for which the maximum of Equation (5) is over no successors: the text sums "along
+    the longest path from v_i to any sink", and Equation (12) counts sinks too.
     """
     start, head = (column.tolist() for column in graph.out_csr)
-    along = _by(graph.tail, edge, graph.edges)
+    along = _edge_values(graph.tail, edge, graph.edges)
     own, rank = vertex.tolist(), [0.0] * graph.nodes
     for v in reversed(graph.topological_order.tolist()):
         rank[v] = own[v] + max((along[e] + rank[head[e]] for e in range(start[v], start[v + 1])), default=0.0)
@@ -25,7 +25,7 @@ def longest_behind(graph: Graph, vertex: Floats, edge: Floats | None = None) -> 
 
 
 def longest_before(graph: Graph, vertex: Floats) -> Floats:
-    """The same for paths from a source to each vertex, it included."""
+    """The longest path from a source to each vertex, including the vertex."""
     start, tail = (column.tolist() for column in graph.in_csr)
     own, rank = vertex.tolist(), [0.0] * graph.nodes
     for v in graph.topological_order.tolist():
@@ -33,7 +33,7 @@ def longest_before(graph: Graph, vertex: Floats) -> Floats:
     return np.array(rank)
 
 
-def _by(end: NDArray[np.integer], values: Floats | None, edges: int) -> list[float]:
+def _edge_values(end: NDArray[np.integer], values: Floats | None, edges: int) -> list[float]:
     """Values of edges in the order of a CSR form by one end."""
     if values is None:
         return [0.0] * edges
@@ -42,14 +42,14 @@ def _by(end: NDArray[np.integer], values: Floats | None, edges: int) -> list[flo
 
 
 def total_rank(graph: Graph, complexity: Floats) -> Floats:
-    """Upward and downward rank added up (Section 3.2.1): the longest path through each vertex, shape (n,).
+    """Sum of upward and downward rank (Section 3.2.1): the longest path through each vertex, shape (n,).
 
-    Equation (6) adds c_i, the vertex's own complexity, but the text says that downRank sums up that "of predecessor
-    vertices", which is c_j, as in the downward rank of HEFT. Here the text counts: the vertices of longest paths have
-    the greatest total rank then, which is what the paper wants it for, while with c_i, which upRank has already, large
-    vertices anywhere would come before small ones of the critical path.
+    Equation (6) adds c_i, the complexity of the vertex itself, but the text says that downRank sums that "of
+    predecessor vertices", c_j, as in the downward rank of HEFT. The text is followed here: then the vertices of longest
+    paths have the greatest total rank, as the paper intends. With c_i, which upRank already contains, large vertices
+    anywhere would come before small ones of the critical path.
 
-    The sum of halves is twice as far from overflow and has the same digits: the rank is at most the sum of all
-    complexities, which is finite in an instance, but the sum of both ranks may not be.
+    Halves are added, as the sum of both ranks could overflow; the digits are the same, and the rank itself is at most
+    the sum of all complexities, which is finite in an instance.
     """
     return 2 * (longest_behind(graph, complexity) / 2 + longest_before(graph, complexity) / 2 - complexity / 2)

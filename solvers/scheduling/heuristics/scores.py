@@ -1,4 +1,4 @@
-"""Factors of the scores by which vertices choose devices, for all devices at once."""
+"""Factors of the scores by which vertices choose devices, computed for all devices at once."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from instances.files.columns import Floats, Ints
 from instances.scheduling import Instance
 from solvers.scheduling.heuristics.partition import Partition
 
-#: The least that a factor of a score counts; of traffic, which is a time, as a share of what tensors take in the mean,
-#: so that it is the same in any unit. As a product a score would be zero wherever one factor is, whatever the others
-#: say: the traffic of a vertex none of whose inputs has a device yet, or that would be where they all are; the memory
-#: of an empty device; the importance of the most important vertex on the fastest device. The paper does not mention
-#: it. With a floor the other factors still decide between such devices.
+#: Least value of a factor of a score; for traffic, which is a time, as a share of the mean transfer time, so that the
+#: unit does not matter. Without it, one factor of zero would make the whole score zero: the traffic of a vertex whose
+#: inputs have no device yet, or are all on the same device; the memory of an empty device; the importance of the most
+#: important vertex on the fastest device. The paper does not mention this case. With the floor, the other factors still
+#: decide between such devices.
 FLOOR = 0.01
 
 
-#: For whatever computes scores: no link means an infinite time, and numbers of any magnitude are multiplied.
+#: For functions that compute scores: a missing link means an infinite time, and products may over- or underflow.
 any_magnitude = np.errstate(divide="ignore", over="ignore", under="ignore")
 
 
 class Scores:
-    """Scores of devices for one vertex of a partition in the making, to be computed under `any_magnitude`.
+    """Scores of devices for a vertex of a partial partition, to be computed under `any_magnitude`.
 
     ``execution_time``  shape (devices,), Section 3.3.1: time on a device as a share of that on the slowest, the same
                         for every vertex; at least the least normal float, so that no share is 0
@@ -36,9 +36,9 @@ class Scores:
         self.execution_time = np.maximum(instance.speed.min() / instance.speed, np.finfo(np.float64).tiny)
 
     def traffic(self, v: int, devices: Ints) -> Floats:
-        """Equation (10): time that the inputs of a vertex travel from the devices that their makers have already.
+        """Equation (10): transfer time of the inputs of a vertex, from the devices of their makers.
 
-        The equation's t_i is the size of the tensor of (v_j, v_i); makers without a device yet count nothing.
+        The equation's t_i is the size of the tensor of (v_j, v_i); makers not yet assigned do not count.
         """
         time = np.zeros(len(devices))
         for e in range(self.start[v], self.start[v + 1]):

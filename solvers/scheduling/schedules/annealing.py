@@ -1,4 +1,4 @@
-"""Simulated annealing of schedules on all cores, from the schedule of HEFT or the one around the critical path."""
+"""Simulated annealing of schedules on all cores, from that of HEFT or that of the critical path."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLDEST = 0.25
 #: Greatest first temperature, in mean times of a vertex: low for simulated moves, which begin near their best.
 HOTTEST: Mapping[type, float] = {PathMoves: 2.5, SimulatedMoves: 0.5}
 
-#: Seconds between two looks at the clock.
+#: Seconds between two checks of the clock.
 SLICE = 0.05
 
 #: Seconds by which each vertex lengthens a slice.
@@ -45,25 +45,25 @@ SLICE_SHARE = 0.02
 #: Most moves of a slice.
 MOST_MOVES = 10**9
 
-#: Number of times, in the second half, that all threads go on from the best of them.
+#: Number of times in the second half that all threads continue from the best thread.
 EXCHANGES = 5
 
-#: Share of the time for windows, if there is time for so many moves per vertex, and the graph has so many windows.
+#: Share of the time for windows; they need this many moves per vertex, and a graph with this many windows.
 WINDOWS_SHARE = 0.5
 MOVES_FOR_WINDOWS = 800
 SOME_WINDOWS = 20
 
-#: Share of the time for path moves, which know neither shared links nor memory, if these count.
+#: Share of the time for path moves if links are shared or memory is limited, which they ignore.
 PATH_MOVES_SHARE = 0.25
 
 
 @dataclass
 class Best:
-    """The best schedule so far: one that fits the memory, reported as it is found, or else the shortest.
+    """The best schedule so far: the shortest that fits the memory, which is reported, or else the shortest.
 
     ``device``     shape (n,)
     ``execution``  its simulation
-    ``fits``       whether it fits the memory, and has been reported
+    ``fits``       True if it fits the memory and has been reported
     """
 
     run: Run
@@ -123,7 +123,7 @@ class Best:
 
 
 def begin(simulator: Simulator, run: Run) -> Best:
-    """The better schedule of two partitions, HEFT's and the one around the critical path, with PCT as priorities."""
+    """The better schedule of two partitions, that of HEFT and that of the critical path, with PCT as priorities."""
     device = earliest_finish(simulator.instance)
     best = Best(run, simulator, device, _by_path(simulator, device))
     device = around_the_path(simulator.instance)
@@ -156,11 +156,11 @@ Searching = TypeVar("Searching", SimulatedMoves, PathMoves)
 
 
 def _anneal(searches: list[Searching], best: Best, seconds: float) -> None:
-    """Let searches cool down, one per thread; then reheat windows if they make path moves and there is time."""
+    """Cool searches down, one per thread; then reheat windows if they make path moves and time allows."""
     end = time.monotonic() + seconds
     cooling = _Cooling(searches, best, seconds)
     with ThreadPoolExecutor(len(searches)) as pool:
-        while cooling.goes_on():
+        while cooling.has_time():
             cooling.advance(pool)
     paths = [search for search in searches if isinstance(search, PathMoves)]
     if cooling.until < seconds:
@@ -173,7 +173,7 @@ class _Cooling(Generic[Searching]):
 
     ``until``      seconds after which they are cold
     ``mean_time``  of a vertex
-    ``length``     seconds of a slice, and ``late`` the most by which one has taken longer
+    ``length``     seconds of a slice; ``late`` is the most by which one has exceeded it
     ``moves``      moves of the next slice of each search
     """
 
@@ -187,13 +187,13 @@ class _Cooling(Generic[Searching]):
         self.begun = time.monotonic()
         self.passed = 0.0
 
-    def goes_on(self) -> bool:
-        """Say if there is time for another slice."""
+    def has_time(self) -> bool:
+        """True if there is time for another slice."""
         self.passed = time.monotonic() - self.begun
         return self.passed < self.until - self.late
 
     def advance(self, pool: ThreadPoolExecutor) -> None:
-        """Let each search make the moves of a slice; at times all go on from the best of them."""
+        """Make the moves of a slice in each search; at times, let all continue from the best of them."""
         done, rate = self.passed / self.until, max(self.moves) / self.length / self.nodes
         search_slice = partial(_search_slice, temperature=self._temperature(done, rate), seconds=self.length)
         self.moves = list(pool.map(search_slice, self.searches, self.moves))
@@ -219,12 +219,12 @@ class _Cooling(Generic[Searching]):
 
 
 def _search_slice(search: Searching, moves: int, temperature: float, seconds: float) -> int:
-    """Try so many moves; return how many to try in the next slice, which is to take so many seconds."""
+    """Try ``moves`` moves; return the number for the next slice, which should take ``seconds``."""
     begun = time.monotonic()
     search.search(moves, temperature)
     return next_moves(moves, time.monotonic() - begun, seconds)
 
 
 def next_moves(moves: int, took: float, seconds: float) -> int:
-    """The number of moves that take about so many seconds if ``moves`` took ``took``; at most four times as many."""
+    """The number of moves that should take ``seconds`` if ``moves`` took ``took`` seconds; at most 4 ``moves``."""
     return min(MOST_MOVES, max(1, int(moves * min(4.0, seconds / max(1e-9, took)))))

@@ -1,4 +1,4 @@
-"""The time at which a solver must stop so that its process ends by the deadline, however busy the machine is."""
+"""The time at which a solver must stop so that its process ends by the deadline even on a busy machine."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from solvers.registry import Run
 #: CPU seconds for the last schedule, and for the end of the threads and the interpreter (measured: 0.04 to 0.09).
 ENDING = 0.08
 
-#: Greatest quotient of wall time and CPU time that is allowed for.
+#: Greatest quotient of wall time and CPU time that is considered.
 BUSIEST = 4.0
 
-#: Least and greatest share of the time that is kept back.
+#: Least and greatest share of the time in reserve.
 LEAST, MOST = 0.01, 0.3
 
 

@@ -17,13 +17,13 @@ from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.heuristics.ranks import longest_before
 from solvers.scheduling.schedules.merged_devices import least_of_merged, merged
 
-#: Number of ancestors of a vertex that are considered together, to find those that must share its device.
+#: Number of ancestors of a vertex considered together, to find those that must share its device.
 ANCESTORS = 24
 
 #: Edges x pairs of devices per second in the first pass, a low estimate.
 PACE = 8_000_000
 
-#: Vertices of a subproblem of lags, its first one included, that suffice for most paths that part and meet again.
+#: Vertices of a subproblem of lags, including its first, that suffice for most paths that part and meet again.
 NEAR = 14
 
 #: Most vertices of such a subproblem.
@@ -44,7 +44,7 @@ PACE_SEARCHED = 100_000_000
 #: Most branches of the third pass per vertex and device (of 4, 16 and 64, 64 gives the best bounds).
 BRANCHES = 64
 
-#: Share of the time left that a pass may take, by estimate.
+#: Share of the remaining time that a pass may take, by estimate.
 SHARE = 0.3
 
 #: Vertices x pairs of devices x vertices of a subproblem whose lags take 256 MiB.
@@ -55,8 +55,8 @@ ROOM = 2**24
 class HeadsTails:
     """Heads and tails of the vertices of an instance.
 
-    ``instance``  with the devices that these are for, which may be merged
-    ``start``     shape (n, k): least start of a vertex on a device in any schedule; infinite if it may not go there
+    ``instance``  whose devices may be merged
+    ``start``     shape (n, k): least start of a vertex on a device in any schedule; infinite if not allowed there
     ``behind``    shape (n, k): least time from its end there to the end of the schedule, likewise
     """
 
@@ -85,14 +85,14 @@ class HeadsTails:
 
 
 def heads_and_tails(instance: Instance, seconds: float) -> HeadsTails:
-    """Heads and tails by the first pass, on as many devices as the seconds suffice for."""
+    """Heads and tails by the first pass, on as many devices as ``seconds`` allow."""
     most = math.isqrt(int(1 + PACE * seconds / max(1, instance.edges)))
     few = merged(instance, max(2, most))
     nothing = np.zeros((few.nodes, few.devices))
     return raise_ends(few, 0, 0, nothing, nothing.copy())
 
 
-def ever_closer(instance: Instance, run: Run) -> Iterator[HeadsTails]:
+def heads_tails_passes(instance: Instance, run: Run) -> Iterator[HeadsTails]:
     """Yield heads and tails after each of three passes (``docs/methods/scheduling.md``), within the time left."""
     known = heads_and_tails(instance, run.remaining() * SHARE)
     yield known
@@ -102,13 +102,13 @@ def ever_closer(instance: Instance, run: Run) -> Iterator[HeadsTails]:
 
 
 def paired_heads_and_tails(instance: Instance, known: HeadsTails, seconds: float, branches: int = 0) -> HeadsTails:
-    """Raise known heads and tails by lags between near vertices, on as many devices as the seconds suffice for.
+    """Raise known heads and tails by lags between near vertices, on as many devices as ``seconds`` allow.
 
-    Let x come before v, and let the lag L(d, e) bound the time from the end of x on device d to the start of v on e.
-    Then v starts on e no earlier than the least sum, over d, of the end of x there and L(d, e). A lag is the head of v
-    in a subproblem in which x has run on d: if paths part at x and meet at v, they cannot each begin on the device that
-    suits it best without a transfer, and on one device they run in turn (``pair_lags.c``). With ``branches``, heads
-    follow from a search over the devices of earlier vertices (``head_bounds.c``); if the seconds are too few for that,
+    Let x be an ancestor of v, and let the lag L(d, e) be a lower bound on the time from the end of x on device d to the
+    start of v on e. Then v starts on e no earlier than the minimum over d of the end of x on d plus L(d, e). A lag is
+    the head of v in a subproblem in which x has run on d (``pair_lags.c``). If several paths lead from x to v, all of
+    them begin on d: either their vertices run there in sequence, or some tensors are transferred. With ``branches``,
+    heads follow from a search over the devices of earlier vertices (``head_bounds.c``); if there is no time for that,
     the known heads and tails are returned.
     """
     work = (PACE_SEARCHED if branches else PACE_BEHIND) * seconds / max(1, instance.edges)
@@ -129,7 +129,7 @@ def raise_ends(few: Instance, reach: int, branches: int, start: Floats, behind: 
 
 
 def early_first(instance: Instance, graph: Graph) -> Index:
-    """A topological order, shape (n,), by the earliest start on the fastest devices without transfers."""
+    """A topological order, shape (n,), by earliest start on the fastest devices without transfers."""
     time = instance.complexity / instance.fastest()
     place = np.empty(instance.nodes, dtype=np.int64)
     place[graph.topological_order] = np.arange(instance.nodes)
@@ -137,12 +137,12 @@ def early_first(instance: Instance, graph: Graph) -> Index:
 
 
 def proved(value: float, instance: Instance) -> float:
-    """Round a lower bound down by more than the errors of its sums; 0 if it is infinite, as no schedule exists.
+    """Lower a bound by more than the errors of its sums; 0 if it is infinite, as no schedule exists.
 
-    No number is negative, so relative errors add up with the sums along a path. From one vertex of a path to the next
-    there are fewer than `ANCESTORS` + 8 sums, also within a lag. If the work of many vertices stands for a part of a
-    path, it has at most as many sums as vertices, and the greater of the errors of the two ends counts; speeds are
-    summed over devices.
+    No number is negative, so relative errors accumulate with the additions along a path. From one vertex of a path to
+    the next there are fewer than `ANCESTORS` + 8 additions, also within a lag. If the work of many vertices replaces a
+    part of a path, there are at most as many additions as vertices, and the greater error of the two ends counts;
+    speeds are summed over devices.
     """
     sums = (ANCESTORS + 8) * instance.nodes + instance.devices
     return 0.0 if math.isinf(value) else value * (1 - 1e-12 - sums * float(np.finfo(np.float64).eps))

@@ -1,4 +1,4 @@
-"""Check of Equation (2): what devices hold stays within their memory."""
+"""Check of Equation (2): devices stay within their memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from solvers.scheduling._kernels import Execution
 
 
 def fits(instance: Instance, device: Ints | Index, execution: Execution) -> bool:
-    """Say whether what each device holds is below its capacity at every moment; ``device`` has shape (n,).
+    """True if the tensors on each device are below its capacity at all times; ``device`` has shape (n,).
 
-    If so, the errors of all partial sums are far below the tolerance of the capacity.
+    Then the errors of all partial sums are far below the tolerance of the capacity.
     """
     tail, head = instance.graph.tail, instance.graph.head
     held = np.isfinite(instance.memory[device[head]]) & (instance.size > 0)
@@ -27,7 +27,7 @@ def fits(instance: Instance, device: Ints | Index, execution: Execution) -> bool
     time, place = np.concatenate([begin[held], end[held]]), np.tile(device[head[held]], 2)
     order = np.lexsort((time, place))
     time, place = time[order], place[order]
-    used = (np.concatenate([size, -size]) / np.tile(capacity, 2))[order].cumsum()  # of a device all is freed in the end
+    used = (np.concatenate([size, -size]) / np.tile(capacity, 2))[order].cumsum()  # each device frees all its memory
     tensors = np.repeat([1, -1], len(size))[order].cumsum()
     last = np.append((np.diff(time) > 0) | (np.diff(place) > 0), True)[: len(used)]
     return bool(((tensors == 0) | (used < 1))[last].all())

@@ -1,13 +1,13 @@
-"""Proofs that no schedule fits the memory: more units than devices, of which no two fit on one device (ours).
+"""Proofs that no schedule fits the memory: more units than devices, no two of which fit on one device (ours).
 
 With ``reserved``, a device holds a tensor from its departure until its reader has finished. Suppose that a device runs
-v and later w. When v starts, the device holds all that v reads, and all that w reads from ancestors of v, as these have
-finished and neither reader has. If that is too much in either order, the units of v and w conflict: they are on
-different devices. A unit that conflicts with itself fits on none.
+v and later w. When v starts, the device holds all inputs of v, and the inputs of w that ancestors of v make: these have
+finished, while v and w have not. If that exceeds the memory for both orders of v and w, their units conflict: they must
+be on different devices. A unit that conflicts with itself fits on no device.
 
-Only vertices that last longer than the tolerance of any time are compared, so that a tensor released a tolerance early
-is still held at the start of v; ancestors may be shorter. The rule of the links does not matter, as a tensor departs as
-soon as its maker has finished.
+Only vertices that last longer than the tolerance of times are compared, so that a tensor that is released early by the
+tolerance is still held at the start of v; ancestors may be shorter. The sharing of links does not matter, as a tensor
+departs as soon as its maker has finished.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from instances.files.columns import Ints
 from instances.graph import members
 from instances.scheduling import Instance
 
-#: Most vertices that are compared with each other: those that read most.
+#: Most vertices to compare with each other: those with the largest inputs.
 MOST_COMPARED = 2000
 
 #: Most vertices of a graph: the ancestors of all take n^2 bits.
@@ -29,9 +29,9 @@ MOST_NODES = 20_000
 
 
 def too_many_conflicts(instance: Instance, devices: Ints, among: Ints, end: float) -> bool:
-    """Say if it is proven, before the time ``end``, that the vertices ``among`` need more than the ``devices``.
+    """True if it is proved before the time ``end`` that the vertices ``among`` need more than the ``devices``.
 
-    They may use no other devices, and must last longer than the tolerance of any time.
+    They may use no other devices, and must last longer than the tolerance of times.
     """
     if instance.holding != "reserved" or instance.nodes > MOST_NODES or time.monotonic() >= end:
         return False
@@ -40,20 +40,20 @@ def too_many_conflicts(instance: Instance, devices: Ints, among: Ints, end: floa
 
 
 def _conflicts(instance: Instance, devices: Ints, among: Ints) -> NDArray[np.bool_]:
-    """Say which units conflict, shape (units, units), for the units of the vertices compared."""
+    """Mask of conflicts, shape (units, units), between the units of the compared vertices."""
     graph, size, n = instance.graph, instance.size, instance.nodes
     read = np.bincount(graph.head, size, n)
     compared = among[np.argsort(-read[among], kind="stable")[:MOST_COMPARED]]
     place = np.full(n, -1)
     place[compared] = np.arange(len(compared))
     before = _before(instance, compared)
-    held = np.zeros((len(compared), len(compared)))  # row w, column v: what w reads from ancestors of v
+    held = np.zeros((len(compared), len(compared)))  # row w, column v: size of the inputs of w from ancestors of v
     for e in np.flatnonzero(place[graph.head] >= 0).tolist():
         held[place[graph.head[e]]] += size[e] * before[graph.tail[e]]
-    rounding = 1 - (instance.edges + 1) * float(np.finfo(np.float64).eps)  # so that no load is above the exact sum
+    rounding = 1 - (instance.edges + 1) * float(np.finfo(np.float64).eps)  # so that no load exceeds the exact sum
     load = (held.T + read[compared, None]) * rounding  # row v, column w
     too_much = (load > 0) & (load >= instance.capacity[devices].max())
-    np.fill_diagonal(too_much, False)  # a vertex does not exclude itself
+    np.fill_diagonal(too_much, False)  # not with itself
     units, unit = np.unique(instance.unit[compared], return_inverse=True)
     apart = np.zeros((len(units), len(units)), dtype=np.bool_)
     first, second = np.nonzero(too_much & too_much.T)
@@ -62,7 +62,7 @@ def _conflicts(instance: Instance, devices: Ints, among: Ints) -> NDArray[np.boo
 
 
 def _before(instance: Instance, compared: Ints) -> NDArray[np.bool_]:
-    """Say which vertices are ancestors of those compared, shape (n, compared)."""
+    """Mask, shape (n, compared), of the ancestors of the compared vertices."""
     n, ancestors = instance.nodes, instance.graph.ancestors()
     before = np.zeros((n, len(compared)), dtype=np.bool_)
     for column, v in enumerate(compared.tolist()):
@@ -71,7 +71,7 @@ def _before(instance: Instance, compared: Ints) -> NDArray[np.bool_]:
 
 
 def _has_clique(adjacent: NDArray[np.bool_], size: int, end: float) -> bool:
-    """Say if a clique of this size is found, greedily from each unit on: the next one leaves most to choose from."""
+    """True if a greedy search from some unit finds a clique of this size; it adds units that keep most candidates."""
     degree = adjacent.sum(axis=1)
     for start in np.argsort(-degree, kind="stable").tolist():
         if degree[start] < size - 1 or time.monotonic() >= end:

@@ -1,24 +1,25 @@
-"""Proofs that no schedule fits the memory: minimum cuts bound what all devices hold at some moment.
+"""Proofs that no schedule fits the memory: minimum cuts bound the memory that all devices need at some moment.
 
-At any moment, the vertices that have finished and those that have started are sets closed under predecessors. Of all
-such sets a minimum cut finds those for which least is held. If that is not below the sum of the capacities, no schedule
-fits. The moment is the start of a vertex v, or the one at which a set reaches a given size.
+At any moment, the set of finished vertices and the set of started vertices are closed under predecessors. A minimum cut
+finds, among all such sets, those for which the devices hold least. If even that is not below the sum of the capacities,
+no schedule fits. The moment is the start of a vertex v, or the moment at which a set reaches a given size.
 
-``reserved``  When v starts, its ancestors have finished, and neither v nor its descendants have. Each tensor from the
-    set F that has finished to any other vertex is held.
-``waiting``   Just before v starts, its ancestors have started, and its descendants have not. Let S have started, and
-    let F have finished at least the length T of the longest transfer ago. Each tensor from F to a vertex outside S has
-    arrived and waits. The vertices in S and not in F ran within the last T, whole but for the first and the last on
-    each device. So, without these two, their operations are at most T times the sum of the speeds. This limit is
-    relaxed with a price per operation (a Lagrangian relaxation), which a vertex pays if it is in S and not in F. The
-    operations that a vertex pays for are capped, which keeps the two per device cheap.
+``reserved``  When v starts, its ancestors have finished; v and its descendants have not. Every tensor from the set F of
+    finished vertices to a vertex outside F is held.
+``waiting``   Just before v starts, its ancestors have started; its descendants have not. Let S be the set of started
+    vertices, and F the set of those that finished at least T ago, where T is the longest transfer time. Every tensor
+    from F to a vertex outside S has arrived and waits. The vertices of S outside F ran within the last T, entirely
+    except for at most the first and the last on each device. Without these two, their operations are at most T times
+    the sum of all speeds. The cut relaxes this limit by a price per operation (a Lagrangian relaxation), paid by every
+    vertex of S outside F. The operations that a vertex pays for are capped, so that the two exceptions per device cost
+    little.
 
-Times agree only up to a tolerance, e for the longest schedule. Vertices that last no longer than L = 2 (k + 2) e, on k
-devices, are left out with the tensors that they make and read. Of the others, each device starts at most one in any
-span of length L, and finishes at most one. So there is a part longer than 2 e, of the span before the start of v or
-after the moment at which the set reaches its size, in which none starts or finishes, and there what is held does not
-depend on the tolerance. Before that part fewer than k more start or finish, so sets with up to k - 1 more vertices are
-searched as well.
+Times agree only up to a tolerance, e for the longest schedule. On k devices, vertices that last no longer than
+L = 2 (k + 2) e are left out, together with the tensors that they make and read. In any interval of length L, each
+device starts at most one of the other vertices, and finishes at most one. So the interval of length L before the start
+of v, or after the moment at which the set reaches its size, contains a part longer than 2 e in which none starts or
+finishes; there, the memory in use does not depend on the tolerance. Before that part, fewer than k further vertices
+start or finish, so sets with up to k - 1 more vertices are searched as well.
 """
 
 from __future__ import annotations
@@ -36,36 +37,38 @@ from instances.scheduling import TOLERANCE, Instance
 from solvers.scheduling._kernels import Simulator
 from solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
 
-#: Sizes are rounded down to integers, parts, of which all sizes together have so many.
+#: Sizes are rounded down to integer parts; all sizes together have this many.
 PARTS = 2**40
 
-#: More than any cut, in parts.
+#: A number of parts greater than any cut.
 WHOLE = 4 * PARTS
 
-#: Number of vertices, spread over the graph, whose starts are cut before sets of a size are searched.
+#: Number of vertices, evenly spread over the graph, whose starts are tried before sets of a given size.
 FIRST = 24
 
-#: Vertices x edges beyond which sets of a size are not searched: the choice of a vertex to branch on takes that long.
+#: Greatest vertices x edges for a search of sets of a given size, in which every choice of a branching vertex takes
+#: that long.
 MOST_SIZED = 10**8
 
-#: Most operations that a vertex pays for, in mean operations of a vertex.
+#: Caps on the operations that a vertex pays for, in mean operations of a vertex.
 CAPS = (1.0, 1.6)
 
-#: Number of prices tried with each cap, and the quotient of one and the one before.
+#: Number of prices tried with each cap, and the quotient of successive prices.
 PRICES = 16
 STEP = 0.7
 
-#: Share of the time left that sets of a size may take.
+#: Share of the remaining time for sets of a given size.
 SIZE_SHARE = 0.8
 
-#: Sizes of sets, as shares of the lasting vertices. With prices, only the first size and these prices are tried.
+#: Sizes of sets, as shares of the lasting vertices. If there are prices, only the first size and these prices are
+#: tried.
 SIZES = (0.4, 0.5, 0.3)
 PRICED = slice(8, 14, 2)
 
-#: Share of the time for sizes that the trial of each takes; the rest is for the most promising ones.
+#: Share of that time for the trial of each size; the rest is for the most promising sizes.
 TRIAL = 0.05
 
-#: Least share of the sets of a size that its trial must refute for the search to go on.
+#: Least share of the sets of a size that its trial must refute for the search to continue.
 PROMISING = 0.01
 
 #: Upper bound on the relative errors of all sums of floats here.
@@ -73,7 +76,7 @@ ROUNDING = 1e-9
 
 
 def none_fits(instance: Instance, seconds: float) -> bool:
-    """Say if it is proven, within so many seconds, that no schedule fits the memory."""
+    """True if it is proved within ``seconds`` that no schedule fits the memory."""
     end = time.monotonic() + seconds
     every = []
     for devices in limited_devices(instance):
@@ -91,29 +94,29 @@ def none_fits(instance: Instance, seconds: float) -> bool:
 
 
 def limited_devices(instance: Instance) -> Iterator[Ints]:
-    """Sets of devices with limits of memory that some vertices are restricted to; all devices are the first."""
+    """Sets of devices with limited memory: all devices, then every set to which vertices are restricted."""
     for devices in (np.arange(instance.devices), *instance.unit_choices):
         if np.isfinite(instance.memory[devices]).all():
             yield devices
 
 
 def _spread(instance: Instance) -> tuple[list[int], list[int]]:
-    """At most `FIRST` vertices, spread evenly over a topological order, and all others."""
+    """At most `FIRST` vertices, evenly spread over a topological order, and all others."""
     order, n = instance.graph.topological_order, instance.nodes
     first = np.unique(np.linspace(0, n - 1, min(n, FIRST)).astype(np.int64))
     return order[first].tolist(), np.delete(order, first).tolist()
 
 
 class MemoryCuts:
-    """Minimum cuts between what has finished and what has not started, for tensors that only some ``devices`` read.
+    """Minimum cuts between finished and unstarted vertices, for the tensors that only ``devices`` can read.
 
-    ``size``        shape (m,): size of each tensor that counts, else 0
-    ``parts``       shape (m,): the same as integers, rounded down
+    ``size``        shape (m,): size of each tensor, 0 if it does not count
+    ``parts``       shape (m,): these sizes in integer parts, rounded down
     ``room``        least number of parts that the devices cannot hold, rounded up
-    ``operations``  most operations that all devices run whole within the longest transfer; infinite if unknown
-    ``lasting``     shape (n,): whether a vertex lasts longer than L
+    ``operations``  most operations of vertices that run entirely within the longest transfer time; infinite if unknown
+    ``lasting``     shape (n,): True if a vertex lasts longer than L
     ``confined``    the lasting vertices that may use no other devices
-    ``proofs``      indices of the cuts that can be proofs
+    ``proofs``      indices of the usable cuts
     """
 
     def __init__(self, instance: Instance, devices: Ints, end: float) -> None:
@@ -129,7 +132,7 @@ class MemoryCuts:
         self.part = (float(self.size.sum()) or 1.0) / PARTS
         self.parts = np.floor(self.size / self.part * (1 - 1e-15)).astype(np.int64)
         room = float(instance.capacity[devices].sum()) / self.part * (1 + ROUNDING)
-        self.room = max(1, math.ceil(room)) if room < WHOLE else WHOLE  # something must be held
+        self.room = max(1, math.ceil(room)) if room < WHOLE else WHOLE  # at least 1: holding nothing always fits
         self.reserved = instance.holding == "reserved"
         self.operations = 0.0 if self.reserved else self._most_operations()
         self._simulator = Simulator(instance)
@@ -137,7 +140,7 @@ class MemoryCuts:
         self.proofs = range(bool(len(self._prices)), len(self._enough))
 
     def _most_operations(self) -> float:
-        """Operations within the longest transfer, rounded up; infinite if links are not independent."""
+        """Operations within the longest transfer time, rounded up; infinite if links are not independent."""
         instance = self.instance
         if instance.devices == 1:
             return 0.0
@@ -150,13 +153,13 @@ class MemoryCuts:
         return math.inf if math.isnan(found) else found
 
     def possible(self) -> bool:
-        """Say if memory would overflow if all tensors were held at once."""
+        """True if all tensors together would exceed the memory, so that a proof is possible."""
         return math.isfinite(self.operations) and int(self.parts.sum()) >= self.room
 
     def refuted(self, v: int) -> bool:
-        """Say if memory overflows at the start of a vertex, whatever else has started or finished.
+        """True if memory is exceeded at the start of a vertex, whatever else has started or finished.
 
-        The first cut has prohibitive prices; other prices are tried only if it shows this.
+        The first cut has prohibitive prices; other prices are tried only if it succeeds.
         """
         if not self.lasting[v] or time.monotonic() >= self.end:
             return False
@@ -168,7 +171,7 @@ class MemoryCuts:
         return shown and any(cut == 0 or self._share(cut, fixed, every) == 1 for cut in self.proofs)
 
     def one_size_refuted(self) -> bool:
-        """Say if memory overflows whichever set of some size has finished; if tensors wait, has started."""
+        """True if for some size, every set of finished (``waiting``: started) vertices exceeds the memory."""
         total, priced = int(self.lasting.sum()), len(self._prices) > 0
         seconds = (self.end - time.monotonic()) * SIZE_SHARE
         if self.instance.nodes * self.instance.edges > MOST_SIZED:
@@ -186,15 +189,15 @@ class MemoryCuts:
         return any(self.share_refuted(*choice, end - time.monotonic()) == 1 for choice in ranked)
 
     def share_refuted(self, size: int, cut: int, seconds: float) -> float:
-        """Return the share of the sets of a size for which memory overflows; 1 proves that nothing fits.
+        """Share of the sets of a size that exceed the memory; 1 proves that no schedule fits.
 
-        The size is the number of lasting vertices, at least 1. Sets with up to k - 1 more, on k devices, count as well.
+        The size is the number of lasting vertices, at least 1. On k devices, sets with up to k - 1 more count as well.
         """
         sizes = size, size + self.instance.devices - 1
         return self._share(cut, np.zeros(self.instance.nodes, dtype=np.int8), sizes, seconds)
 
     def _share(self, cut: int, fixed: NDArray[np.int8], sizes: tuple[int, int], seconds: float = math.inf) -> float:
-        """Return the share of the sets of these sizes, with some vertices ``fixed``, for which a cut is a proof."""
+        """Share of the sets in a range of sizes, with some vertices ``fixed``, for which a cut is a proof."""
         prices = self._prices[cut] if len(self._prices) else None
         seconds = min(seconds, self.end - time.monotonic())
         if seconds <= 0:
@@ -202,10 +205,11 @@ class MemoryCuts:
         return self._simulator.set_cuts(self.parts, prices, int(self._enough[cut]), fixed, self.lasting, sizes, seconds)
 
     def _cuts(self) -> tuple[Ints, Ints]:
-        """Prices of each cut, shape (cuts, n), and the least cut that is a proof, shape (cuts,); no rows if none count.
+        """Prices of each cut, shape (cuts, n), and the least value that is a proof, shape (cuts,).
 
-        The prices of the first cut are prohibitive, so S is F, and no other cut is greater. Beyond the greatest price
-        that is tried, the allowance for what the limits permit exceeds all parts.
+        There are no prices if tensors do not wait or the operations are unknown. The prices of the first cut are
+        prohibitive, so S = F, and no other cut is greater. At prices beyond the greatest one tried, the allowance for
+        permitted operations exceeds all parts.
         """
         n, total, complexity = self.instance.nodes, int(self.parts.sum()), self.instance.complexity
         if self.reserved or not math.isfinite(self.operations):
@@ -225,7 +229,7 @@ class MemoryCuts:
         return np.array(rows), np.array(enough)
 
     def _lasting_before(self, v: int) -> list[int]:
-        """The last lasting vertex of each path to a vertex, without the vertex itself."""
+        """The last lasting vertex on each path to a vertex, without the vertex itself."""
         seen, found, left = {v}, list[int](), [v]
         while left:
             for w in self.instance.graph.predecessors(left.pop()).tolist():

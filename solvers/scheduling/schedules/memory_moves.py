@@ -1,4 +1,4 @@
-"""Simulated annealing of the memory that a schedule exceeds, until a schedule fits."""
+"""Simulated annealing of the memory excess of a schedule, until a schedule fits."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from instances.graph import Index
 from solvers.scheduling._kernels import Execution, Simulator
 from solvers.scheduling.schedules.annealing import SLICE, Best, next_moves
 
-#: First temperature for one move per vertex; it grows with the root of that number, and each run multiplies it by a
-#: factor drawn from the range. The unit: a device exceeds its memory by all of it, for the mean time of a vertex.
+#: First temperature for one move per vertex. It grows with the root of the moves per vertex, and each run multiplies it
+#: by a random factor from the range. Unit: a device needs twice its memory for the mean time of a vertex.
 HOT = 0.05
 HOTTER = (0.5, 2.0)
 
 #: Last temperature, in the same unit.
 COLD = 0.003
 
-#: Seconds of the first run; each takes twice as long as the one before.
+#: Seconds of the first run; each further run is twice as long.
 SPAN = 1.0
 
 
@@ -41,7 +41,7 @@ def fit_memory(best: Best, device: Index, sequence: Index, seconds: float) -> No
 def _cool(
     simulator: Simulator, device: Index, sequence: Index, seconds: float, done: Event, seed: int
 ) -> tuple[Ints, Execution]:
-    """Anneal once, until nothing exceeds memory in some thread; return the last devices and their simulation."""
+    """Anneal once, until nothing exceeds the memory in some thread; return the last devices and their simulation."""
     begun, rng, moves, made, took = time.monotonic(), np.random.default_rng(seed), 1, 0, 0.0
     factor = HOT * float(np.exp(rng.uniform(*np.log(HOTTER)))) / math.sqrt(max(1, len(device)))
     while not done.is_set() and (passed := time.monotonic() - begun) + took < seconds:

@@ -1,6 +1,6 @@
-"""Relaxation to fewer devices: some are merged into one that is as fast, and linked as well, as the best of them.
+"""Relaxation to fewer devices: merged devices have the greatest speed and the best links of their members.
 
-A merged device runs any number of its vertices at once, so every schedule stays possible.
+A merged device runs any number of vertices at the same time, so every schedule remains possible.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from instances.scheduling import Instance
 
 
 def merged(instance: Instance, most: int) -> Instance:
-    """The instance without limits of memory on at most ``most`` devices, on which no schedule takes longer.
+    """The instance with unlimited memory on at most ``most`` devices; no schedule takes longer there.
 
-    Of these, three quarters are the fastest devices as they are, and the others are groups of devices of like speed.
-    The diagonal of the bandwidths holds the greatest bandwidth within a group; it is infinite for a single device.
+    Three quarters of these are the fastest devices, unchanged; the others are groups of devices of similar speed. The
+    diagonal of the bandwidths has the greatest bandwidth within a group, infinite for a single device.
     """
     k = instance.devices
     free = replace(instance, memory=np.full(k, np.inf), links="independent", holding="waiting")
@@ -42,7 +42,7 @@ def _first(k: int, most: int) -> Ints:
 
 
 def _labels(instance: Instance, most: int) -> Ints:
-    """The group of each device, shape (k,), if at most ``most`` are left."""
+    """The group of each device, shape (k,), for at most ``most`` groups."""
     k = instance.devices
     label = np.arange(k)
     if k > most:
@@ -54,8 +54,8 @@ def _labels(instance: Instance, most: int) -> Ints:
 def _merged_links(bandwidth: Floats, first: Ints) -> Floats:
     """The greatest bandwidth between two groups and within each, which is infinite for a single device.
 
-    ``first`` is the first device of each group. A group without links within it gets a slow one, as a tensor can stay
-    on one of its devices.
+    ``first`` is the first device of each group. A group without internal links gets a slow one, as a tensor can stay on
+    one of its devices.
     """
     np.fill_diagonal(bandwidth, 0.0)
     slowest = bandwidth.min(initial=1.0, where=bandwidth > 0)

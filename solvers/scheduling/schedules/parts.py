@@ -1,4 +1,4 @@
-"""Parts of a schedule: several searches change it at the same time, each among vertices of its own."""
+"""Parts of a schedule: several searches change it at the same time, each its own vertices."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from solvers.scheduling._kernels import Execution, PathMoves, Simulator
 #: Least number of vertices of a part, on average.
 LEAST = 300
 
-#: Share of a part by which its limits move at most, so that no two vertices are apart each time.
+#: Greatest shift of the limits of a part, as a share of it, so that no two vertices are always separated.
 SHIFT = 0.25
 
 
 class Parts:
-    """The best schedule in parts that run one after another, one for each search.
+    """The best schedule, divided into consecutive parts, one per search.
 
-    What two searches gain in different parts adds up, unless paths between the parts become the longest ones.
+    Gains of searches in different parts add up, unless paths between the parts become the longest ones.
 
-    ``searches``  begin with the best schedule of all
+    ``searches``  their best schedules; all begin with the best of these
     """
 
     def __init__(self, simulator: Simulator, searches: Sequence[PathMoves], seed: int) -> None:
@@ -34,11 +34,11 @@ class Parts:
 
     @property
     def several(self) -> bool:
-        """True if there are vertices enough for as many parts as searches; else each search has the whole schedule."""
+        """True if there are enough vertices for one part per search; else each search has the whole schedule."""
         return 1 < len(self.searches) <= len(self._part) // LEAST
 
     def divide(self) -> None:
-        """Divide the schedule by starts, at places that vary; each search keeps to its own part from now on."""
+        """Divide the schedule by starts, at varying places; from now on each search keeps to its own part."""
         count, n = len(self.searches) if self.several else 1, len(self._part)
         limits = (np.arange(1, count) + self._draw.uniform(-SHIFT, SHIFT)) * n / count
         self._part[self._execution.sequence] = np.searchsorted(limits, np.arange(n), side="right")
@@ -46,7 +46,7 @@ class Parts:
             search.keep_to(self._part, own if self.several else 0)
 
     def join(self) -> tuple[Ints, Execution]:
-        """Let all searches begin with the best parts together, or with the best schedule of one if that is shorter."""
+        """Let all searches begin with the joined best parts, or with the best schedule of one search if shorter."""
         device, order = self._joined()
         self._execution = self._simulator.in_order(device, order)
         first = min(self.searches, key=lambda search: search.best)
@@ -61,7 +61,7 @@ class Parts:
             search.begin_with(device, order, self._execution.makespan)
 
     def _joined(self) -> tuple[Index, Index]:
-        """Devices and order of the schedule that has each part as it is in the best schedule of its own search."""
+        """Devices and order of the schedule that takes each part from the best schedule of its own search."""
         device, place = np.empty_like(self._part), np.empty_like(self._part)
         for own, search in enumerate(self.searches):
             places = np.empty_like(place)

@@ -1,4 +1,4 @@
-"""Segments of the critical path: heads and tails raised by a search for the shortest schedule of each."""
+"""Segments of the critical path: heads and tails raised by searches for the shortest schedule of each segment."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ LARGEST = 20_000
 #: A segment ends at a vertex whose longest path is at most this share shorter than the longest of all.
 NEARLY = 1e-2
 
-#: Few vertices on paths that are at most this share shorter should run parallel to the end of a segment.
-BESIDE = 0.02
+#: Near-critical: vertices whose longest path is at most this share shorter. A segment should end where few of them run
+#: in parallel.
+NEAR_CRITICAL = 0.02
 
-#: Least size of a segment, as a share of the largest that could begin there.
+#: Least size of a segment, as a share of the largest possible one there.
 LEAST = 0.5
 
-#: First and least step above the known length of a segment, as shares of it.
+#: First and least step above the known length of a segment, as shares of that length.
 FIRST_LIFT, LEAST_LIFT = 8e-3, 1e-4
 
-#: Most nodes of the search tree of a refutation, and nodes per second, a low estimate for the first one.
+#: Most nodes of the search tree of a refutation, and first estimate of nodes per second, a low one.
 NODES = 6_000
 PACE = 1_500
 
 #: Least number of nodes of a refutation that measures the nodes per second.
 MEASURED = 100
 
-#: Number of vertices before one that are considered together at a node (of 0, 4, 8 and 24, 4 is fastest).
+#: Number of ancestors of a vertex considered together at a node (of 0, 4, 8 and 24, 4 is fastest).
 CLOSE = 4
 
-#: Devices of the last vertex are tried if its path there exceeds the best by at most this share of the length.
+#: A device of the last vertex is tried if its path exceeds the best by at most this share of the length.
 SPREAD = 0.03
 
 #: Most devices, merged ones included.
@@ -68,17 +69,19 @@ class Segment:
 
 
 def segments(ends: HeadsTails) -> list[Segment]:
-    """Segments in a row, each from the last vertex of the one before, as far along the graph as there are any."""
+    """Successive segments, each from the last vertex of the one before, as far along the graph as possible."""
     graph, found, first = ends.instance.graph, list[Segment](), -1
     if graph.nodes > LARGEST:
         return found
     length = (ends.start + ends.time + ends.behind).min(axis=1)
     if not np.isfinite(length).all():
         return found
-    near, cut = (np.flatnonzero(length >= length.max(initial=0.0) * (1 - short)).tolist() for short in (NEARLY, BESIDE))
+    near, cut = (
+        np.flatnonzero(length >= length.max(initial=0.0) * (1 - short)).tolist() for short in (NEARLY, NEAR_CRITICAL)
+    )
     before, behind = graph.ancestors(), graph.reversed.ancestors()
-    beside = sum(1 << v for v in cut)
-    parallel = {v: (beside & ~before[v] & ~behind[v]).bit_count() for v in near}
+    near_critical = sum(1 << v for v in cut)
+    parallel = {v: (near_critical & ~before[v] & ~behind[v]).bit_count() for v in near}
     while True:
         within = behind[first] if first >= 0 else -1
         sizes = {v: (before[v] & within).bit_count() for v in near if within >> v & 1 and v != first}
@@ -94,9 +97,10 @@ def segments(ends: HeadsTails) -> list[Segment]:
 def raised_by_segments(instance: Instance, known: HeadsTails, run: Run, seconds: float) -> Iterator[float]:
     """Raise heads and tails along the critical path segment by segment; yield bounds on the makespan, unrounded.
 
-    The vertices of a segment start no earlier than the heads of its first one allow. If every schedule of them in which
-    the last vertex v is on device d takes longer than T (``refute.c``), v does not end there before T. The next segment
-    begins with the new heads of v. With several cores, a second thread raises tails from the last segment on.
+    The vertices of a segment start no earlier than the heads of its first vertex allow. If every schedule of the
+    segment with the last vertex v on device d takes longer than T (``refute.c``), v does not end there before T. The
+    next segment begins with the new heads of v. On several cores, a second thread raises tails from the last segment
+    backwards.
     """
     ends = _on_few(instance, known)
     parts = segments(ends)
@@ -105,7 +109,7 @@ def raised_by_segments(instance: Instance, known: HeadsTails, run: Run, seconds:
     half = -(-len(parts) // 2) if run.cores > 1 else len(parts)
     sweeps = [(ends, parts[:half])]
     if parts[half:]:
-        sweeps.append((_turned(ends), [Segment(p.last, p.first, p.vertices) for p in reversed(parts[half:])]))
+        sweeps.append((_reversed(ends), [Segment(p.last, p.first, p.vertices) for p in reversed(parts[half:])]))
     deadline = time.monotonic() + seconds
     with ThreadPoolExecutor(len(sweeps)) as pool:
         running = {pool.submit(_sweep, *sweep, deadline) for sweep in sweeps}
@@ -126,14 +130,14 @@ def _on_few(instance: Instance, known: HeadsTails) -> HeadsTails:
     return HeadsTails(few, start, behind)
 
 
-def _turned(ends: HeadsTails) -> HeadsTails:
+def _reversed(ends: HeadsTails) -> HeadsTails:
     """Heads and tails of the reversed graph; the arrays are shared, so its heads are the tails of the graph."""
     instance = replace(ends.instance, graph=ends.instance.graph.reversed, bandwidth=ends.instance.bandwidth.T)
     return replace(ends, instance=instance, start=ends.behind, behind=ends.start)
 
 
 def _sweep(ends: HeadsTails, parts: list[Segment], deadline: float) -> None:
-    """Raise the heads of the last vertex of each segment in turn, each within an equal share of the time left."""
+    """Raise the heads of the last vertex of each segment in turn, each in an equal share of the remaining time."""
     for i, segment in enumerate(parts):
         now = time.monotonic()
         if now >= deadline or (segment.first >= 0 and np.isinf(ends.start[segment.first]).all()):
@@ -142,7 +146,7 @@ def _sweep(ends: HeadsTails, parts: list[Segment], deadline: float) -> None:
 
 
 class _Search:
-    """The search for the shortest schedule of a segment for each device of its last vertex, until a ``deadline``."""
+    """A search for the shortest schedule of a segment for each device of its last vertex, until a ``deadline``."""
 
     def __init__(self, ends: HeadsTails, segment: Segment, deadline: float) -> None:
         self.ends, self.last, self.deadline = ends, segment.last, deadline
@@ -157,7 +161,7 @@ class _Search:
         self.orders = early_first(self.instance, graph), early_first(self.instance, graph.reversed)
 
     def run(self) -> None:
-        """Raise the heads of the last vertex, each time on the device where the makespan would be least."""
+        """Raise the heads of the last vertex, always on the device of least makespan."""
         time_, behind, start = self.ends.time[self.last], self.ends.behind[self.last], self.ends.start[self.last]
         length = np.maximum(self.known.start[self.place], start * (1 - ERROR) - self.base) + time_
         lift, done = FIRST_LIFT * length, np.isinf(length + behind) | (length <= 0)
@@ -176,7 +180,7 @@ class _Search:
         np.maximum(start, (self.base + length) * (1 - ERROR) - time_, out=start)
 
     def _refuted(self, device: int, longest: float) -> bool:
-        """Say if every schedule with the last vertex on a device takes longer than a time; False if time is short."""
+        """True if every schedule with the last vertex on a device is proved longer than ``longest``; else False."""
         other = np.arange(self.instance.devices) != device
         start, behind = self.known.start.copy(), self.known.behind.copy()
         start[self.place, other] = behind[self.place, other] = np.inf
@@ -189,7 +193,7 @@ class _Search:
 
 
 def part_of(instance: Instance, vertices: Ints) -> Instance:
-    """The instance of some vertices, ascending numbers, and the edges between them."""
+    """The instance induced by some vertices, in ascending order."""
     graph, number = instance.graph, np.full(instance.nodes, -1)
     number[vertices] = np.arange(len(vertices))
     inside = (number[graph.tail] >= 0) & (number[graph.head] >= 0)

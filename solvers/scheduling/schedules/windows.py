@@ -1,4 +1,4 @@
-"""Reheating: windows of a schedule, each heated and cooled down on its own."""
+"""Reheating: windows of a schedule, each annealed separately."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from solvers.scheduling.schedules.parts import Parts
 WINDOW_VERTICES = 100
 MOVES = 200
 
-#: First temperature, in mean times of a vertex: low, so that gains made before are not lost.
+#: First temperature, in mean times of a vertex: low, so that earlier gains are not lost.
 HOT = 0.3
 
-#: Last temperature, in mean times of a vertex: hardly any longer schedule is accepted.
+#: Last temperature, in mean times of a vertex: almost no longer schedule is accepted.
 COLD = 0.03
 
 #: Number of times that the parts of all threads are joined.
@@ -26,10 +26,10 @@ EXCHANGES = 20
 
 
 def reheat(parts: Parts, take: Callable[[Ints, Execution], None], end: float, most: int, mean_time: float) -> None:
-    """Anneal windows of the best schedule, one search per thread, until a time of `time.monotonic`.
+    """Anneal windows of the best schedule, one search per thread, until the time ``end``.
 
-    A whole schedule that cools down once keeps bad luck somewhere; a window can be tried again and again. Each search
-    has the windows of a part, and ``take`` gets the best schedule after each exchange. No window takes more than
+    If a whole schedule is cooled down once, some places end badly; a window can be annealed again and again. Each
+    search has the windows of a part, and ``take`` gets the best schedule after each exchange. No window takes more than
     ``most`` moves; ``mean_time`` is that of a vertex.
     """
     period = (end - time.monotonic()) / EXCHANGES

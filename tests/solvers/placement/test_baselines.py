@@ -26,7 +26,7 @@ from solvers.placement.ideals.branchings import biconnected_components, contract
 from solvers.placement.max_load_dp import max_load_dp
 from solvers.placement.metis import metis
 from solvers.placement.pipedream import pipedream
-from solvers.placement.scotch import scotch, written
+from solvers.placement.scotch import graph_file, scotch
 from solvers.placement.throughput.partitions import graph_of, slots
 from solvers.registry import Declined, LocalRun
 
@@ -285,7 +285,7 @@ def test_partitioners_get_each_tensor_once_for_two_blocks() -> None:
     assert given.other.tolist() == [1, 2, 0, 1]
     assert (given.weight / given.weight[-1]).tolist() == pytest.approx([2, 1, 2, 1], rel=1e-6)
     assert (given.work / given.work[-1]).tolist() == pytest.approx([2, 2, 1], rel=1e-6)
-    assert written(given).splitlines()[:4] == ["0", "3 4", "0 011", f"{given.work[0]} 1 {given.weight[0]} 1"]
+    assert graph_file(given).splitlines()[:4] == ["0", "3 4", "0 011", f"{given.work[0]} 1 {given.weight[0]} 1"]
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -55,7 +55,7 @@ def all_sets(nets: Nets, cost: Any, work: Any, profit: Any) -> list[tuple[int, i
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_kernel_finds_the_dearest_sets(seed: int) -> None:
+def test_the_kernel_finds_the_best_sets(seed: int) -> None:
     """Exactly with states and labels enough; with few, no less if relaxed, and no more if not."""
     draw, rng = random.Random(seed), np.random.default_rng(seed)
     for _ in range(6):
@@ -69,16 +69,16 @@ def test_the_kernel_finds_the_dearest_sets(seed: int) -> None:
         assert sorted(order.tolist()) == list(range(n))
         exact = set_diagram(nets, cost, work, order, 10_000)
         for relaxed in (False, True):
-            found, members = exact.dearest(profit, limit, floor, 10_000, GO, relaxed=relaxed)
+            found, members = exact.best_set(profit, limit, floor, 10_000, GO, relaxed=relaxed)
             assert found == best
             inside = sum(int(profit[v]) for v in np.flatnonzero(members))
             assert inside == best if best > floor else not members.any()
         for most, states in ((1, 10_000), (2, 2), (10_000, 1)):
             narrow = set_diagram(nets, cost, work, order, states)
             assert np.diff(narrow.layer).max() <= max(states, 1)
-            assert narrow.dearest(profit, limit, floor, most, GO, relaxed=True)[0] >= best
-        assert exact.dearest(profit, limit, floor, 1, GO, relaxed=False)[0] <= best
-        assert exact.dearest(profit, limit, floor, 9, np.ones(1, dtype=np.int32), relaxed=True)[0] == -1
+            assert narrow.best_set(profit, limit, floor, most, GO, relaxed=True)[0] >= best
+        assert exact.best_set(profit, limit, floor, 1, GO, relaxed=False)[0] <= best
+        assert exact.best_set(profit, limit, floor, 9, np.ones(1, dtype=np.int32), relaxed=True)[0] == -1
 
 
 def extreme(draw: random.Random, instance: Instance) -> Instance:

@@ -21,7 +21,7 @@ from instances.placement import Instance, parse
 from solvers.placement.kernels.loads import LoadAnnealer, LoadCooling
 from solvers.placement.local_search import local_search
 from solvers.placement.search import search
-from solvers.placement.throughput.filling import fill, in_turn, least_work
+from solvers.placement.throughput.filling import fill, fill_by_shares, least_work
 from solvers.placement.throughput.moves import Space, spaces
 from solvers.registry import Declined, LocalRun
 
@@ -91,7 +91,7 @@ def begun(space: Space) -> Index | None:
     """A placement to begin with, if one is found."""
     if space.rules.order is None:
         return fill(space.devices, range(len(space.first)), least_work)
-    return in_turn(space.devices, space.rules.order.topological_order.tolist(), space.devices.accelerator_time)
+    return fill_by_shares(space.devices, space.rules.order.topological_order.tolist(), space.devices.accelerator_time)
 
 
 def loads_of(instance: Instance, device: np.ndarray) -> list[float]:

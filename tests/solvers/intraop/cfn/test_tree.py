@@ -90,7 +90,7 @@ def test_a_leaf_without_memory_ends_the_tree_with_its_bound(tiny, monkeypatch):
     def none_left(*_):
         raise MemoryError
 
-    monkeypatch.setattr(tree, "_swept", none_left)
+    monkeypatch.setattr(tree, "_sweep", none_left)
     tree.grow(time.monotonic() + 60, lambda: best + 50, lambda: False)
     assert not tree.open
     assert dual.bound <= tree.bound == before
@@ -126,7 +126,7 @@ def test_a_climb_in_a_leaf_proves_and_finds(tiny):
     tree.grow(time.monotonic() + 60, lambda: tree.top, iter([False] * 40 + [True] * 99).__next__)
     tree._until, tree._enough = time.monotonic() + 60, lambda: False
     leaf = tree._leaves[0]
-    state = tree._climbed(tree._opened(leaf))
+    state = tree._climb(tree._restricted_state(leaf))
     assert state.bound > leaf.bound
     assert any(price for _, price in state.priced)
     value, multipliers = tree.found[-1]
@@ -139,14 +139,14 @@ def test_leaves_climb_if_splits_gain_little(tiny):
     climbs = 0
     for problem, best in problems(tiny, 40):
         tree = Tree(Dual(problem, best + 50))
-        climbed = tree._climbed
+        climbed = tree._climb
 
         def counted(state, climbed=climbed):
             nonlocal climbs
             climbs += 1
             return climbed(state)
 
-        tree._climbed = counted
+        tree._climb = counted
         tree.grow(time.monotonic() + 60, lambda best=best: best + 50, lambda: False)
         assert tree.bound <= best
         assert all(problem.model.cost(value) < best + 50 for value, _ in tree.found)

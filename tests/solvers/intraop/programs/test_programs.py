@@ -22,7 +22,7 @@ from solvers.intraop.network.reduced_problem import Problem
 from solvers.intraop.programs import baseline
 from solvers.intraop.programs.baseline import prove, solve
 from solvers.intraop.programs.cpsat_search import confirmed
-from solvers.intraop.programs.dual_bound import polished, price, proved
+from solvers.intraop.programs.dual_bound import improved_bound, price, proved
 from solvers.intraop.programs.floating_point import FloatProgram
 from solvers.intraop.programs.integer_program import IntegerProgram
 from solvers.intraop.programs.memory_rows import memory_of_all_steps, memory_of_steps
@@ -117,14 +117,14 @@ def test_any_dual_values_prove_a_bound(tiny, arity, size):
         usual += 1
         assert proved(floats, dual) <= best[1]
         if arity == 2:
-            assert polished(floats, dual, time.monotonic() + 10) <= best[1]
+            assert improved_bound(floats, dual, time.monotonic() + 10) <= best[1]
     assert usual > 15
 
 
 def test_messages_of_huge_costs_prove_nothing(tiny):
     problem = whole(tiny.make([(0, 1, [9 * 10**16, 9 * 10**16 + 1], [0, 0])]))
     floats = FloatProgram(IntegerProgram.of(problem, []), problem.model.forbidden)
-    assert polished(floats, np.zeros(len(floats.rows[3])), time.monotonic() + 10) == 0
+    assert improved_bound(floats, np.zeros(len(floats.rows[3])), time.monotonic() + 10) == 0
 
 
 def test_messages_passed_on_prove_more(tiny):
@@ -133,7 +133,7 @@ def test_messages_passed_on_prove_more(tiny):
         instance = tiny.draw(np.random.default_rng(seed), arity=2, impossible=0.0)
         floats = FloatProgram(IntegerProgram.of(whole(instance), []), 10**3)
         nothing = np.zeros(len(floats.rows[3]))
-        before, after = proved(floats, nothing), polished(floats, nothing, time.monotonic() + 10)
+        before, after = proved(floats, nothing), improved_bound(floats, nothing, time.monotonic() + 10)
         assert before <= after
         gains += before < after
     assert gains > 5

@@ -1,6 +1,6 @@
-/* Labels move forwards through the diagram, layer by layer. What the items to come can add to a label is bounded
- * by Lagrangian relaxation of the limit: for a price of load, the best way from each state to the end. */
-#include "placement/dearest_set.h"
+/* Labels move forwards through the diagram, layer by layer. A Lagrangian relaxation of the limit bounds what later
+ * items can add to a label: at a price of load, the best path from each state to the end. */
+#include "placement/best_set.h"
 
 #include "common/arena.h"
 #include "common/stop.h"
@@ -11,7 +11,7 @@
 static const double PRICES[] = {1.0, 0.9, 1.1, 0.75, 1.3, 0.5, 2.0, 0.0};
 enum { PRICE_COUNT = sizeof PRICES / sizeof *PRICES };
 /* The highest price: times a load it is at most 2^59. */
-#define DEAREST 0x1p19
+#define HIGHEST_PRICE 0x1p19
 /* A first width of thinning, as a share of the limit: 2^-THIN_BITS. */
 #define THIN_BITS 18
 
@@ -26,7 +26,7 @@ struct layer {
     int64_t *start; /* states of the layer + 1 elements: labels of each, by ascending load and profit */
 };
 
-struct dearest {
+struct label_search {
     struct arena arena;
     const struct shard_set_diagram *diagram;
     const int64_t *profit;
@@ -41,8 +41,8 @@ struct dearest {
     int64_t origin_room;
 };
 
-/* The best way to the end from every state at a price; returns that of the first state. */
-static int64_t price_states(const struct dearest *d, int64_t price, int64_t *value) {
+/* Find the best path to the end from every state at a price; return the value for the first state. */
+static int64_t price_states(const struct label_search *d, int64_t price, int64_t *value) {
     const struct shard_set_diagram *g = d->diagram;
     value[g->layer[g->items]] = 0;
     for (int32_t i = g->items - 1; i >= 0; i--) {
@@ -58,7 +58,7 @@ static int64_t price_states(const struct dearest *d, int64_t price, int64_t *val
 }
 
 /* The price with the least bound, to within a step: the bound is convex, its slope the limit less the load. */
-static int64_t best_price(const struct dearest *d, int64_t highest) {
+static int64_t best_price(const struct label_search *d, int64_t highest) {
     int64_t low = 0, high = highest;
     int64_t *value = d->value[0];
     while (high - low > 1) {
@@ -73,21 +73,21 @@ static int64_t best_price(const struct dearest *d, int64_t highest) {
     return high;
 }
 
-static void set_prices(struct dearest *d) {
+static void set_prices(struct label_search *d) {
     const struct shard_set_diagram *g = d->diagram;
     int64_t gains = 1;
     for (int32_t i = 0; i < g->items; i++)
         gains += d->profit[i] > 0 ? d->profit[i] : 0;
     const double all = ldexp((double)gains, PRICE_BITS) / (double)(d->limit > 0 ? d->limit : 1);
-    const int64_t best = best_price(d, (int64_t)fmin(ceil(4.0 * all), DEAREST));
+    const int64_t best = best_price(d, (int64_t)fmin(ceil(4.0 * all), HIGHEST_PRICE));
     for (int32_t j = 0; j < PRICE_COUNT; j++) {
-        d->price[j] = (int64_t)fmin(PRICES[j] * (double)best, DEAREST);
+        d->price[j] = (int64_t)fmin(PRICES[j] * (double)best, HIGHEST_PRICE);
         price_states(d, d->price[j], d->value[j]);
     }
 }
 
-/* True if no way from the state takes the label above the floor. */
-static bool is_hopeless(const struct dearest *d, const struct label *label, int64_t state) {
+/* True if no path from the state takes the label above the floor. */
+static bool is_hopeless(const struct label_search *d, const struct label *label, int64_t state) {
     const int64_t needed = (d->floor + 1 - label->profit) * ((int64_t)1 << PRICE_BITS);
     for (int32_t j = 0; j < PRICE_COUNT; j++)
         if (d->value[j][state] + d->price[j] * (d->limit - label->load) < needed)
@@ -114,7 +114,7 @@ static inline void append(struct layer *to, const struct label *label) {
 }
 
 /* Merge the labels that come along one arc into those of the state so far. */
-static bool merge_arc(struct dearest *d, int32_t i, int32_t arc) {
+static bool merge_arc(struct label_search *d, int32_t i, int32_t arc) {
     const struct shard_set_diagram *g = d->diagram;
     const int64_t source = arc / 2 - g->layer[i];
     const bool in = arc % 2 != 0;
@@ -155,8 +155,8 @@ static bool merge_arc(struct dearest *d, int32_t i, int32_t arc) {
     return true;
 }
 
-/* Make near labels of a state one until the layer has no more than it may. */
-static void thin(struct dearest *d, int64_t states) {
+/* Merge close labels of a state until the layer has at most the allowed number. */
+static void thin(struct label_search *d, int64_t states) {
     struct layer *layer = &d->later;
     for (int64_t width = (d->limit >> THIN_BITS) + 1; layer->count > d->most; width *= 2) {
         int64_t kept = 0, at = 0;
@@ -181,7 +181,7 @@ static void thin(struct dearest *d, int64_t states) {
     }
 }
 
-static bool keep_origins(struct dearest *d, int32_t layer) {
+static bool keep_origins(struct label_search *d, int32_t layer) {
     const int64_t first = d->origin_start[layer], needed = first + d->later.count;
     if (needed > d->origin_room) {
         const int64_t grown = needed + needed / 2 + 1024;
@@ -198,7 +198,7 @@ static bool keep_origins(struct dearest *d, int32_t layer) {
 }
 
 /* Make the labels of layer i + 1 from those of layer i. */
-static bool advance(struct dearest *d, int32_t i) {
+static bool advance(struct label_search *d, int32_t i) {
     const struct shard_set_diagram *g = d->diagram;
     const int64_t first = g->layer[i + 1], states = g->layer[i + 2] - first;
     struct layer *later = &d->later;
@@ -222,7 +222,7 @@ static bool advance(struct dearest *d, int32_t i) {
 }
 
 /* Follow the origins of a label of the last layer. */
-static void trace(const struct dearest *d, uint32_t origin, int8_t *chosen) {
+static void trace(const struct label_search *d, uint32_t origin, int8_t *chosen) {
     for (int32_t i = d->diagram->items - 1; i >= 0; i--) {
         chosen[i] = (int8_t)(origin % 2);
         origin = d->origin[d->origin_start[i] + origin / 2];
@@ -230,7 +230,7 @@ static void trace(const struct dearest *d, uint32_t origin, int8_t *chosen) {
 }
 
 /* False without memory. */
-static bool search(struct dearest *d, const int32_t *stop, int8_t *chosen, int64_t *bound) {
+static bool search(struct label_search *d, const int32_t *stop, int8_t *chosen, int64_t *bound) {
     *bound = -1;
     d->later.count = 1; /* the empty set */
     if (!reserve(&d->later.label, &d->later.room, 1))
@@ -258,10 +258,11 @@ static bool search(struct dearest *d, const int32_t *stop, int8_t *chosen, int64
     return true;
 }
 
-int shard_dearest_set(const struct shard_set_diagram *diagram, const int64_t *profit, int64_t limit,
-                      int64_t floor, int64_t most, int32_t relaxed, const int32_t *stop, int8_t *chosen,
-                      int64_t *bound) {
-    struct dearest d = {.diagram = diagram, .profit = profit, .limit = limit, .floor = floor, .most = most};
+int shard_best_set(const struct shard_set_diagram *diagram, const int64_t *profit, int64_t limit,
+                   int64_t floor, int64_t most, int32_t relaxed, const int32_t *stop, int8_t *chosen,
+                   int64_t *bound) {
+    struct label_search d = {
+        .diagram = diagram, .profit = profit, .limit = limit, .floor = floor, .most = most};
     const int64_t *layer = diagram->layer, states = layer[diagram->items + 1];
     int64_t widest = 1;
     d.relaxed = relaxed != 0;

@@ -1,9 +1,9 @@
-/* A move is chosen by the longest path through its vertices (path_devices.h); only a move that is made propagates
+/* Moves are chosen by the longest path through their vertices (path_devices.h); only moves that are made propagate
  * changes. */
-#include "scheduling/path_moves.h"
+#include "scheduling/paths/path_moves.h"
 
 #include "common/anneal.h"
-#include "scheduling/path_devices.h"
+#include "scheduling/paths/path_devices.h"
 
 /* A move of this many vertices takes no further unit along. */
 enum { MOST_MOVERS = 64 };
@@ -22,13 +22,13 @@ static const double WINDOW = 0.5;
 /* Vertices of a window: with fewer, propagation is quicker, but more units move only in windows of all vertices. */
 enum { WINDOW_NODES = 300 };
 
-/* The share of windows that are of all vertices. */
+/* The share of windows with all vertices. */
 static const double WHOLE_SHARE = 0.1;
 
 /* Moves tried in a window at most, per move after which ranks are outdated. */
 enum { TRIED_EACH = 8 };
 
-/* The most that the makespan may grow, as a factor: the least time stays above rounding errors. */
+/* Greatest growth factor of the makespan, with which the least time stays above rounding errors. */
 static const double MOST_GROWTH = 100;
 
 /* ---------------------------------------------------------------- the vertices that move */
@@ -257,7 +257,7 @@ static void open_window(struct path_search *s, int32_t count) {
     paths_open(&s->paths, s->paths.own_first + first, count);
 }
 
-/* Open the next of many windows: at times one of the whole part, where units of far members move. */
+/* Open the next window: at times one of the whole part, in which units with distant members can move. */
 static void open_next(struct path_search *s) {
     open_window(s, random_share(&s->random) < WHOLE_SHARE ? s->paths.own_count : WINDOW_NODES);
 }

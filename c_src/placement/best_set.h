@@ -11,7 +11,7 @@
  *   layer  items + 2 elements
  *   next   2 * states elements: next[2 * s + 1] is the state of the next layer if the item of s is in the set,
  *          next[2 * s] if it is not; unused in the last layer
- *   pay    2 * states elements: what either adds to the load, besides the work of the item; not negative
+ *   pay    2 * states elements: load added by either choice, without the work of the item; not negative
  *   start  states + 1 elements: of[start[s] .. start[s + 1] - 1] are the indices in `next` that lead to s
  *   of     2 * layer[items] elements
  *   work   items elements: what an item adds to the load; -1 if no set may have it
@@ -27,8 +27,8 @@ struct shard_set_diagram {
     const int64_t *work;
 };
 
-/* Find a set of greatest profit, above `floor`, among those with a load of at most `limit`, by labels: pairs of
- * load and profit, of which dominated ones go, and ones that cannot rise above the floor.
+/* Find a set of greatest profit, above `floor`, among those with a load of at most `limit`. Labels are pairs of
+ * load and profit; dominated ones, and ones that cannot rise above the floor, are dropped.
  *
  *   profit   in,  items elements, of any sign; their absolute values together at most 2^30
  *   limit    in,  from 0 to 2^40
@@ -41,6 +41,6 @@ struct shard_set_diagram {
  *   bound    out, 1 element: no set within the limit has a greater profit, if relaxed or if there were never too
  *            many labels; -1 if the search was stopped
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
-int shard_dearest_set(const struct shard_set_diagram *diagram, const int64_t *profit, int64_t limit,
-                      int64_t floor, int64_t most, int32_t relaxed, const int32_t *stop, int8_t *chosen,
-                      int64_t *bound);
+int shard_best_set(const struct shard_set_diagram *diagram, const int64_t *profit, int64_t limit,
+                   int64_t floor, int64_t most, int32_t relaxed, const int32_t *stop, int8_t *chosen,
+                   int64_t *bound);

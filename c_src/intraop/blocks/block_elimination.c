@@ -1,5 +1,5 @@
 /* Bucket elimination: Bertele and Brioschi 1972, Dechter 1999. */
-#include "intraop/block_elimination.h"
+#include "intraop/blocks/block_elimination.h"
 
 #include "intraop/simd.h"
 
@@ -114,7 +114,7 @@ double block_plan(struct block *block) {
     return total;
 }
 
-/* Hand table f to the free member i, the first of its members to be eliminated. */
+/* Give table f to the free member i, the first of its members to be eliminated. */
 static void attach_table(struct block *block, int64_t i, int64_t f) {
     const struct shard_memory_network *network = block->network;
     struct source source = {network->cell + network->cell_start[f], block->scope_size, 0, block->bucket[i]};
@@ -140,7 +140,7 @@ static void attach_table(struct block *block, int64_t i, int64_t f) {
     block->bucket[i] = block->sources++;
 }
 
-/* Set the costs of a free member's values, and hand it the tables that no earlier member has. */
+/* Set the costs of a free member's values, and give it the tables that no earlier member has. */
 static void gather_tables(struct block *block, int64_t i) {
     const struct shard_memory_network *network = block->network;
     const int64_t v = block->member[i], row = network->start[v];
@@ -205,7 +205,7 @@ static void minimise(const double *table, int64_t values, int64_t length, double
     }
 }
 
-/* Drop from a clique the members fixed since, and return the number left. */
+/* Drop the members of a clique that were fixed later, and return the number left. */
 static int64_t drop_fixed(const struct block *block, int64_t *clique, int64_t count) {
     int64_t left = 0;
     for (int64_t a = 0; a < count; a++)

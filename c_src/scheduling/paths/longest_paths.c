@@ -1,5 +1,5 @@
 /* Paths are updated in the order of ranks: a change marks the vertices that it reaches for a visit. */
-#include "scheduling/longest_paths.h"
+#include "scheduling/paths/longest_paths.h"
 
 /* Most changes per vertex, on average, in one call of paths_follow. */
 enum { MOST_CHANGES = 16 };
@@ -332,7 +332,7 @@ static void bound_window(const struct paths *paths, struct sequence *sequence) {
     sequence->behind = behind;
 }
 
-/* The longest path that leads from a vertex before the window to one behind it, or ends before, or begins behind. */
+/* The longest path that avoids the window: it ends before the window, begins behind it, or jumps over it. */
 static double longest_around(const struct paths *paths) {
     const struct direction *past = &paths->past, *future = &paths->future;
     double longest = 0;

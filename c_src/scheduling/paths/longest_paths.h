@@ -82,9 +82,9 @@ void paths_allocate(struct paths *paths, struct arena *arena, const struct shard
  *   order   in, nodes elements: the vertices of device 0 as they run, then of device 1, ... */
 bool paths_begin(struct paths *paths, const int32_t *device, const int32_t *order);
 
-/* Compute all paths anew, rank all vertices, and open a window: from now on changes stay within the vertices of
- * `count` ranks from the past's rank `first` on. Only these may leave devices, and join them between others of
- * theirs. Pasts of later vertices and futures of earlier ones are outdated until the next window. */
+/* Recompute all paths, rank all vertices, and open a window: from now on only the `count` vertices from the past's
+ * rank `first` on change. Only these may leave devices, and join them between vertices of the window. Pasts of
+ * later vertices and futures of earlier ones are outdated until the next window. */
 void paths_open(struct paths *paths, int32_t first, int32_t count);
 
 /* True if a vertex is in the window. */
@@ -96,7 +96,7 @@ static inline bool in_window(const struct paths *paths, int32_t v) {
 double paths_longest(const struct paths *paths);
 
 /* Insert a vertex that is on no device into the sequence of device d, which has room, or remove it. A removed
- * vertex takes next to no time and its tensors none, but it still waits for them. Paths are not updated. */
+ * vertex takes almost no time and its tensors none, but it still waits for its inputs. Paths are not updated. */
 void paths_insert(struct paths *paths, int32_t v, int32_t d, int32_t index);
 void paths_remove(struct paths *paths, int32_t v, int32_t index);
 
@@ -112,10 +112,10 @@ void paths_mark_beyond(struct paths *paths, struct direction *direction, int32_t
 /* Mark v and these vertices, in both directions. */
 void paths_mark_around(struct paths *paths, int32_t v);
 
-/* Propagate the changes from the marked vertices, but not through paths beyond `limit`. Give up and return
- * false as soon as a path longer than `most` is found at a vertex beyond `settled`, after which no path has
- * become shorter; or after far more steps than are ever needed, as vertices that are inserted one after
- * another while not all paths are known may wait for each other. */
+/* Propagate the changes from the marked vertices, but not through paths beyond `limit`. Give up and return false as
+ * soon as a path longer than `most` is found at a vertex beyond `settled`, after which no path has become shorter;
+ * or after far more steps than are ever needed: vertices inserted one after another while some paths are outdated
+ * may wait for each other. */
 bool paths_follow(struct paths *paths, struct direction *direction, double limit, double settled,
                   double most);
 

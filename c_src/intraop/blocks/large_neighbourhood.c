@@ -1,7 +1,7 @@
 /* Per block: grow it, plan the elimination, solve it, apply the changes that lower the cost. */
-#include "intraop/large_neighbourhood.h"
+#include "intraop/blocks/large_neighbourhood.h"
 
-#include "intraop/block_elimination.h"
+#include "intraop/blocks/block_elimination.h"
 
 /* Fixed work of a block, in cells. */
 #define BLOCK_OVERHEAD 500
@@ -14,12 +14,12 @@ struct change {
 
 struct search {
     struct block block;
-    int64_t *load;
-    int64_t size;
-    int64_t *front;   /* variables elements: those that the block has reached */
-    int64_t *changed; /* variables, component by component */
-    struct change *change;
-    int64_t *difference; /* steps + 1 elements, 0 between uses */
+    int64_t *load;         /* steps elements of the caller: memory in use */
+    int64_t size;          /* most members of a block */
+    int64_t *front;        /* variables elements: those that the block has reached */
+    int64_t *changed;      /* size elements: variables, component by component */
+    struct change *change; /* size elements */
+    int64_t *difference;   /* steps + 1 elements, 0 between uses */
 };
 
 /* A uniformly random variable or, half the time, one drawn in proportion to its number of tables. */

@@ -1,6 +1,6 @@
 /* Once a vertex is removed, the longest path through it at any other place follows from its neighbours there:
  * Mastrolilli and Gambardella, Journal of Scheduling 2000. */
-#include "scheduling/path_devices.h"
+#include "scheduling/paths/path_devices.h"
 
 /* The number of leading vertices of a sequence before the window or whose paths, which are monotone, exceed
  * `time` if `longer`, else do not exceed it. */

@@ -5,7 +5,7 @@
 
 #include "common/arena.h"
 #include "common/random.h"
-#include "intraop/large_neighbourhood.h"
+#include "intraop/blocks/large_neighbourhood.h"
 
 /* Most neighbours of a variable when it is eliminated: each at least doubles the table. */
 #define MAX_CLIQUE 64
