@@ -32,7 +32,7 @@ static void start(struct slicer *slicer) {
 }
 
 /* True if work and parameters alone keep [left, right) from meeting the threshold. */
-static bool too_heavy(const struct slicer *slicer, int32_t left, int32_t right, double threshold) {
+static bool is_too_heavy(const struct slicer *slicer, int32_t left, int32_t right, double threshold) {
     const struct segments *segments = &slicer->segments;
     const int32_t n = segments->nodes;
     const double work = slicer->work[right] - slicer->work[left] - SLACK * slicer->work[n];
@@ -49,7 +49,7 @@ static void bound_by_work(struct slicer *slicer, double threshold) {
     int32_t left = 0;
     slicer->stages_before[0] = 0;
     for (int32_t r = 1; r <= n; r++) {
-        while (left < r && too_heavy(slicer, left, r, threshold))
+        while (left < r && is_too_heavy(slicer, left, r, threshold))
             left++;
         slicer->stages_before[r] =
             left == r || slicer->stages_before[left] == NEVER ? NEVER : slicer->stages_before[left] + 1;
@@ -57,7 +57,7 @@ static void bound_by_work(struct slicer *slicer, double threshold) {
     int32_t right = n;
     slicer->stages_after[n] = 0;
     for (int32_t l = n - 1; l >= 0; l--) {
-        while (right > l && too_heavy(slicer, l, right, threshold))
+        while (right > l && is_too_heavy(slicer, l, right, threshold))
             right--;
         slicer->stages_after[l] =
             right == l || slicer->stages_after[right] == NEVER ? NEVER : slicer->stages_after[right] + 1;
@@ -99,7 +99,7 @@ static inline bool sweep_all(struct slicer *slicer, double threshold, bool limit
     int32_t reached = 0; /* the last position that can be a cut */
     int32_t r = 1;
     slicer->fewest[0] = 0;
-    for (; r <= n && !too_heavy(slicer, reached, r, threshold) && !is_stopped(slicer->stop); r++) {
+    for (; r <= n && !is_too_heavy(slicer, reached, r, threshold) && !is_stopped(slicer->stop); r++) {
         segments_advance(&slicer->segments, r);
         slicer->fewest[r] = fewest_stages(slicer, r, threshold, limited);
         if (slicer->fewest[r] != NEVER)
@@ -166,7 +166,7 @@ static double next_threshold(const struct bracket *bracket, bool met) {
 }
 
 /* Lower bound of Lemma 3.3: the heaviest node, and an even share of the work. */
-static double least_conceivable(const struct slicer *slicer) {
+static double simple_bound(const struct slicer *slicer) {
     const int32_t n = slicer->segments.nodes;
     double greatest = slicer->work[n] / slicer->stages;
     for (int32_t p = 0; p < n; p++)
@@ -230,7 +230,7 @@ int slicer_slice(struct slicer *slicer, const struct shard_pipeline *problem, co
     if (status != SHARD_OK)
         return status;
     start(slicer);
-    struct bracket bracket = {.below = least_conceivable(slicer), .above = upper, .step = 0.02 * upper};
+    struct bracket bracket = {.below = simple_bound(slicer), .above = upper, .step = 0.02 * upper};
     double threshold = nextafter(upper, -INFINITY);
     *cost = INFINITY;
     if (isinf(upper) && upper > 0.0) {

@@ -87,7 +87,7 @@ static void set_prices(struct label_search *d) {
 }
 
 /* True if no path from the state takes the label above the floor. */
-static bool is_hopeless(const struct label_search *d, const struct label *label, int64_t state) {
+static bool cannot_beat_floor(const struct label_search *d, const struct label *label, int64_t state) {
     const int64_t needed = (d->floor + 1 - label->profit) * ((int64_t)1 << PRICE_BITS);
     for (int32_t j = 0; j < PRICE_COUNT; j++)
         if (d->value[j][state] + d->price[j] * (d->limit - label->load) < needed)
@@ -156,7 +156,7 @@ static bool merge_arc(struct label_search *d, int32_t i, int32_t arc) {
 }
 
 /* Merge close labels of a state until the layer has at most the allowed number. */
-static void thin(struct label_search *d, int64_t states) {
+static void merge_close_labels(struct label_search *d, int64_t states) {
     struct layer *layer = &d->later;
     for (int64_t width = (d->limit >> THIN_BITS) + 1; layer->count > d->most; width *= 2) {
         int64_t kept = 0, at = 0;
@@ -212,12 +212,12 @@ static bool advance(struct label_search *d, int32_t i) {
         if (!reserve(&later->label, &later->room, later->count + d->merge[0].count))
             return false;
         for (int64_t at = 0; at < d->merge[0].count; at++)
-            if (!is_hopeless(d, d->merge[0].label + at, first + s))
+            if (!cannot_beat_floor(d, d->merge[0].label + at, first + s))
                 later->label[later->count++] = d->merge[0].label[at];
     }
     later->start[states] = later->count;
     if (later->count > d->most)
-        thin(d, states);
+        merge_close_labels(d, states);
     return keep_origins(d, i + 1);
 }
 

@@ -64,7 +64,7 @@ static bool simulate(struct search *s) {
 }
 
 /* The input that a vertex waited for until its start, or -1. */
-static int32_t awaited(const struct search *s, int32_t v) {
+static int32_t awaited_input(const struct search *s, int32_t v) {
     for (int64_t i = s->units->in_start[v]; i < s->units->in_start[v + 1]; i++)
         if (s->arrival[s->overfull.edge_at[i]] >= s->start[v])
             return s->units->in_tail[i];
@@ -85,7 +85,7 @@ static void find_critical(struct search *s) {
     }
     s->critical_count = 0;
     while (v >= 0 && s->critical_count < n) {
-        const int32_t input = awaited(s, v);
+        const int32_t input = awaited_input(s, v);
         s->predecessor_on[s->critical_count] = input >= 0 ? -1 : s->before[v];
         s->critical[s->critical_count++] = v;
         v = input >= 0 ? input : s->before[v];

@@ -16,6 +16,7 @@ def ilp_cpsat(instance: Instance, run: Run) -> None:
     10^17 or more have no column if all others together cost less. If writing the program would take too much memory or
     half of the time, only the greedy solution is reported.
 
-    CP-SAT's search is not checked: neither its bounds nor, unless a solution is known, its claim that nothing fits.
+    CP-SAT's search and bounds are not checked. Its claim that nothing fits is not checked either, but ignored if a
+    solution is known.
     """
     solve(instance, run, search, reduced=False)

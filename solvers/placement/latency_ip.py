@@ -14,6 +14,6 @@ def ip(instance: Instance, run: Run) -> None:
     With contiguity "free", placements have no more subgraphs either, and bounds are those of other methods.
 
     First reports the bounds of `memory-path` and `chains`, then those of CP-SAT. CP-SAT's integer search is not
-    checked, nor, unless a placement is known, its claim that none fits.
+    checked. Its claim that no placement fits is not checked either, but ignored if one is known.
     """
     solve_one(instance, run)

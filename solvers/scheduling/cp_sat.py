@@ -47,7 +47,7 @@ def cp_sat(instance: Instance, run: Run) -> None:
     run ends with a schedule, a proof that none fits, or the message that neither was found.
 
     The first bound is that of paths, as in `critical-path`. Later ones come from CP-SAT, whose integer search is not
-    checked, nor, unless a schedule is known, its claim that none fits.
+    checked. Its claim that no schedule fits is not checked either, but ignored if one is known.
     """
     terms = instance.edges * instance.devices**2 + instance.nodes * instance.devices
     constraints = (instance.edges + 3 * instance.nodes) * (instance.devices + 1)

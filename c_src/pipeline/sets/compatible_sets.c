@@ -72,7 +72,7 @@ static void offer(struct sets *sets, int64_t j) {
 }
 
 /* A lower bound on the loss of a partition that has set i; infinite if there is none within the slack. */
-static double loss_with(struct sets *sets, int64_t i, int64_t slack) {
+static double least_loss_with(struct sets *sets, int64_t i, int64_t slack) {
     const int64_t left = slack - sets->loss[i];
     for (int32_t v = 0; v < sets->nodes; v++)
         sets->share[v] = sets->least[v] = INFINITY;
@@ -107,7 +107,7 @@ int shard_compatible_sets(int32_t nodes, int64_t sets, const uint64_t *member, c
     }
     reach(&all, below);
     for (int64_t i = sets; i-- > 0 && monotonic_seconds() < deadline;)
-        if (keep[i] && loss_with(&all, i, slack) > most)
+        if (keep[i] && least_loss_with(&all, i, slack) > most)
             keep[i] = 0;
     arena_free(&arena);
     return SHARD_OK;

@@ -120,7 +120,7 @@ static void add_order(struct sequence *sequence, size_t n, size_t u, size_t w) {
 
 /* The least end of the vertices of a set that run in sequence on the device of v, given their heads (or tails)
  * `ends`. */
-static double in_turn(const struct search *search, const double *ends, vertex_set set, size_t v) {
+static double end_in_sequence(const struct search *search, const double *ends, vertex_set set, size_t v) {
     size_t sorted[SHARD_MOST_REFUTED], count = 0;
     for (size_t u = 0; u < search->n; u++) {
         if (!(set >> u & 1) || search->device[u] != search->device[v] ||
@@ -146,7 +146,7 @@ static double transfer(const struct search *search, double size, size_t from, si
 
 static void raise_head(const struct search *search, struct sequence *sequence, size_t v) {
     const struct shard_units *units = search->units;
-    double head = greater(sequence->head[v], in_turn(search, sequence->head, sequence->before[v], v));
+    double head = greater(sequence->head[v], end_in_sequence(search, sequence->head, sequence->before[v], v));
     for (int64_t e = units->in_start[v]; e < units->in_start[v + 1]; e++) {
         const size_t u = (size_t)units->in_tail[e];
         head = greater(head, sequence->head[u] + search->time[u] +
@@ -157,7 +157,7 @@ static void raise_head(const struct search *search, struct sequence *sequence, s
 
 static void raise_tail(const struct search *search, struct sequence *sequence, size_t v) {
     const struct shard_system *system = search->system;
-    double tail = greater(sequence->tail[v], in_turn(search, sequence->tail, sequence->after[v], v));
+    double tail = greater(sequence->tail[v], end_in_sequence(search, sequence->tail, sequence->after[v], v));
     for (int64_t e = system->out_start[v]; e < system->out_start[v + 1]; e++) {
         const size_t w = (size_t)system->out_head[e];
         tail = greater(tail, sequence->tail[w] + search->time[w] +

@@ -125,7 +125,7 @@ void msr_queue_finish(struct msr_queue *queue, int32_t v, int32_t d) {
 }
 
 /* Count what has come to wait for one vertex of device d, and rescore those that are executable. */
-static void see_sole(struct msr_queue *queue, int32_t d) {
+static void count_sole_predecessors(struct msr_queue *queue, int32_t d) {
     for (int32_t w = queue->sole[d]; w >= 0; w = queue->waiting[w].next) {
         if (queue->waiting[w].pending != 1)
             continue; /* the vertex has finished meanwhile */
@@ -141,7 +141,7 @@ static void see_sole(struct msr_queue *queue, int32_t d) {
 }
 
 /* Insert the vertices of device d that have become executable. */
-static void see_added(struct msr_queue *queue, int32_t d) {
+static void insert_added(struct msr_queue *queue, int32_t d) {
     for (int32_t i = queue->added[d]; i >= 0; i = queue->candidate[i].next) {
         enter_slots(queue, i);
         rescore(queue, d, i);
@@ -236,8 +236,8 @@ static void search_fixed(struct search *search, const struct score_heap *heap, i
 
 int32_t msr_queue_choose(struct msr_queue *queue, int32_t d, const uint64_t *idle) {
     const struct score_heap *heap = queue->heaps + d;
-    see_sole(queue, d);
-    see_added(queue, d);
+    count_sole_predecessors(queue, d);
+    insert_added(queue, d);
     if (heap->count == 0)
         return -1;
     struct search search = {queue, idle, 0, {-INFINITY, UINT64_MAX, -1}};

@@ -1,4 +1,4 @@
-"""Lower bound: work over speed, of all devices and of those that the most restricted_sets_bound vertices share."""
+"""Lower bound: work over speed, for all devices and for those that the most restricted vertices share."""
 
 from __future__ import annotations
 
