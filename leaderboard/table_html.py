@@ -135,10 +135,10 @@ def end_of_run(root: str, track: str, run: Row, elsewhere: bool) -> Markup:
 
 def _cost_facts(cell: Row) -> str:
     score, certified = cell["score"], cell["certified"]
-    open_gap, above = 0 if cell["proven"] else cell["gap"], escape(gap(cell["gap"], cell["proven"]))
+    above = escape(gap(cell["gap"]))
     return (
         f"{_cost(cell['cost_exact'], cell['cost'])}{_plain(score, score_text(score), '' if score is None else score)}"
-        f"{_plain(certified, score_text(certified))}{_plain(open_gap, above)}{_time(cell['time_to_best_s'])}"
+        f"{_plain(certified, score_text(certified))}{_plain(cell['gap'], above)}{_time(cell['time_to_best_s'])}"
     )
 
 

@@ -8,7 +8,8 @@ score       least known cost of the instance / cost of the run, the contest's sc
             that was killed from outside: as if it were missing
 certified   greatest trusted lower bound of the instance / cost of the run: at least this share of the optimum is
             reached (1 if that proves the cost optimal, and only then)
-gap         cost / trusted lower bound - 1; infinite if it lies beyond float64, null for a bound of 0 or less
+gap         cost / trusted lower bound - 1; 0 if the bound proves the cost optimal, infinite if it lies beyond float64,
+            null for a bound of 0 or less that proves nothing
 division    instances of a track with the same modes, see `instances.options`; all sums, means and ranks are within
             one division
 known cost  the least of the verified costs of all current runs, bound methods included, of the published best and of

@@ -73,7 +73,7 @@ class Case:
         return self.bound is not None and not contradicts(-bound, -self.bound.value, self.integral)
 
     def of_cost(self, text: str) -> tuple[float, float | None, float | None, bool, bool]:
-        """``score, certified, gap, best, proven`` of a verified cost; see `relative_gap`."""
+        """``score, certified, gap, best, proven`` of a verified cost; a proven one has the gap 0, see `claims.gap`."""
         cost = self.values[text]
         best = self.is_best(cost)
         score = 1.0 if best else _ratio(self.best.value, cost) if self.best else 0.0
@@ -81,7 +81,7 @@ class Case:
             return score, None, None, best, False
         bound = self.bound.value
         if proves(bound, cost, self.integral, self.unit):
-            return 1.0, 1.0, relative_gap(cost, bound), best, True
+            return 1.0, 1.0, 0.0, best, True
         return score, _ratio(bound, cost), relative_gap(cost, bound), best, False
 
     def of_bound(self, text: str) -> tuple[bool, float | None, bool, bool]:

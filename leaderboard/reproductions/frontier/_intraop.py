@@ -55,7 +55,7 @@ class Case:
     @property
     def gap(self) -> float | None:
         """The proven gap in percent."""
-        return 0.0 if self.optimal else percent_above(self.cost, self.bound)
+        return percent_above(self.cost, self.bound)
 
     @property
     def best_published(self) -> int | None:
