@@ -1,4 +1,4 @@
-"""The best known cost and bound of each instance of the catalog, beside the published ones."""
+"""The best known cost and bound of each instance of the catalog, compared with the published ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.results.records import number
 from instances import InputError, catalog
 from instances.catalog import Entry
 
-#: Author of a record among those of costs and bounds, beside names of methods and "published".
+#: Name of the records among the authors of costs and bounds, which are methods and "published" otherwise.
 RECORDS = "records"
 
 

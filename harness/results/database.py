@@ -291,7 +291,7 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=BUSY_S)
     try:
         connection.execute("PRAGMA user_version")
-    except sqlite3.OperationalError:  # a folder that cannot be written, not even the log beside the database
+    except sqlite3.OperationalError:  # a folder that cannot be written, where not even the database's log can be opened
         connection.close()
         connection = sqlite3.connect(f"{address}?immutable=1", uri=True)
     with _closed_on_error(connection):

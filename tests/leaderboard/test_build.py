@@ -410,7 +410,7 @@ def test_why_a_run_stopped_what_it_said_and_what_is_true_stand_apart(pages: dict
     assert rows["regal-02-k8"] == ["lost", "nothing", "–", "–", "0", "nothing"]
     assert {row[-1] for row in cells(table)} == {"example-2"}
     assert "posix: time, cores enforced; CPU time, memory, processes, output watched; isolation" in words(page)
-    assert "stopped: exit · said: done · verified: feasible" in words(pages["failures.html"])
+    assert "stopped: exit · last message: done · verified: feasible" in words(pages["failures.html"])
 
 
 def test_runs_of_the_first_schema_say_what_was_not_recorded(pages: dict[str, ET.Element]) -> None:

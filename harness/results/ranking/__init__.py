@@ -31,7 +31,7 @@ from harness.records.history import FOLDER
 from harness.results.database import Store
 from harness.results.ranking.cases import cases_of, contradictions_of, published_results
 from harness.results.ranking.curves import anytime_of, improvements, profiles_of
-from harness.results.ranking.frames import ENTRY, beside, load
+from harness.results.ranking.frames import ENTRY, left_join, load
 from harness.results.ranking.history import History, history_of
 from harness.results.ranking.methods import (
     bound_totals,
@@ -93,7 +93,7 @@ class Tables:
     ``anytime``         ``track division solver time_s score``: mean score over the division's instances at that time
     ``incumbents``      ``run number time_s feasible cost cost_exact``, in the order of arrival
     ``reported``        ``run number time_s value value_exact``: lower bounds, in the order of arrival
-    ``published``       one row per published result, shown beside ours and counted nowhere: ``track
+    ``published``       one row per published result, shown next to ours and counted nowhere: ``track
                         division instance checksum who role about made kind`` ("cost" or "bound"), ``value
                         value_exact`` (null if nothing feasible was found), ``of_cost of_bound`` (the value over
                         the least cost and over the greatest bound of the runs here), ``better`` (than all runs here),
@@ -158,7 +158,7 @@ def tables(store: Store, only: Collection[str] | None = None, records: Path = FO
     instances = with_unique_names(instances.join(runs, on="checksum", how="semi"))
     instances, divisions = with_divisions(with_notes(instances))
     named = instances.select("checksum", "instance", "division")
-    runs = beside(runs, named, ["checksum"])
+    runs = left_join(runs, named, ["checksum"])
     incumbents = reports_of(store, "incumbents", runs)
     reported = reports_of(store, "bounds", runs)
     cases = cases_of(instances, runs, by_checksum(records))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from harness.results.ranking.frames import DIVISION, ENTRY, KILLED, METHOD, beside, frame
+from harness.results.ranking.frames import DIVISION, ENTRY, KILLED, METHOD, frame, left_join
 
 #: Bootstrap samples: times that the instances are drawn with replacement to estimate how firm a ranking is.
 RESAMPLES = 2000
@@ -28,7 +28,7 @@ def without_declined_scores(runs: pl.DataFrame, declined: pl.DataFrame) -> pl.Da
     """Remove the scores of methods that declined a whole division."""
     kept = declined.select(*ENTRY, pl.lit(False).alias("scored"))
     score = pl.when(pl.col("scored").fill_null(True)).then(pl.col("score", "certified"))
-    return beside(runs, kept, ENTRY).with_columns(score).drop("scored")
+    return left_join(runs, kept, ENTRY).with_columns(score).drop("scored")
 
 
 def counted(runs: pl.DataFrame) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""The contest's instances: costs and gaps beside the best published ones, seconds to a good cost, cores kept busy."""
+"""The contest: costs and gaps compared with the best published ones, seconds to a good cost, cores kept busy."""
 
 from __future__ import annotations
 
