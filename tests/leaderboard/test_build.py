@@ -235,7 +235,7 @@ def test_declines_are_listed_apart_and_counted(pages: dict[str, ET.Element], sco
     assert [row[1] for row in rows[1:]] == sorted((row[1] for row in rows[1:]), key=DIVISIONS.index)
     declined = scored.runs.filter(scored.runs["status"] == "declined").height
     assert sum(int(row[3].split()[0]) for row in rows) == declined == 36
-    assert "36 runs in which the solver or bound method does not take the instance." in words(page)
+    assert "36 runs in which the solver or bound method declined the instance." in words(page)
     [fold] = [x for x in page.iter("details") if of_class(x, "cards")]
     assert fold.get("open") is None
     totals = {row[0]: row[5:9] for row in table_of(pages["index.html"], "totals")}

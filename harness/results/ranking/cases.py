@@ -57,7 +57,7 @@ class Case:
 
     @property
     def ours(self) -> tuple[Fraction | None, Fraction | None]:
-        """Least cost of the runs, and the greatest of their bounds that no cost of theirs contradicts."""
+        """Least cost of the runs, and their greatest bound that none of their costs contradicts."""
         cost = min((claim.value for claim in self.costs if claim.run), default=None)
         bounds = [claim.value for claim in self.bounds if claim.run]
         bound = max((b for b in bounds if cost is None or not contradicts(b, cost, self.integral)), default=None)
@@ -120,7 +120,7 @@ def _ratio(part: int, whole: int) -> float:
 
 
 def cases_of(instances: pl.DataFrame, runs: pl.DataFrame, records: Mapping[str, BestKnown]) -> dict[str, Case]:
-    """Return one case per instance, by checksum, as are the records.
+    """Return the case of each instance by its checksum; ``records`` are by checksum too.
 
     Costs of a track are integers if all verified ones are written so.
     """
@@ -144,7 +144,7 @@ def cases_of(instances: pl.DataFrame, runs: pl.DataFrame, records: Mapping[str, 
 
 
 def _published(stated: Mapping[str, Any], key: str) -> list[_Stated]:
-    """Return the claim of a value that was published, or known before any run, if there is one."""
+    """Return the claim of a published value, or of one known before any run; empty if the catalog has none."""
     value = stated.get(key)
     if value is None:
         return []

@@ -60,7 +60,7 @@ def _backend_notes(runs: pl.DataFrame) -> list[_Note]:
 
 
 def _with_hosts(runs: pl.DataFrame, hosts: pl.DataFrame) -> pl.DataFrame:
-    """Return the tracks, with ``facts`` and ``disturbances`` of each machine of theirs and its number of runs."""
+    """Return a row per track and machine with runs: ``facts``, ``disturbances``, and the number of runs as ``count``."""
     key = ["campaign", "host"]
     counted = runs.group_by("track", *key, maintain_order=True).agg(count=pl.len())
     return counted.join(hosts.rename({"name": "host"}), on=key, maintain_order="left")
