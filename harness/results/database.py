@@ -36,7 +36,7 @@ BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL)
 
 
 def storable(text: str) -> str:
-    """Return a text in which characters that UTF-8 cannot hold are replaced, as stray bytes of names and messages give."""
+    """Return a text whose characters that UTF-8 cannot hold are replaced, as stray bytes in names and messages give."""
     return text.encode("utf-8", "replace").decode()
 
 

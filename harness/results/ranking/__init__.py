@@ -133,11 +133,11 @@ class Tables:
         return f"Tables(rows: {', '.join(rows)})"
 
     def costs_over_time(self) -> dict[str, list[tuple[float, float]]]:
-        """Return (time, cost) of each feasible solution that improves on all before it, by run; empty for a run without any."""
+        """Return (time, cost) of each feasible solution that improves on all before, by run; empty without any."""
         return improvements(self.incumbents.filter(pl.col("feasible") == 1), "cost", pl.Expr.cum_min)
 
     def bounds_over_time(self) -> dict[str, list[tuple[float, float]]]:
-        """Return (time, value) of each lower bound that improves on all before it, by run; empty for a run without any."""
+        """Return (time, value) of each lower bound that improves on all before, by run; empty without any."""
         return improvements(self.reported, "value", pl.Expr.cum_max)
 
 

@@ -115,7 +115,7 @@ def with_facts(methods: pl.DataFrame, runs: pl.DataFrame, facts: pl.DataFrame) -
 
 
 def ranked(solvers: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
-    """Rank the solvers of each division by score sum, ties sharing a rank, and add how firm each rank is; best first."""
+    """Rank the solvers of each division by score sum, ties sharing a rank; add how firm each rank is; best first."""
     total = pl.col("score_sum").round(9)
     ranked = solvers.with_columns(rank=total.rank("min", descending=True).over(DIVISION).cast(pl.Int64))
     firm = [_firmness(cells) for cells in results.filter(pl.col("kind") == "solver").partition_by(DIVISION)]

@@ -40,8 +40,8 @@ def _limit_notes(runs: pl.DataFrame) -> list[_Note]:
         words = [_limits(**limit) for limit in unequal]
         notes.append((track, instance, f"Its {kind} runs had different limits: {'; '.join(words)}."))
     counts = mixed.group_by("track").agg(pl.col("instance").n_unique())
-    words = "Runs under different time, core or memory limits are compared on {} of its instances."
-    return notes + [(track, None, words.format(count)) for track, count in counts.iter_rows()]
+    sentence = "Runs under different time, core or memory limits are compared on {} of its instances."
+    return notes + [(track, None, sentence.format(count)) for track, count in counts.iter_rows()]
 
 
 def _limits(timeout_s: float, cores: int, memory_mib: float, cpu_s: float) -> str:
@@ -60,7 +60,7 @@ def _backend_notes(runs: pl.DataFrame) -> list[_Note]:
 
 
 def _with_hosts(runs: pl.DataFrame, hosts: pl.DataFrame) -> pl.DataFrame:
-    """Return a row per track and machine with runs: ``facts``, ``disturbances``, and the number of runs as ``count``."""
+    """Return a row per track and machine with runs: ``facts``, ``disturbances`` and the number of runs, ``count``."""
     key = ["campaign", "host"]
     counted = runs.group_by("track", *key, maintain_order=True).agg(count=pl.len())
     return counted.join(hosts.rename({"name": "host"}), on=key, maintain_order="left")

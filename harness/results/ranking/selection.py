@@ -40,7 +40,7 @@ def reports_of(store: Store, table: str, runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def current_runs(runs: pl.DataFrame, matrix: pl.DataFrame) -> pl.DataFrame:
-    """Keep the newest run of each solver's newest version per content and seed, by the campaign that asked for it last."""
+    """Keep one run of each method's newest version per content and seed: the one that was asked for last."""
     asked = matrix.group_by(id="run").agg(asked=pl.col("campaign").max())
     keys = runs.select(*CELL, "seed", "solver_hash", "campaign", "started", "id").with_row_index("place")
     ordered = keys.join(asked, on="id", how="left").sort(pl.coalesce("asked", "campaign"), "started", "id")
