@@ -113,7 +113,17 @@ format: $(VENV)/extra-lint ## fix what `make lint` finds, as far as possible
 	@$(BIN)/clang-format -i $(C_CORE) $(wildcard tests/c_src/*.[ch] tests/c_src/*/*.[ch] examples/c/*.c)
 
 # Times and gaps of the last COMMITS commits, drawn as a page of the site that opens from disk.
-asv: $(VENV)/extra-asv ## times and gaps of the last commits (COMMITS=3)
+asv: ## times and gaps of the last commits (COMMITS=3)
+	@expr '$(COMMITS)' : '[1-9][0-9]*$$' >/dev/null || \
+	  { echo "make: expected a whole number of commits of at least 1, found COMMITS=$(COMMITS)" >&2; exit 2; }
+	@command -v git >/dev/null || { echo "make: expected git, from which asv takes the commits" >&2; exit 2; }
+	@test -e .git && git rev-parse --quiet --verify HEAD >/dev/null || \
+	  { echo "make: expected a clone with its commits, which asv measures; found no git repository in $(CURDIR)" >&2; exit 2; }
+	@git rev-parse --quiet --verify 'HEAD~$(COMMITS)' >/dev/null || \
+	  { echo "make: expected more than $(COMMITS) commits, found $$(git rev-list --first-parent --count HEAD); give fewer as COMMITS=1, or fetch" \
+	    "the whole history into a shallow clone with git fetch --unshallow" >&2; exit 2; }
+	@git diff --quiet HEAD || echo "make: changes that are not committed are not measured" >&2
+	@$(MAKE) --no-print-directory $(VENV)/extra-asv
 	@$(BIN)/asv machine --yes >/dev/null
 	@$(BIN)/asv run --skip-existing-successful HEAD~$(COMMITS)..HEAD || test $$? -eq 2 # 2: a benchmark failed: its history has a gap
 	@$(BIN)/python -m leaderboard.regressions .asv/results '$(SITE)'

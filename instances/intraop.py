@@ -31,6 +31,7 @@ from instances.options import Option
 OPTIONS: Mapping[str, Option] = {}
 RAGGED = True
 LARGEST = 2**63 - 1  # a usage limit; the contest's reader holds it in 64 bits
+INFINITE = 10**18  # costs from here on stand for infinity in the contest's files
 
 
 @dataclass(frozen=True, eq=False)

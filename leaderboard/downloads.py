@@ -38,7 +38,7 @@ TABLES = {
     "profiles": "a step of a performance profile",
     "anytime": "a step of a score over time",
     "declined": "a method that declined a whole division",
-    "published": "a published result, shown beside ours",
+    "published": "a published result, compared with ours",
     "contradictions": "a lower bound above a known cost",
     "campaigns": "a call of shardmark run",
     "hosts": "a machine of a campaign",

@@ -1,4 +1,4 @@
-"""Published results of others on instances of a track: separate rows and a chart beside ours, never ranked."""
+"""Published results of others on instances of a track: rows and a chart of their own, never ranked."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _author(rows: Sequence[Row]) -> Row:
 
 
 @dataclass(frozen=True)
-class Beside:
+class Comparison:
     """An instance with its published costs (in the order of `summary`) and bound, and our runs with a cost."""
 
     instance: Row
@@ -65,9 +65,9 @@ class Beside:
         return least["cost_exact"], least["cost"]
 
 
-def beside(
+def comparisons(
     instances: Iterable[Row], published: Mapping[str, Sequence[Row]], runs: Mapping[str, Sequence[Row]]
-) -> list[Beside]:
+) -> list[Comparison]:
     """Return the instances with published results; ``published`` and ``runs`` are by instance."""
     found = []
     for instance in instances:
@@ -76,11 +76,11 @@ def beside(
             costs = [row for row in rows if row["kind"] == "cost"]
             bound = next((row for row in rows if row["kind"] == "bound"), None)
             solved = [run for run in runs[instance["instance"]] if run["cost"] is not None]
-            found.append(Beside(instance, costs, bound, solved))
+            found.append(Comparison(instance, costs, bound, solved))
     return found
 
 
-def chart(division: Division, rows: Iterable[Beside]) -> Markup | None:
+def chart(division: Division, rows: Iterable[Comparison]) -> Markup | None:
     """Published costs and ours above the greatest lower bound of each instance; None without any."""
     found = [_strip(division, row) for row in rows if row.instance["lower_bound"]]
     shown = [strip for strip in found if strip.marks]
@@ -96,7 +96,7 @@ def draw(found: Sequence[Strip], axis: str, zero: str, wide: int = charts.WIDE) 
     return drawn + charts.key(found) + tag("p", escape(SCALE.format(zero=zero)), class_="key")
 
 
-def _strip(division: Division, row: Beside) -> Strip:
+def _strip(division: Division, row: Comparison) -> Strip:
     """Our solvers that have a colour, each with its best seed, and the published costs."""
     name, bound = row.instance["instance"], row.instance["lower_bound"]
     marks = []

@@ -53,11 +53,11 @@ def _row(record: BestKnown, shown: set[str]) -> Row:
         "solution": f"{DATA}/{solutions.name_of(record.cost)}" if record.cost else None,
         "published": published.get("best_cost"),
         "published_source": published.get("best_cost_source"),
-        "beside": beside(record.over_published),
+        "difference": difference(record.over_published),
     }
 
 
-def beside(over: float | None) -> str:
+def difference(over: float | None) -> str:
     """Return in words how far a cost lies above the best published one."""
     if over is None:
         return "–"
@@ -67,7 +67,7 @@ def beside(over: float | None) -> str:
 
 
 def _total(track: str, records: Sequence[BestKnown]) -> Row:
-    """Count the records of a track, by status and beside the published costs."""
+    """Count the records of a track, by status, and by comparison with the published costs."""
     over = [record.over_published for record in records if record.over_published is not None]
     return {
         "track": track,

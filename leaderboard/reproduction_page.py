@@ -1,4 +1,4 @@
-"""Pages of reproductions: a paper's tables and figures beside ours, in a folder of the site that later builds keep."""
+"""Pages of reproductions: a paper's tables and figures compared with ours, in a folder that later builds keep."""
 
 from __future__ import annotations
 

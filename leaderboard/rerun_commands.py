@@ -96,14 +96,14 @@ def _limits(
 ) -> Sequence[str]:
     """Return the options of the limits that are not the command line's own."""
     usual = Limits(timeout, memory, cores)
-    beside = (
+    limits = (
         ("--memory", memory, DEFAULT_MEMORY_MIB),
         ("--cores", cores, 1),
         ("--cpu", cpu, usual.cpu_limit_s),
         ("--processes", processes, usual.processes),
         ("--output-limit", output, usual.output_mib),
     )
-    chosen = [(option, value) for option, value, default in beside if value is not None and value != default]
+    chosen = [(option, value) for option, value, default in limits if value is not None and value != default]
     return ["--timeout", _number(timeout), *(word for option, value in chosen for word in (option, _number(value)))]
 
 

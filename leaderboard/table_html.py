@@ -26,7 +26,7 @@ from leaderboard.text import (
 )
 
 MOST_SHOWN = 80  # characters of a name in a table
-NOTHING_SAID = {"end": None, "cost": None, "lower_bound": None, "solutions": None}
+NO_CLAIM = {"end": None, "cost": None, "lower_bound": None, "solutions": None}
 
 
 def number(value: Any, words: object = None, title: object = None) -> Markup:
@@ -121,24 +121,24 @@ def result_on_instance(root: str, track: str, cell: Row, kind: str, named: bool)
 
 def end_of_run(root: str, track: str, run: Row, elsewhere: bool) -> Markup:
     """The row of a run: why it stopped, what it claimed, and what the referee found."""
-    said = json.loads(run["claimed"]) if run["claimed"] else NOTHING_SAID
+    claim = json.loads(run["claimed"]) if run["claimed"] else NO_CLAIM
     limit = run["cpu_limit_s"]
     host = f"<td>{_word(run['host']) if run['host'] else 'the referee&#39;s'}</td>" if elsewhere else ""
     return Markup(
         f'<tr><th scope="row">{_link(root + page_of("instances", track, run["instance"]), run["instance"])}</th>'
-        f"{_plain(run['seed'], run['seed'])}<td>{_word(run['stop'])}</td><td>{_word(said['end'] or '–')}</td>"
-        f"{_cost(said['cost'], said['cost'])}{_cost(said['lower_bound'], said['lower_bound'])}"
-        f"{_number(said['solutions'])}<td>{_word(run['verified'] or '–')}</td>{_time(run['cpu_s'])}"
+        f"{_plain(run['seed'], run['seed'])}<td>{_word(run['stop'])}</td><td>{_word(claim['end'] or '–')}</td>"
+        f"{_cost(claim['cost'], claim['cost'])}{_cost(claim['lower_bound'], claim['lower_bound'])}"
+        f"{_number(claim['solutions'])}<td>{_word(run['verified'] or '–')}</td>{_time(run['cpu_s'])}"
         f"{_plain(limit, '–' if limit is None else f'{limit:g}')}{_number(run['co_runners'])}{host}</tr>\n"
     )
 
 
 def _cost_facts(cell: Row) -> str:
     score, certified = cell["score"], cell["certified"]
-    open_gap, above = 0 if cell["proven"] else cell["gap"], escape(gap(cell["gap"], cell["proven"]))
+    above = escape(gap(cell["gap"]))
     return (
         f"{_cost(cell['cost_exact'], cell['cost'])}{_plain(score, score_text(score), '' if score is None else score)}"
-        f"{_plain(certified, score_text(certified))}{_plain(open_gap, above)}{_time(cell['time_to_best_s'])}"
+        f"{_plain(certified, score_text(certified))}{_plain(cell['gap'], above)}{_time(cell['time_to_best_s'])}"
     )
 
 

@@ -138,9 +138,9 @@ def percent(value: float | None) -> str:
     return "<0.01 %" if 0 < value < 0.00005 else f"{100 * value:.{digits}f} %"
 
 
-def gap(value: float | None, proven: bool) -> str:
-    """A proven gap as a percentage; "optimal" if the bound proves the cost, whatever rounding leaves between them."""
-    return "optimal" if proven else percent(value)
+def gap(value: float | None) -> str:
+    """A proven gap as a percentage; "optimal" if it is 0, as the bound proves the cost then."""
+    return "optimal" if value == 0 else percent(value)
 
 
 def times(value: float | None) -> str:

@@ -198,11 +198,10 @@ class CheckResult:
 
 def _facts_of_bound(found: RunResult | CheckResult) -> dict[str, str]:
     from harness.results.records import decimal
-    from leaderboard.text import exact, percent
+    from leaderboard.text import exact, gap
 
     whose = f" ({found.bound_from})" if found.bound_from else ""
-    gap = "proven optimal" if found.optimal else percent(found.gap)
-    bound = {"lower bound": f"{exact(decimal(found.lower_bound))}{whose}", "gap": gap}
+    bound = {"lower bound": f"{exact(decimal(found.lower_bound))}{whose}", "gap": gap(found.gap)}
     if found.best_known is None:
         return bound
     return bound | {"best known cost": f"{exact(decimal(found.best_known))} ({found.best_from})"}

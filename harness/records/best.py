@@ -1,4 +1,4 @@
-"""The best known cost and bound of each instance of the catalog, beside the published ones."""
+"""The best known cost and bound of each instance of the catalog, compared with the published ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.results.records import number
 from instances import InputError, catalog
 from instances.catalog import Entry
 
-#: Author of a record among those of costs and bounds, beside names of methods and "published".
+#: Name of the records among the authors of costs and bounds, which are methods and "published" otherwise.
 RECORDS = "records"
 
 
@@ -94,12 +94,12 @@ def best_known(folder: Path = FOLDER, wrong: Callable[[InputError], None] | None
 
 
 def by_checksum(folder: Path = FOLDER, wrong: Callable[[InputError], None] | None = None) -> dict[str, BestKnown]:
-    """Return the records that there are, by the checksum of content, track and options of their instances."""
+    """Return the records of instances that have one, by the checksum of content, track and options."""
     return {record.checksum: record for record in best_known(folder, wrong) if record.history}
 
 
 def unlocked(folder: Path, wrong: Callable[[InputError], None] | None = None) -> list[BestKnown]:
-    """Return the same to a caller that has `locked` the folder."""
+    """Like `best_known`, for a caller that has `locked` the folder."""
     history = read(folder, wrong)
     return [BestKnown(entry, tuple(history.get(entry.id, ()))) for entry in catalog.entries()]
 
@@ -107,7 +107,7 @@ def unlocked(folder: Path, wrong: Callable[[InputError], None] | None = None) ->
 def chosen(
     records: Sequence[BestKnown], track: str | None = None, suite: str | None = None, ids: Sequence[str] = ()
 ) -> list[BestKnown]:
-    """Return the records of a track, of a suite and of some ids, where given; InputError for an unknown name."""
+    """Return the records that are of the track, the suite and the ids, if given; InputError for an unknown name."""
     wanted = {catalog.find(name).id for name in ids}
     members = None if suite is None else {entry.id for entry in catalog.suite(suite)}
     return [

@@ -44,7 +44,7 @@ from harness.results.rows import AMOUNT, DECIMAL, INTEGER, TEXT, Kind, one_of, s
 from instances import InputError, catalog
 from instances.files.jsonfile import decode, parse_json, read_bytes, require_keys, write_bytes
 
-#: The project's own records, beside its packages in a clone and in an installed wheel.
+#: The project's own records, in a clone and in an installed wheel.
 FOLDER = Path(__file__).resolve().parents[2] / "records"
 FILE_NAME = "history.jsonl"
 LARGEST = 64 << 20  # bytes of a history

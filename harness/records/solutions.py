@@ -26,7 +26,7 @@ def name_of(improvement: Improvement) -> str:
 
 
 def write(folder: Path, improvement: Improvement, solution: Any) -> None:
-    """Write the solution of an improvement; its name is new unless its content is the same."""
+    """Write the solution of an improvement to a file named by its content."""
     path = folder / name_of(improvement)
     try:
         path.parent.mkdir(exist_ok=True)
@@ -45,7 +45,7 @@ def read(folder: Path, improvement: Improvement, instance: Any) -> Any:
 
 
 def keep_only(folder: Path, improvements: Iterable[Improvement]) -> None:
-    """Remove the files of solutions that are no longer the best, or that a killed update left."""
+    """Remove files of solutions that are no longer the best, and files left by an update that was killed."""
     kept = {folder / name_of(improvement) for improvement in improvements}
     for path in (folder / FOLDER_NAME).glob("*.json.gz*"):  # with temporary files
         if path not in kept:

@@ -42,7 +42,7 @@ class Change:
 
 
 def update(store: Store, folder: Path, by: str) -> list[Change]:
-    """Take all better costs and bounds of a results folder into the records, in one step; return what was found.
+    """Take every better cost and bound of a results folder into the records, all in one step; return what was found.
 
     A cost is taken if the referee verifies its solution now, a bound if no known cost refutes it.
     Bounds of a record that is proven optimal stay as they are.
@@ -106,7 +106,7 @@ class _Search:
         self.taken: list[tuple[Improvement, Any]] = []
 
     def changes(self) -> Iterator[Change]:
-        """Yield what is better than the record, best first, up to the first that is taken; fill ``taken``."""
+        """Yield improvements on the record, best first, until one is taken; ``taken`` then holds it."""
         costs = [run for run in self.runs if run["cost"] is not None and self._is_less(number(run["cost"]))]
         bounds = [run for run in self.runs if run["lower_bound"] is not None and self._is_greater(run["lower_bound"])]
         if not costs and not bounds:

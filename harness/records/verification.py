@@ -29,7 +29,7 @@ class Finding:
 def verify_records(
     folder: Path, track: str | None = None, suite: str | None = None, ids: Sequence[str] = ()
 ) -> list[Finding]:
-    """Verify the chosen records; those of instances that are not at hand only by their numbers."""
+    """Verify the chosen records; if the file of an instance is not at hand, only the numbers of its record."""
     with locked(folder):
         return [_verify(folder, record) for record in chosen(unlocked(folder), track, suite, ids) if record.history]
 
@@ -50,7 +50,7 @@ def _verify(folder: Path, record: BestKnown) -> Finding:
 
 
 def _reason(folder: Path, record: BestKnown, problem: Problem) -> str:
-    """Return a sentence on the first thing that is wrong with a record, empty if nothing is."""
+    """Return what is wrong with a record first, as a sentence; empty if it is right."""
     instance = problem.instance
     if problem.checksum != record.checksum:
         return f"expired: it is about the checksum {record.checksum}, the catalog's file has {problem.checksum}"

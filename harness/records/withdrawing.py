@@ -1,4 +1,4 @@
-"""Withdrawal of bounds that rest on something that turned out not to be trustworthy."""
+"""Withdrawal of bounds that turned out to be untrustworthy."""
 
 from __future__ import annotations
 

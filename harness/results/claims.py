@@ -69,7 +69,7 @@ def excess(cost: int | float | None, best: int | float | None) -> float | None:
     return quotient(_exact(cost) - _exact(best), best) if best > 0 else None
 
 
-def gap(cost: int | float | None, bound: int | float | None) -> float | None:
+def gap(cost: Number | None, bound: Number | None) -> float | None:
     """Return the greatest possible gap of a cost to the optimum, see `relative_gap`; None without cost or bound.
 
     0 if the bound proves the cost optimal: any remaining difference is rounding or solver tolerance.

@@ -36,7 +36,7 @@ BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL)
 
 
 def storable(text: str) -> str:
-    """Return a text with the characters that UTF-8 cannot hold replaced: names and messages can carry stray bytes."""
+    """Return a text whose characters that UTF-8 cannot hold are replaced, as stray bytes in names and messages give."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -131,7 +131,7 @@ class Store:
             raise
 
     def _execute(self, statement: str) -> None:
-        """Begin or end a transaction; try again while another process holds the database, else a run would be lost."""
+        """Begin or end a transaction; retry while another process holds the database, so that no run is lost."""
         end = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -164,7 +164,7 @@ class Store:
     def add_host(
         self, campaign: int, name: str, facts: Mapping[str, Any], disturbances: Sequence[str] | None = None
     ) -> None:
-        """Record or update a machine of a campaign; ``disturbances`` is None if they were not looked for."""
+        """Record or update a machine of a campaign; ``disturbances`` is None if nobody checked for any."""
         found = None if disturbances is None else _json(list(disturbances))
         row = {"campaign": campaign, "name": name, "facts": _json(dict(facts)), "disturbances": found}
         with self.transaction() as db:
@@ -291,7 +291,7 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=BUSY_S)
     try:
         connection.execute("PRAGMA user_version")
-    except sqlite3.OperationalError:  # a folder that cannot be written, not even the log beside the database
+    except sqlite3.OperationalError:  # a folder that cannot be written, where not even the database's log can be opened
         connection.close()
         connection = sqlite3.connect(f"{address}?immutable=1", uri=True)
     with _closed_on_error(connection):
@@ -300,7 +300,7 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
 
 
 def _require_whole(connection: sqlite3.Connection, path: Path, *, create: bool = False) -> None:
-    """InputError for a database of another schema, or whose pages do not fit together: rows may be missing."""
+    """Raise InputError for a database that has another schema or is damaged, as rows may be missing."""
     require_schema(connection, path, create=create)
     (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
@@ -335,7 +335,7 @@ def _json(value: Any) -> str:
 
 
 def _insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], key: Sequence[str] = ()) -> sqlite3.Cursor:
-    """Insert a row, or update the one of the same key: replacing it would search all rows that may refer to it."""
+    """Insert a row or update the one with its key; replacing that would search every row that may refer to it."""
     update = ", ".join(f"{name} = excluded.{name}" for name in row if name not in key)
     otherwise = f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {update}" if key else ""
     values = ", ".join(f":{name}" for name in row)

@@ -43,7 +43,7 @@ def export_table(scored: Tables, name: str) -> pl.DataFrame:
 
 
 def with_names(reports: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """Return incumbents or bounds with the names of their runs before them."""
+    """Return incumbents or bounds, preceded by track, instance, solver and seed of their runs."""
     names = ["track", "instance", "solver", "seed"]
     return (
         reports.join(runs.select(*names, run="id"), on="run").select(*names, pl.exclude(names)).sort(*names, "number")
@@ -60,7 +60,7 @@ def as_values(frame: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def _value(text: str | None) -> Any:
-    """Return the value of a JSON text; a text that is none, of a database not ours, stays as it is."""
+    """Return the value of a JSON text; any other text, as a foreign database may hold, stays as it is."""
     try:
         return None if text is None else json.loads(text, object_hook=_numbers)
     except ValueError:

@@ -85,7 +85,7 @@ class Reports:
         }
 
     def end(self, outcome: Outcome, external: bool) -> str:
-        """Return the end that the run reported, a program by its status: "done", "declined", "error" or "nothing"."""
+        """Return how a run ended, by its report or a program's exit status: "done", "declined", "error", "nothing"."""
         if external:
             return "done" if outcome.stop == "exit" else "nothing"
         return self.word.kind if self.word is not None else "nothing"
@@ -206,7 +206,7 @@ def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: 
 
 
 def late_start(begun_s: float | None, timeout_s: float) -> str:
-    """Return words to add to the reason of a run that was killed without a result, on time that its solver lacked."""
+    """Return what to add to the reason of a run killed without a result: how late its solver began."""
     if begun_s is None:
         return " before the solver began; the limit includes starting and reading the instance"
     return f"; starting and reading the instance took {begun_s:.1f} s of it" if begun_s > LATE * timeout_s else ""

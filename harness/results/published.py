@@ -1,4 +1,4 @@
-"""Published results on instances of the catalog: not run here, shown beside ours, never ranked."""
+"""Published results on instances of the catalog: not run here, shown next to ours, never ranked."""
 
 from __future__ import annotations
 

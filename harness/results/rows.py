@@ -78,7 +78,7 @@ def _is_moment(text: str) -> bool:
 
 
 def _json(shape: str, fits: Callable[[Any], bool]) -> Kind:
-    """Return the kind of JSON text whose value ``fits``; stray surrogates, which UTF-8 cannot hold, never do."""
+    """Return the kind of JSON text whose value ``fits`` and that has no stray surrogates, which UTF-8 cannot hold."""
 
     def check(text: str) -> bool:
         try:

@@ -82,7 +82,7 @@ CREATE TABLE runs (
                                   --   NULL: not recorded
   enforced TEXT,                  -- JSON object with the keys wall, cpu, memory, cores, processes, output, network,
                                   --   files, each 'hard', 'polled' or 'none'; NULL: not recorded
-  co_runners INTEGER,             -- most other runs under way beside it on its machine; NULL: not recorded
+  co_runners INTEGER,             -- most other runs on its machine at the same time; NULL: not recorded
   host TEXT NOT NULL DEFAULT '',  -- name of the machine in hosts
   claimed TEXT,                   -- JSON object, its claims: end ('done', 'error', 'declined', 'nothing'),
                                   --   cost and lower_bound (decimal text or null, the best of each), solutions and

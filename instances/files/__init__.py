@@ -1,1 +1,1 @@
-"""Files: strict JSON input, atomic output, a fast scanner of long integer lists, and a cache of their arrays."""
+"""Files: strict JSON input, atomic output, a fast scanner of long integer lists, a cache of arrays, formats."""

@@ -200,7 +200,7 @@ def figure(
 
 
 def legend(lines: Iterable[Curve]) -> Markup:
-    """Names beside samples of their lines; the style sheet shows it if curves have no labels."""
+    """Names with samples of their lines; the style sheet shows it if curves have no labels."""
     items = []
     dots = False
     for line in lines:

@@ -134,14 +134,14 @@ def strips(rows: Sequence[Strip], scale: Scale, width: int, axis: str) -> Markup
     for i, strip in enumerate(rows):
         height = top + row * (i + 0.5)
         words = row_name(strip.name, left, height)
-        places = beside([place(mark.value) for mark in strip.marks])
+        places = dodged([place(mark.value) for mark in strip.marks])
         marks = [_mark(mark, x, height + y) for mark, (x, y) in zip(strip.marks, places, strict=True)][::-1]
         line = tag("line", class_="strip", x1=float(left), x2=float(width - right), y1=height, y2=height)
         parts += [tag("a", words, href=strip.href) if strip.href else words, tag("g", line, *marks)]
     return svg(width, foot + bottom, f"{len(rows)} rows: {axis}", parts)
 
 
-def beside(places: Sequence[float], apart: float = 10.0, aside: float = 8.0) -> list[tuple[float, float]]:
+def dodged(places: Sequence[float], apart: float = 10.0, aside: float = 8.0) -> list[tuple[float, float]]:
     """Positions (x, y) of the marks of a row; y is not 0 if another mark would overlap."""
     kept: list[tuple[float, float]] = []
     for x in places:
@@ -162,7 +162,7 @@ def _shape(shape: str, x: float, y: float) -> list[Markup]:
 
 
 def key(rows: Sequence[Strip]) -> Markup:
-    """Every kind of mark beside its name, ours first."""
+    """Every kind of mark and its name, ours first."""
     items = []
     kinds = dict.fromkeys((m.shape, m.style, m.name) for row in rows for m in row.marks)
     for shape, style, name in sorted(kinds, key=lambda kind: kind[0] != "dot"):

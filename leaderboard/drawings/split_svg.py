@@ -96,12 +96,12 @@ def placed(nodes: int, edges: Edges) -> list[tuple[int, float]]:
         near, ordered = (before, members) if sweep % 2 == 0 else (after, members[::-1])
         for found in ordered:
             wanted = [sum(across[u] for u in near[v]) / len(near[v]) if near[v] else across[v] for v in found]
-            for v, place in zip(found, beside(wanted, widest - 1.0), strict=True):
+            for v, place in zip(found, spaced(wanted, widest - 1.0), strict=True):
                 across[v] = place
     return list(zip(layer, across, strict=True))
 
 
-def beside(wanted: Sequence[float], most: float) -> list[float]:
+def spaced(wanted: Sequence[float], most: float) -> list[float]:
     """Positions from 0 to ``most``, at least 1 apart, near the wanted ones, with the same mean if there is room."""
     found = spread(wanted, 1.0, 0.0, most)
     shift = (sum(wanted) - sum(found)) / len(found)

@@ -11,6 +11,7 @@ import polars as pl
 from harness.records.best import RECORDS, BestKnown
 from harness.results.claims import TOLERANCE
 from harness.results.ranking.cases import KNOWN
+from instances.intraop import INFINITE
 from leaderboard import rerun_commands
 from leaderboard.attachments import results_file
 from leaderboard.drawings import pictures as drawn_as
@@ -19,9 +20,6 @@ from leaderboard.pages.convergence import convergence
 from leaderboard.pages.site import Page, Site
 from leaderboard.pages.tracks import Division, Row, Track, grouped
 from leaderboard.text import page_of
-
-#: Entries of `intraop` from here on stand for infinity.
-INFINITE = 10**18
 
 
 def pages(site: Site) -> Iterator[Page]:
@@ -89,7 +87,7 @@ def _seeds_differ(cell: Row) -> bool:
 
 
 def infinite(track: str, cost: str | None) -> bool:
-    """Return True for a cost of `intraop` that includes an infinite entry, which its files write as 10^18."""
+    """Return True for a cost of `intraop` that includes an infinite entry."""
     return track == "intraop" and cost is not None and int(cost) >= INFINITE
 
 

@@ -37,7 +37,7 @@ def _division(site: Site, division: Division, room: int) -> Row:
     elsewhere = grouped(division.published, "instance")
     solved = division.runs.filter(pl.col("instance").is_in(list(elsewhere)) & pl.col("cost").is_not_null())
     ours = grouped(solved.select("instance", "solver", "cost", "cost_exact").iter_rows(named=True), "instance")
-    beside = published_results.beside(division.instances, elsewhere, ours)
+    compared = published_results.comparisons(division.instances, elsewhere, ours)
     solvers, matrix = _matrix(site, division, room)
     return front(division, "../", MAX_ROWS, charts.WIDE, site.newest[division.track]) | {
         "profile": _profile(site, division),
@@ -45,8 +45,8 @@ def _division(site: Site, division: Division, room: int) -> Row:
         "matrix": matrix,
         "matrix_solvers": solvers,
         "others": published_results.summary(division.published),
-        "others_matrix": beside,
-        "others_chart": published_results.chart(division, beside),
+        "others_matrix": compared,
+        "others_chart": published_results.chart(division, compared),
     }
 
 

@@ -66,10 +66,13 @@ class Series:
 def commits(repository: Path) -> dict[str, Commit]:
     """Return the commits of the current branch by hash, oldest first."""
     command = ["git", "-C", str(repository), "log", "--reverse", "--topo-order", "--format=%H%x00%ct%x00%s", "HEAD"]
-    done = subprocess.run(command, capture_output=True)
+    try:
+        done = subprocess.run(command, capture_output=True)
+    except OSError as error:
+        raise InputError(repository, "", f"expected git, to read the commits ({error.strerror})") from None
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
-        raise InputError(repository, "", f"expected a git repository ({said})")
+        message = done.stderr.decode(errors="replace").strip()
+        raise InputError(repository, "", f"expected a git repository ({message})")
     lines = done.stdout.decode(errors="replace").removesuffix("\n").split("\n")  # a subject may hold other line ends
     rows = (line.split("\0", 2) for line in lines)
     return {

@@ -1,11 +1,11 @@
-"""Reproductions of published tables and figures, ours beside theirs: each is a module in a folder.
+"""Reproductions of published tables and figures, compared with ours: each is a module in a folder.
 
 Adding one needs no other change. Modules whose names begin with an underscore are shared; published figures are in
-TOML files beside them. A reproduction offers three names:
+TOML files in the same folder. A reproduction offers three names:
 
 ``DEFAULTS``                its `Settings`, ``seed`` among them
 ``plan(settings, folder)``  the runs that it needs, as `Cell`s; generated instances are written to the folder
-``report(settings, runs)``  the results beside the published ones, a `leaderboard.report.Report`
+``report(settings, runs)``  the results compared with the published ones, a `leaderboard.report.Report`
 
 Its runs are a campaign like any other: verified by the referee, resumable, stored in a results folder.
 """

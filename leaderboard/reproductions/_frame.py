@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.results.claims import Number, quotient
+from harness.results.claims import Number, gap, quotient
 from harness.results.database import make_folder
 from instances import InputError, track_module
 from instances.files.jsonfile import encode, read_bytes, sha256, write_bytes
@@ -89,6 +89,6 @@ def ratio(part: Number | None, whole: Number | None) -> float | None:
 
 
 def percent_above(cost: Number | None, bound: Number | None) -> float | None:
-    """Gap between a cost and a bound in percent, at least 0; None if it has no value."""
-    above = ratio(cost, bound)
-    return None if above is None else 100 * max(above - 1, 0.0)
+    """Gap between a cost and a bound in percent, see `claims.gap`; None if it has no value."""
+    above = gap(cost, bound)
+    return None if above is None else 100 * above

@@ -303,7 +303,7 @@
     if (scroll) place.scrollIntoView({ block: "start" });
   };
 
-  // Width of one of two charts beside each other, in pixels.
+  // Width of one of two charts in a row, in pixels.
   const fitting = () => {
     const whole = page.clientWidth;
     return Math.max(280, Math.min(whole >= 1000 ? (whole - 40) / 2 : whole, 520));

@@ -41,7 +41,7 @@ const tableSort = (() => {
     const button = document.createElement("button");
     button.type = "button";
     if (heading.querySelector("a")) {
-      button.className = "sort-only"; // the heading is already a link: the button goes beside it
+      button.className = "sort-only"; // the heading is already a link: the button follows it
       button.setAttribute("aria-label", `Sort by ${heading.textContent.trim()}`);
     } else {
       button.append(...heading.childNodes);

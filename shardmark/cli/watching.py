@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from leaderboard.text import percent
 from shardmark.cli.terminal import cell_text, duration, printable
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def words(progress: Progress) -> str:
     if progress.lower_bound is not None:
         parts.append(f"bound {cell_text('bound', progress.lower_bound)}")
     if progress.gap is not None:
-        parts.append(f"gap {100 * progress.gap:.2f} %")
+        parts.append(f"gap {percent(progress.gap)}")
     return ", ".join(parts)
 
 

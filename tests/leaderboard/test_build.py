@@ -235,7 +235,7 @@ def test_declines_are_listed_apart_and_counted(pages: dict[str, ET.Element], sco
     assert [row[1] for row in rows[1:]] == sorted((row[1] for row in rows[1:]), key=DIVISIONS.index)
     declined = scored.runs.filter(scored.runs["status"] == "declined").height
     assert sum(int(row[3].split()[0]) for row in rows) == declined == 36
-    assert "36 runs in which the solver or bound method does not take the instance." in words(page)
+    assert "36 runs in which the solver or bound method declined the instance." in words(page)
     [fold] = [x for x in page.iter("details") if of_class(x, "cards")]
     assert fold.get("open") is None
     totals = {row[0]: row[5:9] for row in table_of(pages["index.html"], "totals")}
@@ -410,7 +410,7 @@ def test_why_a_run_stopped_what_it_said_and_what_is_true_stand_apart(pages: dict
     assert rows["regal-02-k8"] == ["lost", "nothing", "–", "–", "0", "nothing"]
     assert {row[-1] for row in cells(table)} == {"example-2"}
     assert "posix: time, cores enforced; CPU time, memory, processes, output watched; isolation" in words(page)
-    assert "stopped: exit · said: done · verified: feasible" in words(pages["failures.html"])
+    assert "stopped: exit · last message: done · verified: feasible" in words(pages["failures.html"])
 
 
 def test_runs_of_the_first_schema_say_what_was_not_recorded(pages: dict[str, ET.Element]) -> None:

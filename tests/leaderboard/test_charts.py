@@ -219,4 +219,4 @@ def test_everything_can_be_read(colours: dict[str, str]) -> None:
 
 
 def test_marks_in_one_place_do_not_overlap() -> None:
-    assert charts.beside([10, 50, 12, 51, 11, 13]) == [(10, 0), (50, 0), (12, -8), (51, -8), (11, 8), (13, 0)]
+    assert charts.dodged([10, 50, 12, 51, 11, 13]) == [(10, 0), (50, 0), (12, -8), (51, -8), (11, 8), (13, 0)]

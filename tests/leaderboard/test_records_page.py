@@ -12,7 +12,7 @@ from harness.records.history import Improvement, Withdrawal
 from harness.results.ranking import Tables
 from instances import catalog
 from leaderboard.pages.site import Site
-from leaderboard.records_page import PAGE, beside, pages, solution_files
+from leaderboard.records_page import PAGE, difference, pages, solution_files
 from tests.leaderboard.sites import of_class, sections, words
 
 COST = Improvement(
@@ -103,4 +103,4 @@ def test_every_solution_that_the_page_links_is_a_file_of_the_site(scored: Tables
     ("over", "words"), [(None, "–"), (0.0, "the same"), (-0.00154, "0.15 % less"), (0.5, "50 % more")]
 )
 def test_difference_from_the_published_cost(over, words):
-    assert beside(over) == words
+    assert difference(over) == words

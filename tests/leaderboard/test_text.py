@@ -15,6 +15,7 @@ from leaderboard.text import (
     count,
     exact,
     fact,
+    gap,
     heat,
     held,
     meaning,
@@ -89,8 +90,9 @@ def test_points_are_rounded_but_never_up_to_a_perfect_score(value: float | None,
         *[(9.0, "900 %"), (99.0, "100×"), (5e11, "5e11×"), (math.inf, ">1e308×")],
     ],
 )
-def test_percent(value: float | None, shown: str) -> None:
+def test_percent_and_gaps_which_are_0_if_proven(value: float | None, shown: str) -> None:
     assert percent(value) == shown
+    assert gap(value) == ("optimal" if value == 0 else shown)
 
 
 @pytest.mark.parametrize(("value", "shown"), [(None, "–"), (0.0123, "0.012"), (12.345, "12.35"), (3600.0, "3,600")])

@@ -564,7 +564,7 @@ def test_a_notebook_shows_what_there_is():
     assert told(drawn(nothing))["gap"] == "–"
     assert drawn(nothing).find("svg") is None
     known = dataclasses.replace(RUN, bounds=(), bound_from="published", lower_bound=90, cost=90)
-    assert told(drawn(known))["gap"] == "proven optimal"
+    assert told(drawn(known))["gap"] == "optimal"
     assert "lower bound (published)" in drawn(known).find("svg").itertext()
     same = dataclasses.replace(RUN, incumbents=(Incumbent(0.0, True, 0),), bounds=(), lower_bound=0, cost=0, wall_s=0.0)
     assert drawn(same).find("svg") is not None

@@ -8,7 +8,8 @@ score       least known cost of the instance / cost of the run, the contest's sc
             that was killed from outside: as if it were missing
 certified   greatest trusted lower bound of the instance / cost of the run: at least this share of the optimum is
             reached (1 if that proves the cost optimal, and only then)
-gap         cost / trusted lower bound - 1; infinite if it lies beyond float64, null for a bound of 0 or less
+gap         cost / trusted lower bound - 1; 0 if the bound proves the cost optimal, infinite if it lies beyond float64,
+            null for a bound of 0 or less that proves nothing
 division    instances of a track with the same modes, see `instances.options`; all sums, means and ranks are within
             one division
 known cost  the least of the verified costs of all current runs, bound methods included, of the published best and of
@@ -30,7 +31,7 @@ from harness.records.history import FOLDER
 from harness.results.database import Store
 from harness.results.ranking.cases import cases_of, contradictions_of, published_results
 from harness.results.ranking.curves import anytime_of, improvements, profiles_of
-from harness.results.ranking.frames import ENTRY, beside, load
+from harness.results.ranking.frames import ENTRY, left_join, load
 from harness.results.ranking.history import History, history_of
 from harness.results.ranking.methods import (
     bound_totals,
@@ -92,7 +93,7 @@ class Tables:
     ``anytime``         ``track division solver time_s score``: mean score over the division's instances at that time
     ``incumbents``      ``run number time_s feasible cost cost_exact``, in the order of arrival
     ``reported``        ``run number time_s value value_exact``: lower bounds, in the order of arrival
-    ``published``       one row per published result, shown beside ours and counted nowhere: ``track
+    ``published``       one row per published result, shown next to ours and counted nowhere: ``track
                         division instance checksum who role about made kind`` ("cost" or "bound"), ``value
                         value_exact`` (null if nothing feasible was found), ``of_cost of_bound`` (the value over
                         the least cost and over the greatest bound of the runs here), ``better`` (than all runs here),
@@ -132,11 +133,11 @@ class Tables:
         return f"Tables(rows: {', '.join(rows)})"
 
     def costs_over_time(self) -> dict[str, list[tuple[float, float]]]:
-        """Return time and cost of each feasible solution better than all before it, by run; none for any other key."""
+        """Return (time, cost) of each feasible solution that improves on all before, by run; empty without any."""
         return improvements(self.incumbents.filter(pl.col("feasible") == 1), "cost", pl.Expr.cum_min)
 
     def bounds_over_time(self) -> dict[str, list[tuple[float, float]]]:
-        """Return time and value of each lower bound better than all before it, by run; none for any other key."""
+        """Return (time, value) of each lower bound that improves on all before, by run; empty without any."""
         return improvements(self.reported, "value", pl.Expr.cum_max)
 
 
@@ -157,7 +158,7 @@ def tables(store: Store, only: Collection[str] | None = None, records: Path = FO
     instances = with_unique_names(instances.join(runs, on="checksum", how="semi"))
     instances, divisions = with_divisions(with_notes(instances))
     named = instances.select("checksum", "instance", "division")
-    runs = beside(runs, named, ["checksum"])
+    runs = left_join(runs, named, ["checksum"])
     incumbents = reports_of(store, "incumbents", runs)
     reported = reports_of(store, "bounds", runs)
     cases = cases_of(instances, runs, by_checksum(records))

@@ -57,7 +57,7 @@ class Case:
 
     @property
     def ours(self) -> tuple[Fraction | None, Fraction | None]:
-        """Least cost of the runs, and the greatest of their bounds that no cost of theirs contradicts."""
+        """Least cost of the runs, and their greatest bound that none of their costs contradicts."""
         cost = min((claim.value for claim in self.costs if claim.run), default=None)
         bounds = [claim.value for claim in self.bounds if claim.run]
         bound = max((b for b in bounds if cost is None or not contradicts(b, cost, self.integral)), default=None)
@@ -73,7 +73,7 @@ class Case:
         return self.bound is not None and not contradicts(-bound, -self.bound.value, self.integral)
 
     def of_cost(self, text: str) -> tuple[float, float | None, float | None, bool, bool]:
-        """``score, certified, gap, best, proven`` of a verified cost; see `relative_gap`."""
+        """``score, certified, gap, best, proven`` of a verified cost; a proven one has the gap 0, see `claims.gap`."""
         cost = self.values[text]
         best = self.is_best(cost)
         score = 1.0 if best else _ratio(self.best.value, cost) if self.best else 0.0
@@ -81,7 +81,7 @@ class Case:
             return score, None, None, best, False
         bound = self.bound.value
         if proves(bound, cost, self.integral, self.unit):
-            return 1.0, 1.0, relative_gap(cost, bound), best, True
+            return 1.0, 1.0, 0.0, best, True
         return score, _ratio(bound, cost), relative_gap(cost, bound), best, False
 
     def of_bound(self, text: str) -> tuple[bool, float | None, bool, bool]:
@@ -120,7 +120,7 @@ def _ratio(part: int, whole: int) -> float:
 
 
 def cases_of(instances: pl.DataFrame, runs: pl.DataFrame, records: Mapping[str, BestKnown]) -> dict[str, Case]:
-    """Return one case per instance, by checksum, as are the records.
+    """Return the case of each instance by its checksum; ``records`` are by checksum too.
 
     Costs of a track are integers if all verified ones are written so.
     """
@@ -144,7 +144,7 @@ def cases_of(instances: pl.DataFrame, runs: pl.DataFrame, records: Mapping[str, 
 
 
 def _published(stated: Mapping[str, Any], key: str) -> list[_Stated]:
-    """Return the claim of a value that was published, or known before any run, if there is one."""
+    """Return the claim of a published value, or of one known before any run; empty if the catalog has none."""
     value = stated.get(key)
     if value is None:
         return []

@@ -45,8 +45,8 @@ def frame(columns: Sequence[str], rows: Sequence[Sequence[Any]], **types: Any) -
     return pl.DataFrame([pl.Series(n, v, known.get(n, pl.String)) for n, v in zip(columns, values, strict=True)])
 
 
-def beside(rows: pl.DataFrame, others: pl.DataFrame, on: Sequence[str]) -> pl.DataFrame:
-    """Add the columns of other rows, at most one per key: a left join that copies no column of ``rows``."""
+def left_join(rows: pl.DataFrame, others: pl.DataFrame, on: Sequence[str]) -> pl.DataFrame:
+    """Join other rows, at most one per key, to ``rows``, whose columns are not copied."""
     found = rows.select(on).join(others, on=list(on), how="left", maintain_order="left")
     return rows.hstack(found.drop(on))
 

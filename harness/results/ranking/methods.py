@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from harness.results.ranking.frames import DIVISION, ENTRY, KILLED, METHOD, beside, frame
+from harness.results.ranking.frames import DIVISION, ENTRY, KILLED, METHOD, frame, left_join
 
 #: Bootstrap samples: times that the instances are drawn with replacement to estimate how firm a ranking is.
 RESAMPLES = 2000
@@ -18,7 +18,7 @@ FEWEST_RESAMPLED = 5
 
 
 def declined_divisions(runs: pl.DataFrame) -> pl.DataFrame:
-    """Return the methods that declined every run of a division, without a cost or a bound."""
+    """Return the methods that declined every run of a division and reported neither cost nor bound there."""
     nothing = (pl.col("status") == "declined") & pl.col("cost").is_null() & pl.col("lower_bound").is_null()
     counted = runs.group_by(ENTRY).agg(nothing.all().alias("declined"), runs=pl.len())
     return counted.filter("declined").drop("declined").sort(ENTRY)
@@ -28,7 +28,7 @@ def without_declined_scores(runs: pl.DataFrame, declined: pl.DataFrame) -> pl.Da
     """Remove the scores of methods that declined a whole division."""
     kept = declined.select(*ENTRY, pl.lit(False).alias("scored"))
     score = pl.when(pl.col("scored").fill_null(True)).then(pl.col("score", "certified"))
-    return beside(runs, kept, ENTRY).with_columns(score).drop("scored")
+    return left_join(runs, kept, ENTRY).with_columns(score).drop("scored")
 
 
 def counted(runs: pl.DataFrame) -> pl.DataFrame:
@@ -57,7 +57,7 @@ def expected_runs(runs: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:
 
 
 def _geomean(column: str, where: pl.Expr) -> pl.Expr:
-    """Geometric mean of the values where ``where`` holds: 0 if one of them is 0, null if there is none."""
+    """Geometric mean of the values whose rows meet a condition: 0 if one of them is 0, null if there is none."""
     return pl.col(column).filter(where).log().mean().exp()
 
 
@@ -115,7 +115,7 @@ def with_facts(methods: pl.DataFrame, runs: pl.DataFrame, facts: pl.DataFrame) -
 
 
 def ranked(solvers: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
-    """Add ranks in a division by the sum of scores, equal for equal sums, and how firm they are; best first."""
+    """Rank the solvers of each division by score sum, ties sharing a rank; add how firm each rank is; best first."""
     total = pl.col("score_sum").round(9)
     ranked = solvers.with_columns(rank=total.rank("min", descending=True).over(DIVISION).cast(pl.Int64))
     firm = [_firmness(cells) for cells in results.filter(pl.col("kind") == "solver").partition_by(DIVISION)]

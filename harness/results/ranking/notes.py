@@ -39,9 +39,9 @@ def _limit_notes(runs: pl.DataFrame) -> list[_Note]:
     for track, instance, kind, unequal in mixed.iter_rows():
         words = [_limits(**limit) for limit in unequal]
         notes.append((track, instance, f"Its {kind} runs had different limits: {'; '.join(words)}."))
-    said = "Runs under different time, core or memory limits are compared on"
     counts = mixed.group_by("track").agg(pl.col("instance").n_unique())
-    return notes + [(track, None, f"{said} {count} of its instances.") for track, count in counts.iter_rows()]
+    sentence = "Runs under different time, core or memory limits are compared on {} of its instances."
+    return notes + [(track, None, sentence.format(count)) for track, count in counts.iter_rows()]
 
 
 def _limits(timeout_s: float, cores: int, memory_mib: float, cpu_s: float) -> str:
@@ -60,7 +60,7 @@ def _backend_notes(runs: pl.DataFrame) -> list[_Note]:
 
 
 def _with_hosts(runs: pl.DataFrame, hosts: pl.DataFrame) -> pl.DataFrame:
-    """Return the tracks, with ``facts`` and ``disturbances`` of each machine of theirs and its number of runs."""
+    """Return a row per track and machine with runs: ``facts``, ``disturbances`` and the number of runs, ``count``."""
     key = ["campaign", "host"]
     counted = runs.group_by("track", *key, maintain_order=True).agg(count=pl.len())
     return counted.join(hosts.rename({"name": "host"}), on=key, maintain_order="left")
@@ -80,9 +80,12 @@ def _host_notes(runs: pl.DataFrame, hosts: pl.DataFrame) -> list[_Note]:
 def _disturbance_notes(runs: pl.DataFrame, hosts: pl.DataFrame) -> list[_Note]:
     """Note runs from machines that were disturbed during their campaign."""
     found = _with_hosts(runs, hosts).filter(pl.col("disturbances") != "[]")
-    said = "The machine was disturbed in a campaign with"
     return [
-        (track, None, f"{said} {count} of its runs. {' '.join(json.loads(words))}")
+        (
+            track,
+            None,
+            f"The machine was disturbed in a campaign with {count} of its runs. {' '.join(json.loads(words))}",
+        )
         for track, words, count in found.group_by("track", "disturbances").agg(pl.col("count").sum()).iter_rows()
     ]
 

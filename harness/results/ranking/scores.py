@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from harness.results.ranking.cases import Case
-from harness.results.ranking.frames import CELL, beside, frame
+from harness.results.ranking.frames import CELL, frame, left_join
 
 
 def scored_runs(
@@ -28,7 +28,7 @@ def scored_runs(
     for arrivals, value in ((found, "cost_exact"), (proved, "lower_bound_exact")):
         final = arrivals.join(scored, on=["id", value], how="semi", maintain_order="left")
         first = final.unique(["id", value], keep="first", maintain_order=True)
-        scored = beside(scored, first, ["id", value])
+        scored = left_join(scored, first, ["id", value])
     return scored
 
 

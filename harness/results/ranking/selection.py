@@ -40,7 +40,7 @@ def reports_of(store: Store, table: str, runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def current_runs(runs: pl.DataFrame, matrix: pl.DataFrame) -> pl.DataFrame:
-    """Keep the runs that the newest campaigns asked for: each solver's newest version, one per content and seed."""
+    """Keep one run of each method's newest version per content and seed: the one that was asked for last."""
     asked = matrix.group_by(id="run").agg(asked=pl.col("campaign").max())
     keys = runs.select(*CELL, "seed", "solver_hash", "campaign", "started", "id").with_row_index("place")
     ordered = keys.join(asked, on="id", how="left").sort(pl.coalesce("asked", "campaign"), "started", "id")
@@ -57,7 +57,7 @@ def with_unique_names(instances: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_notes(instances: pl.DataFrame) -> pl.DataFrame:
-    """Add the notes of the catalog; none for other content or options under an id of the catalog."""
+    """Add the notes of the catalog; an instance of other content or options than its entry has none."""
     notes = {(entry.track, entry.id): entry.note for entry in catalog.entries()}
     about = [notes.get((track, name), "") for track, name in instances.select("track", "instance").iter_rows()]
     return instances.with_columns(pl.Series("about", about, pl.String))
@@ -78,7 +78,7 @@ def _division(track: str, summary: str) -> tuple[tuple[int, ...], str]:
 
 
 def track_titles(runs: pl.DataFrame) -> dict[str, str]:
-    """Return tracks that have runs, with the first line of their module's docstring less its first words."""
+    """Return the tracks that have runs, each with its description: the first line of its module's docstring."""
     found = set(runs["track"])
     return {track: _describe(track) for track in TRACKS if track in found}
 

@@ -1,4 +1,4 @@
-"""The contest's instances: costs and gaps beside the best published ones, seconds to a good cost, cores kept busy."""
+"""The contest: costs and gaps compared with the best published ones, seconds to a good cost, cores kept busy."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Case:
     @property
     def gap(self) -> float | None:
         """The proven gap in percent."""
-        return 0.0 if self.optimal else percent_above(self.cost, self.bound)
+        return percent_above(self.cost, self.bound)
 
     @property
     def best_published(self) -> int | None:

@@ -76,7 +76,7 @@ def goals(settings: Settings, runs: list[Run]) -> list[Row]:
 
 
 def section(settings: Settings, runs: list[Run]) -> Section:
-    """Costs and bounds before and after, beside the paper's costs."""
+    """Costs and bounds before and after, and the paper's costs."""
     rows = []
     for name in _names():
         then_cost, then_bound = map(float, before("placement", name))

@@ -15,7 +15,7 @@ from leaderboard.reproductions import Cell, Run, Settings
 from leaderboard.reproductions._frame import ratio, written
 from leaderboard.reproductions.frontier._goals import Row, before, goal, percent
 from leaderboard.reproductions.pipeline.pipeline_bounds import best_cost, bound_of
-from leaderboard.reproductions.scheduling.scheduling import published
+from leaderboard.reproductions.scheduling._networks import published
 
 SOLVER = "search"
 BOUNDS = ("critical-path", "load", "energetic")

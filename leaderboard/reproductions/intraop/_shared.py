@@ -1,4 +1,4 @@
-"""Common parts of the reproductions of the contest: instances, published figures beside runs, notes."""
+"""Common parts of the reproductions of the contest: instances, published figures with the runs, notes."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _costs(every: Sequence[Case], settings: Settings) -> Section:
         shown,
     )
     table = Table(
-        "Costs, beside Table 4",
+        "Costs, and Table 4",
         rows,
         coarse=["contest's limit, s"],
         note="All digits; a dash if no feasible solution was found.",
@@ -79,7 +79,7 @@ def _scores(every: Sequence[Case], settings: Settings) -> Section:
     scores = [(case, _score(_found(case, settings)) | ({} if case.here else absent)) for case in every]
     here = [score for case, score in scores if case.here]
     rows: list[Row] = [{"instance": case.name, "figures": contest.whose(case), **score} for case, score in scores]
-    each = Table("Score on each instance, beside Table 4", rows, digits=3)
+    each = Table("Score on each instance, and Table 4", rows, digits=3)
     note = "Geometric means leave out unsolved instances."
     points = Table(
         "Points on the instances run here", _points(here, settings), digits=3, as_printed=["printed, of 20"], note=note
@@ -131,7 +131,7 @@ def _ours(every: Sequence[Case], settings: Settings) -> list[Section]:
         coarse=["first, %", "last, %", "seconds"],
         note="Gap: cost / greatest known bound − 1, including the run's own.",
     )
-    return [Section("Ours beside the best published", words, [table])]
+    return [Section("Ours against the best published", words, [table])]
 
 
 def _detail(case: Case, name: str) -> Row:

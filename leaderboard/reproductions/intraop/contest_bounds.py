@@ -1,4 +1,4 @@
-"""Gaps of published costs and ours to proven bounds: Table 5 of the winner's paper, its bounds beside ours."""
+"""Gaps of published costs and ours to proven bounds: Table 5 of the winner's paper, its bounds compared with ours."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _bounds(every: Sequence[Case], settings: Settings) -> Section:
         for case in every
     ]
     note = "A bound refuted by a cost verified here is left out, and listed as a contradiction."
-    table = Table("Lower bounds, beside Table 5", rows, digits=4, coarse=["published", *methods(settings)], note=note)
+    table = Table("Lower bounds, and Table 5", rows, digits=4, coarse=["published", *methods(settings)], note=note)
     shown = [(case.name, _dots(case, settings)) for case in every if case.best > 0]
     picture = Strips(
         "Lower bounds below the best known cost",

@@ -24,7 +24,7 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:
-    """Costs over time, instance by instance, beside the published ones."""
+    """Costs over time, instance by instance, and the published ones."""
     every = convergence.cases(settings, runs)
     return convergence.report(
         every,

@@ -200,7 +200,7 @@ def row(label: str, name: str, whose: str, settings: Settings, figure: Callable[
     return {label: name, "figures": whose, **{f"k={k}": figure(k) for k in settings.stages}}
 
 
-def beside(
+def comparison(
     label: str, methods: Sequence[str], kind: str, group: str, settings: Settings, ours: Callable[[str, int], Any]
 ) -> list[Row]:
     """Our row for each method, followed by the published one, if any."""

@@ -1,4 +1,4 @@
-"""Splits of real models beside what people do today: equal operators, parameters or FLOPs, and ssp4onnx.
+"""Splits of real models compared with what people do today: equal operators, parameters or FLOPs, and ssp4onnx.
 
 The models are the nine that package ``onnx`` carries without weights. The splits of today cut the operators, in the
 order of the file, into consecutive stages: with the least largest number of operators, bytes of parameters or FLOPs, or

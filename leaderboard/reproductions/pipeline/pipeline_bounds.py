@@ -66,8 +66,8 @@ def _section(group: str, settings: Settings, cases: Cases) -> Section:
     gain = partial(_gain, cases)
     tables = [
         Table(
-            f"Best bound so far / best partition, geometric means, beside {archer.where('bounds', group)}",
-            archer.beside("bounds down to", ladder, "bounds", group, settings, mean),
+            f"Best bound so far / best partition, geometric means, and {archer.where('bounds', group)}",
+            archer.comparison("bounds down to", ladder, "bounds", group, settings, mean),
             note="A row has the best bound of all methods up to and including it, as in the paper.",
         ),
         Table(
@@ -77,8 +77,8 @@ def _section(group: str, settings: Settings, cases: Cases) -> Section:
             note="Of the geometric means above: (best bound − simple) / (1 − simple).",
         ),
         Table(
-            f"Bound / simple, each by itself, geometric means, beside {archer.where('gains', group)}",
-            archer.beside("bound", tuple(dict.fromkeys((*HALVES, *ladder[1:]))), "gains", group, settings, gain),
+            f"Bound / simple, each by itself, geometric means, and {archer.where('gains', group)}",
+            archer.comparison("bound", tuple(dict.fromkeys((*HALVES, *ladder[1:]))), "gains", group, settings, gain),
             digits=3,
         ),
         Table(

@@ -46,8 +46,8 @@ def _has_ratio(run: Run | None) -> bool:
 def _section(group: str, settings: Settings, cases: Cases) -> Section:
     ours = partial(_ratio, cases)
     table = Table(
-        f"Cost / simple bound, geometric means, beside {archer.where('orderings', group)}",
-        archer.beside("order", SEARCHES, "orderings", group, settings, ours),
+        f"Cost / simple bound, geometric means, and {archer.where('orderings', group)}",
+        archer.comparison("order", SEARCHES, "orderings", group, settings, ours),
         digits=3,
     )
     return Section(archer.GROUPS[group], [archer.STANDS_FOR[group]], [table], [_plot(group, settings, cases)])

@@ -43,7 +43,7 @@ def plan(settings: Settings, folder: Path) -> list[Cell]:
 
 
 def report(settings: Settings, runs: list[Run]) -> Report:
-    """The story, step by step, beside the paper's figures for its own model."""
+    """The story, step by step, with the paper's figures for its own model."""
     found = {run.cell.method: run for run in runs}
     split = found[SEARCH]
     model, nodes = split.cell.problem.id, split.cell.problem.summary["nodes"]
@@ -80,7 +80,7 @@ def _story(found: dict[str, Run], cost: float, settings: Settings) -> Section:
         f"{_verdict(proved)}{_better(found, cost)}",
     ]
     table = Table(
-        f"Bounds in units of the split, beside {archer.published()['practitioner']['table']}",
+        f"Bounds in units of the split, and {archer.published()['practitioner']['table']}",
         [_row(steps[: place + 1], bounds, found) for place in range(len(steps))],
         note="Saved at most: the part of the split's cost that lies above the best bound so far.",
         coarse=["saved at most, %", "seconds"],

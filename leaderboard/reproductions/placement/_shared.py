@@ -154,11 +154,11 @@ def split_of_expert(name: str) -> Path | None:
     if name not in figures()["splits"]:
         return None
     path, blob = figures()["splits"][name]
-    return catalog.at_hand(_beside(catalog.find(name), path, blob))
+    return catalog.at_hand(_expert_entry(catalog.find(name), path, blob))
 
 
-def _beside(entry: Entry, path: str, blob: str) -> Entry:
-    """Another file of an entry's repository."""
+def _expert_entry(entry: Entry, path: str, blob: str) -> Entry:
+    """The file of an expert's split as an entry, in the repository of the workload."""
     return replace(entry, id=f"{entry.id}-expert", path=path, checksum=f"git-blob-sha1:{blob}")
 
 
@@ -258,7 +258,7 @@ def section(
     drawn: Sequence[str],
     yardstick: tuple[str, str],
 ) -> Section:
-    """A section of tables with the table of proofs, and a picture of some methods beside a yardstick."""
+    """A section of tables with the table of proofs, and a picture of some methods relative to a yardstick."""
     columns = [(name, mode) for name in drawn for mode in methods[name]]
     return Section(title, [], [*tables, proofs(cases_, settings, methods)], picture(cases_, columns, yardstick))
 
@@ -286,7 +286,7 @@ def proof(printed: float | None, cost: float | None, bound: float | None) -> Row
     }
 
 
-def beside(cases_: Sequence[Case], settings: Settings, methods: Methods) -> list[Row]:
+def comparison(cases_: Sequence[Case], settings: Settings, methods: Methods) -> list[Row]:
     """Two rows per workload, the paper's costs and ours, and a column per method and mode."""
     columns = [(name, mode) for name in settings.solvers for mode in methods[name]]
     titles = [name if len(methods[name]) == 1 else f"{name}, {mode}" for name, mode in columns]

@@ -101,7 +101,7 @@ def _loads(pairs: Sequence[Pair]) -> Table:
         if pair.case.here:
             rows.append(_row(pair, HERE, _layers(pair.case), {by: pair.cost(by) for by in GRANULARITIES}))
     return Table(
-        "Largest load, beside Table 3",
+        "Largest load, and Table 3",
         rows,
         digits=2,
         note="Gain: load by untangled layers / load by operators − 1. Some nodes may have no layer in the file. The "

@@ -25,7 +25,7 @@ METHODS = {
     "search": ("contiguous", "free"),
 }
 YARDSTICK = ("ip", "contiguous")
-#: Methods drawn beside it, each in its own colour.
+#: Methods drawn with it, each in its own colour.
 DRAWN = ("greedy", "max-load-dp", "scotch", "ip-noncontiguous", "search")
 DEFAULTS = Settings(
     seed=0,
@@ -69,7 +69,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
 
 def _section(title: str, cases: Sequence[Case], settings: Settings) -> Section:
     tables = [
-        Table("Latency, beside Table 4", placement.beside(cases, settings, METHODS), digits=2),
+        Table("Latency, and Table 4", placement.comparison(cases, settings, METHODS), digits=2),
         Table(
             "Remaining gaps",
             [_gap(case) for case in cases],

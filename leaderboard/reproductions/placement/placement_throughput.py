@@ -28,7 +28,7 @@ METHODS = {
     "search": ("free",),
 }
 YARDSTICK = ("dp", "acyclic")
-#: Methods drawn beside it, each in its own colour.
+#: Methods drawn with it, each in its own colour.
 DRAWN = ("ip-noncontiguous", "expert", "local-search", "pipedream", "scotch", "search")
 DEFAULTS = Settings(
     seed=0,
@@ -82,13 +82,13 @@ def report(settings: Settings, runs: list[Run]) -> Report:
 
 def _section(title: str, cases: Sequence[Case], settings: Settings) -> Section:
     loads = Table(
-        "Largest load, beside Table 1",
-        [_with_gain(row, case) for case in cases for row in placement.beside([case], settings, METHODS)],
+        "Largest load, and Table 1",
+        [_with_gain(row, case) for case in cases for row in placement.comparison([case], settings, METHODS)],
         digits=2,
         note="Ideals: as counted by the published program. Gain: load of acyclic sets / load of any sets − 1.",
     )
     throughputs = Table(
-        "Throughput relative to dp, beside Table 2",
+        "Throughput relative to dp, and Table 2",
         [_throughput(row, case) for row, case in zip(loads.rows, _twice(cases), strict=True)],
         digits=2,
     )
@@ -96,7 +96,7 @@ def _section(title: str, cases: Sequence[Case], settings: Settings) -> Section:
 
 
 def _twice(cases: Sequence[Case]) -> list[Case]:
-    """The case of each row of `placement.beside`."""
+    """The case of each row of `placement.comparison`."""
     return [case for case in cases for shown in (case.published, case.runs) if shown]
 
 

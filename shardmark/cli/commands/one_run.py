@@ -75,6 +75,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
         )
     print_failure(found)
     print_contradiction(found)
+    print_infinity(found)
     answer = {
         "instance": found.instance,
         **found.options,
@@ -128,6 +129,7 @@ def run_check(options: argparse.Namespace) -> Answer:
     if found.run is not None:
         print_failure(found.run)
     print_contradiction(found)
+    print_infinity(found)
     if not options.method and not options.quiet:
         suggest_method(found, options)
     return watch.status(int(not found.feasible)), {
@@ -300,6 +302,14 @@ def print_contradiction(found: RunResult | CheckResult) -> None:
     """Print on standard error that a known bound is above a verified cost."""
     if found.contradiction:
         tell(f"shardmark: {found.contradiction}")
+
+
+def print_infinity(found: RunResult | CheckResult) -> None:
+    """Print on standard error that a cost includes an infinite entry."""
+    from instances.intraop import INFINITE
+
+    if found.track == "intraop" and found.cost is not None and found.cost >= INFINITE:
+        tell("shardmark: the cost is infinite, which the contest's files write as 10^18")
 
 
 def print_failure(run: RunResult) -> None:

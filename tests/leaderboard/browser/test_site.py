@@ -91,6 +91,18 @@ def test_pages_are_accessible_and_fit_a_phone(visitor: Visitor) -> None:
     assert wide == []
 
 
+def test_rows_keep_their_names_while_a_phone_scrolls_them(visitor: Visitor) -> None:
+    visitor.page.set_viewport_size({"width": 360, "height": 740})
+    for path in ("instances.html", "tracks/pipeline.html", "solvers/pipeline/brkga-100.html"):
+        page = visitor.open(path)
+        for table in page.locator(".scroll:visible:has(tbody th)").all():
+            table.evaluate("element => { element.scrollLeft = 1000; }")
+            for box in (row.bounding_box() for row in table.locator("tbody th").all()[:3]):
+                assert box is not None
+                assert 0 <= box["x"] <= 180, path
+                assert box["width"] <= 180, path
+
+
 def test_tables_sort_by_a_click(visitor: Visitor) -> None:
     page = visitor.open("tracks/pipeline.html")
     heading = page.locator("[aria-labelledby='ranking'] th", has_text="Best").first

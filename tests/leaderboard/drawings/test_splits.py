@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from leaderboard.drawings.layers import layers
-from leaderboard.drawings.split_svg import beside, draw, held, placed
+from leaderboard.drawings.split_svg import draw, held, placed, spaced
 from leaderboard.report import Device, Split
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
@@ -27,9 +27,9 @@ def random_graph(seed: int, nodes: int) -> list[tuple[int, int]]:
 
 
 def test_nodes_of_a_layer_spread_around_where_they_want_to_be() -> None:
-    assert beside([2.0, 2.0, 2.0], 6.0) == [1.0, 2.0, 3.0]
-    assert beside([0.0, 0.0, 5.0], 6.0) == pytest.approx([0.0, 1.0, 5.0])  # there is no room on the left
-    assert beside([6.0, 6.0], 6.0) == [5.0, 6.0]
+    assert spaced([2.0, 2.0, 2.0], 6.0) == [1.0, 2.0, 3.0]
+    assert spaced([0.0, 0.0, 5.0], 6.0) == pytest.approx([0.0, 1.0, 5.0])  # there is no room on the left
+    assert spaced([6.0, 6.0], 6.0) == [5.0, 6.0]
 
 
 def test_a_node_that_only_feeds_another_is_drawn_next_to_it() -> None:

@@ -14,7 +14,6 @@ from harness.results.ranking import tables
 from harness.results.ranking.frames import frame
 from harness.results.records import Incumbent
 from instances import catalog
-from leaderboard import text
 from leaderboard.build import build
 from tests.leaderboard.conftest import filled
 from tests.leaderboard.sites import of_class, sections, tree, words
@@ -99,13 +98,6 @@ def test_a_proven_gap_is_called_optimal_everywhere(site: Path) -> None:
         assert any(row[0] == "y" and "optimal" in row for row in rows), page
     (row,) = [x for x in y.iter("tr") if x.get("id") == "solver-good"]
     assert [words(cell) for cell in row].count("optimal") == 1
-
-
-@pytest.mark.parametrize(
-    ("gap", "proven", "shown"), [(1e-7, True, "optimal"), (None, True, "optimal"), (0.5, False, "50 %")]
-)
-def test_gaps_in_words(gap: float | None, proven: bool, shown: str) -> None:
-    assert text.gap(gap, proven) == shown
 
 
 def test_records_link_the_row_of_their_instance(site: Path) -> None:

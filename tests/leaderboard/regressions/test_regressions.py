@@ -153,11 +153,14 @@ def test_a_history_without_measurements_has_a_page(tmp_path):
     assert render([], leaderboard=False) == render([], leaderboard=False)
 
 
-def test_other_files_are_refused_in_a_sentence(repository, tmp_path):
+def test_other_files_are_refused_in_a_sentence(repository, tmp_path, monkeypatch):
     known = commits(repository)
     with pytest.raises(InputError, match="expected the results of `asv run`"):
         series(tmp_path, known)
     with pytest.raises(InputError, match="expected a git repository"):
         commits(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="expected git, to read the commits"):
+        commits(repository)
     with pytest.raises(InputError, match="expected a file of results as asv writes them"):
         series(write_results(tmp_path / "results", list(known), results={"benchmarks.Ranking.time_heft": 3}), known)

@@ -27,7 +27,7 @@ from harness.results.claims import PROVEN, gap
 from instances import catalog
 from instances.files.jsonfile import read_json, write_json
 from shardmark import api, runs
-from shardmark.cli.arguments import parser
+from shardmark.cli.arguments import main, parser
 from shardmark.cli.commands import files
 from solvers import registry
 
@@ -120,6 +120,16 @@ def test_check_adds_beyond_64_bits(tmp_path):
     write_json(path, document)
     found = answer("check", path, solution_file(tmp_path, [0, 0, 2, 1, 0]))
     assert found["cost"] == 5 * (2**63 - 1) + 30 + 40 + 10 + 30 + 60
+
+
+@pytest.mark.parametrize(("cost", "told"), [(10**18, True), (10**17, False)])
+def test_check_tells_of_an_infinite_cost(tmp_path, capsys, cost, told):
+    path = tmp_path / "one.json"
+    nodes = {"intervals": [[0, 1]], "costs": [[cost]], "usages": [[1]]}
+    problem = {"name": "one", "nodes": nodes, "edges": {"nodes": [], "costs": []}, "usage_limit": 1}
+    write_json(path, {"problem": problem})
+    assert main(["check", str(path), str(solution_file(tmp_path, [0]))]) == 0
+    assert ("the cost is infinite" in capsys.readouterr().err) == told
 
 
 LIAR = """
