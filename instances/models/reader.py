@@ -39,7 +39,7 @@ def read_model(
 ) -> Model:
     """The model of an ONNX file, or of a StableHLO program as text or portable artifact.
 
-    ``dims`` gives sizes for the named dimensions of an ONNX model; ``tell`` gets sentences on doubts. Raises
+    ``dims`` has values for symbolic sizes of an ONNX model; ``tell`` gets sentences on doubts. Raises
     InputError for any other file, and for what the format's reader refuses.
     """
     if begins_as_onnx(path):

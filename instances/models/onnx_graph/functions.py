@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
@@ -31,8 +32,9 @@ def inlined(model: Any, source: str) -> Any:
 
 
 def sentence(error: Exception) -> str:
-    """The first line of a message of onnx, shortened."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:160]
+    """The first line of a message of onnx, shortened, without the place in onnx's own source."""
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return re.sub(r"^\S+:\d+: \w+: Assertion `.*` failed: ", "", line)[:160]
 
 
 class _Key(tuple[str, str, str]):

@@ -114,7 +114,7 @@ def test_an_onnx_model_is_an_instance_of_the_chosen_track(given, track, nodes, t
         (["--stages", "2", "--dim", "batch=0"], "expected"),
         (
             ["--stages", "2", "--dim", "batch=2"],
-            "size batch: expected no such size, as the model's sizes have no names",
+            "size batch: expected no such size, as the model's sizes are all numbers",
         ),
     ],
 )
