@@ -47,8 +47,8 @@ def read_onnx(
     """The model of an ONNX file, plain or gzip.
 
     ``dims`` has values for symbolic sizes, by the names of `instances.models.onnx_graph.sizes`. ``tell`` is called with
-    a sentence on operators of unknown arithmetic. Raises InputError for anything that is not an ONNX model with known shapes and without control
-    flow.
+    a sentence on operators of unknown arithmetic. Raises InputError for anything that is not an ONNX model with known
+    shapes and without control flow.
     """
     source = os.fspath(path)
     with collector_paused():

@@ -12,8 +12,8 @@ from instances.errors import InputError
 from instances.files.jsonfile import GZIP_MAGIC, read_bytes
 from instances.models.model import Model
 from instances.models.onnx_file import LARGEST, read_onnx
+from instances.models.stablehlo.apart import read_stablehlo
 from instances.models.stablehlo.module import is_stablehlo
-from instances.models.stablehlo_file import read_stablehlo
 
 
 def is_onnx(content: bytes) -> bool:
