@@ -37,10 +37,10 @@ def load(content: bytes, source: str, dims: Mapping[str, int]) -> Any:
     _require_no_control_flow(model, source)
     set_sizes(model.graph, source, dims)
     model = modern(inlined(model, source), source)
-    try:
+    try:  # without propagation of data, which makes as many numbers as a Range or a Tile says
         content = model.SerializeToString()
         del model  # as inference makes copies
-        return onnx.shape_inference.infer_shapes(content, data_prop=True)
+        return onnx.shape_inference.infer_shapes(content)
     except Exception as error:  # of onnx's own kinds, which have no common base
         raise InputError(source, "graph", f"expected shapes that can be inferred ({sentence(error)})") from None
 
