@@ -12,6 +12,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import stablehlo_models
 from effort import GATE, draws
 from referee import CHAIN, ZOO, Lending, Lent, Pool, backend_here
 
@@ -152,6 +153,13 @@ def posix_for_auto(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
     for user in (matrix, conformance, standing):
         monkeypatch.setattr(user, "choose", chosen)
     monkeypatch.setattr(runs, "backend", chosen)
+
+
+@pytest.fixture
+def stablehlo_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """StableHLO is read without a process of its own, which would import JAX anew."""
+    for module in ("stablehlo.apart", "reader"):
+        monkeypatch.setattr(f"instances.models.{module}.read_stablehlo", stablehlo_models.read_stablehlo)
 
 
 @pytest.fixture(scope="module", params=["posix", "benchexec"])

@@ -18,12 +18,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from instances.errors import InputError, TooLarge
 
 GZIP_MAGIC = b"\x1f\x8b"
 LARGEST = 2 << 30  # bytes of a file; the largest of the contest has 1.3 GiB
+PIECE = 1 << 20  # bytes that are read at a time
 LARGEST_TEXT = 512 << 20  # bytes of a text that becomes Python objects; lists of lists of integers do not
 LONGEST_KEY = 80  # characters of a key that error sentences show
 MAX_VALUES = 1 << 26  # values and keys of such a text: each takes up to a hundred bytes of memory
@@ -38,19 +39,21 @@ def read_bytes(path: str | os.PathLike[str], largest: int | None = None) -> byte
     most = LARGEST if largest is None else largest
     try:
         with Path(path).open("rb") as stream:
-            content = stream.read(most + 1)
+            content = _read(stream, most + 1, path)
     except FileNotFoundError:
         raise InputError(path, "", "expected a file, found nothing of that name") from None
     except IsADirectoryError:
         raise InputError(path, "", "expected a file, found a folder") from None
     except OSError as error:
         raise InputError(path, "", f"expected a readable file ({error.strerror})") from None
+    except InputError:
+        raise
     except ValueError as error:  # a null character
         raise InputError(path, "", f"expected a path ({error})") from None
     if content[:2] == GZIP_MAGIC:
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(content)) as unpacked:
-                content = unpacked.read(most + 1)
+                content = _read(unpacked, most + 1, path)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InputError(path, "gzip stream", f"expected complete gzip data ({error})") from None
     if len(content) > most:
@@ -63,6 +66,17 @@ def require_regular(*paths: str | os.PathLike[str] | None) -> None:
     for path in paths:
         if path is not None and os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
             raise InputError(path, "", "expected a regular file, found a pipe or a device")
+
+
+def _read(stream: IO[bytes] | gzip.GzipFile, most: int, path: str | os.PathLike[str]) -> bytes:
+    """Up to so many bytes, in memory that grows with what is there: ``stream.read(most)`` would reserve it all."""
+    content, found = io.BytesIO(), 0
+    try:
+        while found < most and (piece := stream.read(min(PIECE, most - found))):
+            found += content.write(piece)
+        return content.getvalue()
+    except MemoryError:
+        raise TooLarge(path, "", f"expected more free memory: the file has over {found >> 20} MiB") from None
 
 
 def too_many_bytes(most: int) -> str:

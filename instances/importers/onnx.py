@@ -1,8 +1,8 @@
 """ONNX models as instances of any track, with operator times for a kind of device.
 
 Weights may be missing or external: only shapes count. Functions are inlined. ``--dim batch=8`` sets the value of a
-symbolic size. Control flow and sizes that depend on computed values are refused. Unknown operators count only the bytes
-that they move; a note gives their number.
+symbolic size, and ``--dim x.0=8`` axis 0 of an input ``x`` if that size has no name. Control flow and sizes that depend
+on computed values are refused. Unknown operators count only the bytes that they move; a note gives their number.
 
 Each node is an operator of the graph; its time is computed from its arithmetic, its bytes and the data sheet of
 ``--device``.
@@ -25,7 +25,7 @@ TRACK = "pipeline"
 TELLS = True
 OPTIONS: Mapping[str, Option] = {
     **_models.OPTIONS,
-    "dim": Option(dict, "value of a symbolic size; may be repeated"),
+    "dim": Option(dict, "value of a symbolic size, such as batch=8, or x.0=8 if it has no name; may be repeated"),
 }
 
 

@@ -24,6 +24,6 @@ OPTIONS: Mapping[str, Option] = OPTIONS_OF_MODELS
 
 def read(path: Path, *, tell: Callable[[str], None], **given: Any) -> Any:
     """Read a program, plain or gzip, as an instance; InputError if the program has none."""
-    from instances.models.stablehlo_file import read_stablehlo
+    from instances.models.stablehlo.apart import read_stablehlo
 
     return instance_of(read_stablehlo(path, tell), **given)

@@ -15,6 +15,7 @@ several of its readers are in one stage, that stage's parameters are overestimat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -39,15 +40,18 @@ def as_pipeline(model: Model, costs: Costs, device: Device, stages: int, *, limi
     """
     if limited:
         refuse_lack_of_memory(model, device, stages)
-    operations = _operations(model, costs, device)
-    document = {
+    document = _document(_operations(model, costs, device), device, limited=limited)
+    return pipeline.parse({"name": model.name, **document}, model.name, stages)
+
+
+def _document(operations: Sequence[Operation], device: Device, *, limited: bool) -> dict[str, Any]:
+    """The track's file format without a name; the caller keeps no operations, so that they are freed before parsing."""
+    return {
         "format": pipeline.FORMAT,
-        "name": model.name,
         "bandwidth": device.link_bandwidth / MICROSECONDS,
         "memory": device.memory if limited and _needed(operations) > device.memory else None,
         **one_tensor_each(operations),
     }
-    return pipeline.parse(document, model.name, stages)
 
 
 def with_helpers(instance: pipeline.Instance, stage: Sequence[int]) -> Ints:

@@ -3,8 +3,9 @@
 Treatment of the parts of a graph:
 
 functions         inlined
+old operators     converted, as `instances.models.onnx_graph.operator_sets` says
 control flow      refused
-symbolic sizes    replaced by the numbers that the caller gives
+symbolic sizes    replaced by the numbers that the caller gives; `instances.models.onnx_graph.sizes` has their names
 initializers      parameters, also those that the graph lists among its inputs; external data is never opened
 constants         what depends only on constants and shapes is folded: it is a parameter if an operator reads it
 values as shapes  a constant input that sets a shape, such as that of a Reshape, does not count as read
@@ -45,9 +46,9 @@ def read_onnx(
 ) -> Model:
     """The model of an ONNX file, plain or gzip.
 
-    ``dims`` has values for symbolic sizes. ``tell`` is called with a sentence on operators of
-    unknown arithmetic. Raises InputError for anything that is not an ONNX model with known shapes and without control
-    flow.
+    ``dims`` has values for symbolic sizes, by the names of `instances.models.onnx_graph.sizes`. ``tell`` is called with
+    a sentence on operators of unknown arithmetic. Raises InputError for anything that is not an ONNX model with known
+    shapes and without control flow.
     """
     source = os.fspath(path)
     with collector_paused():

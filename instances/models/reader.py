@@ -12,8 +12,8 @@ from instances.errors import InputError
 from instances.files.jsonfile import GZIP_MAGIC, read_bytes
 from instances.models.model import Model
 from instances.models.onnx_file import LARGEST, read_onnx
+from instances.models.stablehlo.apart import read_stablehlo
 from instances.models.stablehlo.module import is_stablehlo
-from instances.models.stablehlo_file import read_stablehlo
 
 
 def is_onnx(content: bytes) -> bool:
@@ -39,7 +39,7 @@ def read_model(
 ) -> Model:
     """The model of an ONNX file, or of a StableHLO program as text or portable artifact.
 
-    ``dims`` gives sizes for the named dimensions of an ONNX model; ``tell`` gets sentences on doubts. Raises
+    ``dims`` has values for symbolic sizes of an ONNX model; ``tell`` gets sentences on doubts. Raises
     InputError for any other file, and for what the format's reader refuses.
     """
     if begins_as_onnx(path):

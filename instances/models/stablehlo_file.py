@@ -27,19 +27,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from instances.errors import InputError
-from instances.files.jsonfile import collector_paused, read_bytes
+from instances.files.jsonfile import collector_paused
 from instances.models.calls import require_few
 from instances.models.model import Access, Dims, Model, Nest, Shape, of_unknown_arithmetic
 from instances.models.stablehlo import scopes
 from instances.models.stablehlo.functions import RETURNS, bodies, callee_of, composed, label
 from instances.models.stablehlo.loops import nest_of
-from instances.models.stablehlo.module import parse
 from instances.models.stablehlo.operation import Operation
 from instances.models.stablehlo.passes import mark_passes
 from instances.models.stablehlo.types import Types
 from instances.models.stablehlo.values import Constant, Value, View
 
-LARGEST = 1 << 30  # bytes of a file
 #: Names of arguments that stay on the devices between steps begin with one of these.
 STATE = ("param", "weight", "state", "train_state", "opt", "variable", "model", "mu", "nu", "moment")
 
@@ -50,16 +48,14 @@ _FREE = {"constant", "iota", "partition_id", "replica_id", "create_token", "afte
 _DIALECTS = {"stablehlo", "chlo", "func", "sdy"}
 
 
-def read_stablehlo(path: str | os.PathLike[str], tell: Callable[[str], None] = lambda _: None) -> Model:
-    """The model of MLIR text, of a portable artifact, or of a serialised ``jax.export.Exported``, plain or gzip.
+def model_of(module: Any, source: str, tell: Callable[[str], None] = lambda _: None) -> Model:
+    """The model of a module that `instances.models.stablehlo.module.parse` returns.
 
     ``tell`` is called with a sentence on operations of unknown arithmetic, and one if no argument is a parameter.
-    Raises InputError for anything that is not StableHLO with static shapes and without control flow.
+    Raises InputError for dynamic shapes, control flow and recursion.
     """
-    source = os.fspath(path)
-    content = read_bytes(path, LARGEST)
     with collector_paused():
-        reader = _Reader(parse(content, source), source)
+        reader = _Reader(module, source)
         reader.read()
         for sentence in reader.doubts():
             tell(sentence)

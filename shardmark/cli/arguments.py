@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import resource
 import signal
 import sys
 import warnings
@@ -149,6 +150,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         expected = f"expected a file or folder that you have permission to use ({error.strerror})"
         return failed(2, shortened(f"{error.filename}: {expected}"), "", as_json)
+    except MemoryError as error:
+        return failed(2, f"expected more memory than there is{_memory(error)}", "", as_json)
     except KeyboardInterrupt as error:
         return failed(int(128 + (error.args[0] if error.args else signal.SIGINT)), "interrupted", "", as_json)
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
@@ -176,6 +179,15 @@ def failed(status: int, message: str, show: str, as_json: bool, answer: Mapping[
         with suppress(InputError, BrokenPipeError):  # the output may be what failed
             emit({**(answer or {}), "error": {"status": status, "message": message}}, as_json)
     return status
+
+
+def _memory(error: MemoryError) -> str:
+    """What a MemoryError says of the need, and a limit of the process."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    known = [str(error)] if str(error) else []
+    if limit != resource.RLIM_INFINITY:
+        known.append(f"`ulimit -v` leaves {limit >> 20:,} MiB of address space")
+    return f" ({'; '.join(known)})" if known else ""
 
 
 def database_error() -> type[Exception]:

@@ -129,7 +129,8 @@ def plan(
     ``mesh``     instead of ``devices``: a grid such as "2x4" or (2, 4), for a sharding strategy per operator
     ``machine``  instead of ``devices``: a JSON file of unequal devices and links, for a schedule
     ``device``   the kind of device: a name of the catalog (``shardmark list devices``) or a TOML file
-    ``dims``     values for symbolic sizes of an ONNX model, such as ``{"batch": 8}``
+    ``dims``     values for symbolic sizes of an ONNX model, such as ``{"batch": 8}``; a size without a name is called
+                 by its tensor and axis, such as ``"x.0"``
     ``split``    a split over equal devices to judge: the stage of every operator by its name, or a JSON file of
                  these or of an earlier plan; the plan is then this split, and ``better`` the cost of a better one
                  if one is found

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +193,28 @@ def test_more_devices_than_a_matrix_of_bandwidths_is_kept_for_are_refused(tmp_pa
     path.write_text(json.dumps(document | {"devices": {"speed": [1] * 60_000}}))
     with pytest.raises(InputError, match=r"devices\.speed: expected at most 4096 devices, found 60000"):
         load(path)
+
+
+@pytest.fixture
+def little_address_space() -> Iterator[None]:
+    """As after `ulimit -v`: 64 MiB more than the process has mapped."""
+    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + (64 << 20), before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_reading_reserves_no_more_memory_than_a_file_takes(
+    pack: Callable[[bytes], bytes], tmp_path: Path, little_address_space: None
+) -> None:
+    (tmp_path / "small").write_bytes(pack(b"content"))
+    assert jsonfile.read_bytes(tmp_path / "small") == b"content"
+
+
+def test_a_file_that_memory_cannot_hold_is_refused_in_one_sentence(tmp_path: Path, little_address_space: None) -> None:
+    (tmp_path / "large").touch()
+    os.truncate(tmp_path / "large", 1 << 30)
+    with pytest.raises(TooLarge, match=r"large: expected more free memory: the file has over \d+ MiB"):
+        jsonfile.read_bytes(tmp_path / "large")

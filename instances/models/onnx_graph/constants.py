@@ -10,6 +10,11 @@ Shape = tuple[int, ...]
 
 #: Numbers of a constant, at most, that are worked out; shapes, axes and the like have fewer.
 SMALL = 1024
+#: Operators with windows, whose evaluation may take longer than what they read and write suggests.
+_WINDOWED = {
+    *("AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "MaxUnpool"),
+    "QLinearConv",
+}
 
 
 class Constants:
@@ -43,6 +48,7 @@ class Constants:
             if name:
                 shape = shapes.get(name)
                 small = node.op_type == "NonZero" if shape is None else math.prod(shape) <= SMALL
+                small = small and node.op_type not in _WINDOWED
                 self._nodes[name] = (node if small else None), list(node.input)
 
     def numbers(self, name: str) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from instances.errors import InputError
@@ -21,9 +22,9 @@ def inlined(model: Any, source: str) -> Any:
 
     if not model.functions:
         return model
-    functions = {_key(function): function.node for function in model.functions}
-    bodies: dict[Hashable, Body] = {key: _body(nodes, functions) for key, nodes in functions.items()}
-    require_few({**bodies, _MAIN: _body(model.graph.node, functions)}, _MAIN, source)
+    defaults = {_key(function): _size(function.attribute_proto) for function in model.functions}
+    bodies: dict[Hashable, Body] = {_key(function): _body(function.node, defaults) for function in model.functions}
+    require_few({**bodies, _MAIN: _body(model.graph.node, defaults)}, _MAIN, source)
     try:
         return onnx.inliner.inline_local_functions(model)
     except Exception as error:  # of onnx's own kinds, which have no common base
@@ -31,8 +32,9 @@ def inlined(model: Any, source: str) -> Any:
 
 
 def sentence(error: Exception) -> str:
-    """The first line of a message of onnx, shortened."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:160]
+    """The first line of a message of onnx, shortened, without the place in onnx's own source."""
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return re.sub(r"^\S+:\d+: \w+: Assertion `.*` failed: ", "", line)[:160]
 
 
 class _Key(tuple[str, str, str]):
@@ -50,11 +52,17 @@ def _callee(node: Any) -> _Key:
     return _Key((node.domain, node.op_type, node.overload))
 
 
-def _body(nodes: Iterable[Any], functions: Iterable[Hashable]) -> Body:
+def _body(nodes: Iterable[Any], defaults: Mapping[_Key, int]) -> Body:
+    """What nodes hold; an operator of a function may repeat all attributes of the call, or their ``defaults``."""
     inside = list(_all(nodes))
-    calls = [callee for callee in map(_callee, inside) if callee in functions]
-    size = sum(node.ByteSize() for node in nodes)
-    return Body(len(inside) - len(calls), size, [(callee, 0) for callee in calls])
+    calls = [(_callee(node), _size(node.attribute)) for node in inside if _callee(node) in defaults]
+    added = [(callee, size + defaults[callee]) for callee, size in calls]
+    return Body(len(inside) - len(calls), _size(nodes), added)
+
+
+def _size(parts: Iterable[Any]) -> int:
+    """Bytes of protobufs."""
+    return sum(part.ByteSize() for part in parts)
 
 
 def _all(nodes: Iterable[Any]) -> Iterator[Any]:

@@ -1,7 +1,8 @@
 """Bytes of a file as a module of MLIR's bindings, which come with jaxlib.
 
-MLIR parses files in this process and guards against mistakes, not against malice: a number in the billions in the
-dimensions of a convolution keeps it busy forever, and so can a corrupted artifact.
+MLIR guards against mistakes, not against malice: a number in the billions in the dimensions of a convolution keeps it
+busy forever, and changed bytes of an artifact may crash it. `instances.models.stablehlo.apart` therefore parses files
+in a process of its own.
 """
 
 from __future__ import annotations
@@ -34,12 +35,15 @@ def parse(content: bytes, source: str) -> Any:
 
     InputError in one sentence if jax is missing or the content is none of these; MLIR's own messages are not printed.
     """
+    program = artifact(content, source) if MAGIC in content else text(content, source)
     try:
         from jax.interpreters.mlir import make_ir_context
         from jaxlib.mlir import ir
         from jaxlib.mlir.dialects import stablehlo
-    except ImportError:
+    except ModuleNotFoundError:
         raise InputError(source, "", "expected jax, which reads StableHLO: pip install jax") from None
+    except (ImportError, OSError) as error:  # as when its libraries do not fit the address space
+        raise InputError(source, "", f"expected jax, which reads StableHLO, to be importable ({error})") from None
     messages: list[str] = []
 
     def note(diagnostic: Any) -> bool:
@@ -52,14 +56,12 @@ def parse(content: bytes, source: str) -> Any:
     with make_ir_context() as context:
         handler: Any = context.attach_diagnostic_handler(note)
         try:
-            if MAGIC in content:
-                return stablehlo.deserialize_portable_artifact(context, artifact(content, source))
-            return ir.Module.parse(text(content, source), context)
+            if isinstance(program, bytes):
+                return stablehlo.deserialize_portable_artifact(context, program)
+            return ir.Module.parse(program, context)
         except ir.MLIRError as error:
             raise explained(str(error), source) from None
-        except ValueError as error:
-            if isinstance(error, InputError):
-                raise
+        except ValueError:
             found = f": {messages[0]}" if messages else ""
             raise InputError(source, "", f"expected a complete portable artifact of StableHLO{found}") from None
         finally:

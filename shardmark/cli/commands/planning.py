@@ -59,7 +59,7 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
         type=values.size,
         default=[],
         metavar="NAME=N",
-        help="value of a symbolic size of the model, such as batch=8; may be repeated",
+        help="value of a symbolic size, such as batch=8, or x.0=8 if it has no name; may be repeated",
     )
     costs.add_argument("--fuse", action="store_true", help="fuse chains of cheap operators first")
     search = sub.add_argument_group("search")

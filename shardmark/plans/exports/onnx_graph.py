@@ -15,16 +15,20 @@ from instances.files.jsonfile import read_bytes, sha256
 from instances.models.model import Tensor
 from instances.models.onnx_file import read_onnx
 from instances.models.onnx_graph.functions import inlined
+from instances.models.onnx_graph.operator_sets import modern
+from instances.models.onnx_graph.sizes import set_sizes
 from shardmark.plans.exports.external_data import external_data, stored_outside
 
 STANDARD = ("", "ai.onnx")  # domains of the operators of ONNX itself
 
 
-def load(path: str | os.PathLike[str], digest: str | None = None) -> Any:
+def load(path: str | os.PathLike[str], digest: str | None = None, dims: Mapping[str, int] | None = None) -> Any:
     """The `onnx.ModelProto` of a file, with local functions inlined; external data stay in their files.
 
+    If ``dims`` is given, all symbolic sizes become numbers.
+
     Its nodes are those that `instances.models.onnx_file` reads. Raises InputError if the file cannot be read, is not
-    an ONNX model, or does not have the SHA-256 ``digest``, and if its functions cannot be inlined.
+    an ONNX model, or does not have the SHA-256 ``digest``, and if functions or operators are refused.
     """
     import onnx
     from google.protobuf.message import DecodeError
@@ -36,7 +40,9 @@ def load(path: str | os.PathLike[str], digest: str | None = None) -> Any:
         model = onnx.ModelProto.FromString(content)
     except DecodeError:
         raise InputError(path, "", "expected an ONNX model, found bytes that do not decode as one") from None
-    return inlined(model, os.fspath(path))
+    if dims is not None:
+        set_sizes(model.graph, os.fspath(path), dims)
+    return modern(inlined(model, os.fspath(path)), os.fspath(path))
 
 
 def load_fixed(
@@ -46,12 +52,8 @@ def load_fixed(
 
     Nodes that ask for the shape of a tensor become constants. Raises InputError as `load` and `read_onnx` do.
     """
-    model = load(path, digest)
+    model = load(path, digest, dims)
     tensors = {tensor.name: tensor for tensor in read_onnx(path, dims).tensors}
-    for info in (*model.graph.input, *model.graph.output, *model.graph.value_info):
-        for dim in info.type.tensor_type.shape.dim:
-            if dim.dim_param in dims:
-                dim.dim_value = dims[dim.dim_param]
     _fix_shapes(model, tensors)
     return model, tensors
 

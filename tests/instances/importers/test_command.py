@@ -114,7 +114,7 @@ def test_an_onnx_model_is_an_instance_of_the_chosen_track(given, track, nodes, t
         (["--stages", "2", "--dim", "batch=0"], "expected"),
         (
             ["--stages", "2", "--dim", "batch=2"],
-            "size batch: expected no such size, as the model's sizes have no names",
+            "size batch: expected no such size, as the model's sizes are all numbers",
         ),
     ],
 )
@@ -128,6 +128,7 @@ def test_options_of_models_that_do_not_fit_are_refused_in_one_sentence(given, se
     assert (status, sentence in shown, list(tmp_path.iterdir())) == (2, True, [])
 
 
+@pytest.mark.usefixtures("stablehlo_in_process")
 @pytest.mark.parametrize(
     ("given", "track"), [(["--stages", "4"], "pipeline"), (["--track", "intraop", "--mesh", "2x4"], "intraop")]
 )

@@ -14,6 +14,7 @@ from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx_models import LIGHT
+from stablehlo_models import read_stablehlo
 
 from harness.verify import verify
 from instances.errors import InputError
@@ -23,7 +24,6 @@ from instances.models.devices import Device
 from instances.models.model import BITS, Access, Model
 from instances.models.onnx_file import read_onnx
 from instances.models.roofline import computed_in, roofline
-from instances.models.stablehlo_file import read_stablehlo
 
 DEVICE = Device(
     name="test",

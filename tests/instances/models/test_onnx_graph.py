@@ -151,14 +151,28 @@ def test_a_size_without_a_number_is_named_with_its_tensor_and_the_option(read):
     told = "tensor x: expected a number for its size length; pass --dim length=N, or dims={'length': N} in Python"
     assert str(caught.value).endswith(told)
     with pytest.raises(
-        InputError, match=r"size lenght: expected the name of a size of the model, did you mean 'length'"
+        InputError, match=r"size lenght: expected the name of a size of the model, or .*, did you mean 'length'"
     ):
         read(attention_block(), {"batch": 3, "lenght": 16})
     with pytest.raises(InputError, match=r"size heads: expected the name of a size of the model"):
         read(attention_block(), {"batch": 3, "length": 2, "heads": 2})
-    nameless = model_of([node("Relu", "x", "y")], [info("x", None, 4)], "y")
-    with pytest.raises(InputError, match="tensor x: expected a number for its dimension 0, which has no name"):
-        read(nameless)
+
+
+@pytest.mark.parametrize("unnamed", [None, -1, "?"])
+def test_sizes_without_a_name_are_listed_by_tensor_and_axis_and_taken(read, unnamed):
+    shape = [unnamed, 3, unnamed, "its length"]
+    model = model_of([node("Relu", "x:0", "h"), node("Neg", "h", "y")], [info("x:0", *shape)], "y")
+    model.graph.output[0].CopyFrom(info("y", *shape))
+    model.graph.value_info.append(info("h", *shape))
+    with pytest.raises(InputError) as caught:
+        read(model)
+    told = (
+        "tensor x:0: expected a number for its size x:0.0; pass --dim x:0.0=N --dim x:0.2=N --dim 'its length'=N, "
+        "or dims={'x:0.0': N, 'x:0.2': N, 'its length': N} in Python"
+    )
+    assert str(caught.value).endswith(told)
+    found = read(model, {"x:0.0": 5, "x:0.2": 7, "its length": 2})
+    assert [tensor.shape for tensor in found.tensors] == [(5, 3, 7, 2)] * 3
 
 
 def test_functions_are_inlined(read):

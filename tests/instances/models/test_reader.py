@@ -28,6 +28,7 @@ module @negate {
 """
 
 
+@pytest.mark.usefixtures("stablehlo_in_process")
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
 @pytest.mark.parametrize(("content", "kind"), [(RELU, "Relu"), (PROGRAM, "negate")])
 def test_a_model_is_told_by_its_content(content, kind, pack, tmp_path):

@@ -13,9 +13,9 @@ import pytest
 import training_steps
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stablehlo_models import read_stablehlo
 
 from instances.errors import InputError
-from instances.models.stablehlo_file import read_stablehlo
 
 DATA = Path(__file__).parents[2] / "data" / "stablehlo"
 FRAGMENTS = [b"", b"?", b"\xff", b'"', b"tensor<", b"99999999999999999999", b"loc(", b"-1", b"}", b"x0x", b"f64", b"%9"]

@@ -29,6 +29,7 @@ def test_made_again_an_instance_has_the_same_bytes(recipe):
     assert (PATHS[recipe.id].suffix == ".gz") == (len(content) > PLAIN)
 
 
+@pytest.mark.usefixtures("stablehlo_in_process")
 def test_the_command_writes_the_files_of_the_catalog(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(suite, "RECIPES", tuple(recipe for recipe in RECIPES if recipe.id in QUICK))
     main(tmp_path)

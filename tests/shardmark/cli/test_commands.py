@@ -617,6 +617,16 @@ def test_a_file_in_a_folder_that_one_may_not_enter_is_a_sentence(tmp_path, monke
     assert (result.returncode, result.stderr) == (2, expected)
 
 
+def test_a_lack_of_memory_is_a_sentence_with_the_need(graph, monkeypatch):
+    def allocate(*_, **__):
+        raise MemoryError("Unable to allocate 256. TiB")
+
+    monkeypatch.setattr(runs, "perform", allocate)
+    result = shardmark("solve", graph, "--solver", "random-1")
+    expected = "shardmark: expected more memory than there is (Unable to allocate 256. TiB"
+    assert (result.returncode, result.stderr.startswith(expected)) == (2, True)
+
+
 @pytest.mark.parametrize("place", ["no/such/file.json", "a-file/x.json", "loop", LONG])
 def test_an_output_that_cannot_be_written_is_a_sentence_before_anything_is_run(place, graph, tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "perform", None)

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from stablehlo_models import read_stablehlo
 
 from instances.models.as_intraop import as_intraop
 from instances.models.devices import device
-from instances.models.stablehlo_file import read_stablehlo
 from shardmark.plans.partition_specs import FORMAT, in_shardings, partition_specs
 
 ROOT = Path(__file__).parents[3]

@@ -52,9 +52,26 @@ def widening():
     return model
 
 
+def referring(default):
+    """2,000 operators that each take a MiB from an attribute of the call, or from its default value."""
+    constant = helper.make_node("Constant", [], ["c"])
+    constant.attribute.add(name="value_floats", ref_attr_name="v", type=onnx.AttributeProto.FLOATS)
+    inner = function("f", *[constant] * 2000, helper.make_node("Relu", ["x"], ["y"]))
+    model = model_of("f", [inner])
+    value = helper.make_attribute("v", [1.0] * (1 << 18))
+    (inner.attribute_proto if default else model.graph.node[0].attribute).append(value)
+    if default:
+        model.functions[0].CopyFrom(inner)
+    else:
+        model.functions[0].attribute.append("v")
+    return model
+
+
 REFUSED = {
     "doubling": (calling(40, 2), "at most 2,000,000 operators once function calls are inlined, found 549,755,813,888"),
     "long names": (widening(), "at most 1,073,741,824 bytes of operators once"),
+    "attributes": (referring(default=False), "at most 1,073,741,824 bytes of operators once"),
+    "defaults": (referring(default=True), "at most 1,073,741,824 bytes of operators once"),
     "recursive": (recursive("f"), "no recursion, found f calls f"),
     "mutually recursive": (recursive("fgh"), "no recursion, found . calls . calls . calls ."),
     "deep": (calling(200, 1), r"functions that onnx can inline \(Function call chain depth exceeds limit"),

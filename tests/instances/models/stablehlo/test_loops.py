@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from stablehlo_models import read_stablehlo
 
 from instances.models.reshape import groups
 from instances.models.stablehlo.loops import nest_of
 from instances.models.stablehlo.operation import Operation
-from instances.models.stablehlo_file import read_stablehlo
 
 
 def draw(*shape, seed=0):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from stablehlo_models import read_stablehlo
 
 from instances.errors import InputError
-from instances.models.stablehlo_file import read_stablehlo
 
 TYPE = "tensor<4xf32>"
 LAST = f"stablehlo.negate %0 : {TYPE}"

@@ -1,0 +1,96 @@
+"""StableHLO files, read in a process of their own: MLIR crashes on some content, and never comes back from some.
+
+``python -m instances.models.stablehlo.apart SOURCE`` gets the content on its standard input.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from instances.errors import InputError
+from instances.files.jsonfile import read_bytes
+from instances.models.model import Model
+
+LARGEST = 1 << 30  # bytes of a file
+#: CPU seconds to parse a file: at least, and per MiB. On one core MLIR takes 0.1 s per MiB of text.
+LONGEST, LONGEST_PER_MIB = 60, 5
+
+
+def read_stablehlo(path: str | os.PathLike[str], tell: Callable[[str], None] = lambda _: None) -> Model:
+    """The model of MLIR text, of a portable artifact, or of a serialised ``jax.export.Exported``, plain or gzip.
+
+    ``tell`` is called with sentences on doubts. Raises InputError for anything that is not StableHLO with static shapes
+    and without control flow, and if MLIR crashes or takes too long.
+    """
+    source, content = os.fspath(path), read_bytes(path, LARGEST)
+    command = [sys.executable, "-P", "-m", __name__, source]
+    done = subprocess.run(command, input=content, capture_output=True, check=False)
+    if done.returncode < 0:
+        raise InputError(source, "", _crash(-done.returncode, len(content)))
+    if done.returncode:
+        raise RuntimeError(f"the process that reads StableHLO failed: {done.stderr.decode(errors='replace')}")
+    sentences, found = pickle.loads(done.stdout)
+    if isinstance(found, tuple):
+        raise InputError(*found)
+    for sentence in sentences:
+        tell(sentence)
+    return found
+
+
+def _crash(number: int, size: int) -> str:
+    """What was expected of a file on which the process ended by a signal."""
+    if number == signal.SIGXCPU:
+        return f"expected StableHLO that MLIR can parse within {_seconds(size)} s of CPU time"
+    lack = " for lack of memory" if number == signal.SIGKILL else ""
+    return f"expected StableHLO that MLIR can parse, but it crashed{lack} ({signal.strsignal(number)})"
+
+
+def _seconds(size: int) -> int:
+    return LONGEST + LONGEST_PER_MIB * (size >> 20)
+
+
+@contextmanager
+def limited(size: int) -> Iterator[None]:
+    """End this process by SIGXCPU, without a core file, if the block takes too long for content of so many bytes."""
+    before = resource.getrlimit(resource.RLIMIT_CPU)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    until = int(used.ru_utime + used.ru_stime) + 1 + _seconds(size)
+    least = [limit for limit in (until, *before) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_CPU, (min(least), before[1]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, before)
+
+
+def main() -> None:
+    """Read the content on standard input; write its sentences and model, or what was refused, to standard output."""
+    from instances.models.stablehlo.module import parse
+    from instances.models.stablehlo_file import model_of
+
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # nothing else may be printed there
+    source, content, sentences = sys.argv[1], sys.stdin.buffer.read(), list[str]()
+    found: Model | tuple[str, str, str]
+    try:
+        with limited(len(content)):
+            module = parse(content, source)
+        found = model_of(module, source, sentences.append)
+    except MemoryError as error:
+        found = source, "", f"expected more memory to read StableHLO in than there is ({error})"
+    except InputError as error:
+        found = error.source, error.place, error.expected
+    with output:
+        pickle.dump((sentences, found), output, pickle.HIGHEST_PROTOCOL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+"""StableHLO files read in the process of the test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from instances.files.jsonfile import read_bytes
+from instances.models.model import Model
+from instances.models.stablehlo.module import parse
+from instances.models.stablehlo_file import model_of
+
+
+def read_stablehlo(path: str | os.PathLike[str], tell: Callable[[str], None] = lambda _: None) -> Model:
+    """The model of a file; a crash of MLIR ends the test run."""
+    return model_of(parse(read_bytes(path), os.fspath(path)), os.fspath(path), tell)
