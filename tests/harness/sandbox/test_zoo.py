@@ -576,7 +576,7 @@ def test_a_bound_above_the_optimum_counts_against_its_solver(
     scored = tables(store)
     store.close()
     assert scored.contradictions["solver"].to_list() == ["optimist"]
-    assert (scored.contradictions["bound"].to_list(), scored.contradictions["cost"].to_list()) == (["8.0"], ["6.0"])
+    assert (scored.contradictions["bound"].to_list(), scored.contradictions["cost"].to_list()) == ([8.0], [6.0])
 
 
 @pytest.mark.gate
