@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import subprocess
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
@@ -26,12 +26,14 @@ class Cluster(Marked):
         self.scheduler = self.start("-m", "distributed.cli.dask_scheduler", *options)
         self.address = until(lambda: file.exists() and file.read_text() and json.loads(file.read_text())["address"])
 
-    def worker(self, name, *options):
-        command = ["worker", "--scheduler", self.address, "--name", name, "--limits", "posix", *options]
-        process = self.start("-m", "harness", *command, stderr=subprocess.PIPE)
-        line = process.stderr.readline()
-        assert "carries out runs" in line, line + process.stderr.read()
-        return process
+    def workers(self, *names: str) -> list[subprocess.Popen[str]]:
+        """Start workers at the same time, each under the name of a machine; wait until they have joined."""
+        command = ["-m", "harness", "worker", "--scheduler", self.address, "--limits", "posix", "--name"]
+        started = [self.start(*command, name, stderr=subprocess.PIPE) for name in names]
+        for process in started:
+            line = process.stderr.readline()
+            assert "carries out runs" in line, line + process.stderr.read()
+        return started
 
     def campaign(self, results, *options):
         command = campaign_of(results, *options, "--executor", "dask", "--scheduler", self.address)
@@ -60,5 +62,10 @@ def runs_under(process):
 
 
 def table(results, query=TABLE):
-    with closing(sqlite3.connect(results / "results.sqlite")) as database:
+    """Return rows of a campaign's database, none before it has been created."""
+    with (
+        suppress(sqlite3.OperationalError),
+        closing(sqlite3.connect(f"file:{results / 'results.sqlite'}?mode=ro", uri=True)) as database,
+    ):
         return database.execute(query).fetchall()
+    return []
