@@ -54,7 +54,7 @@ class Grid:
         self.workers: list[Worker] = []
         self.runs: dict[Worker, HeldRuns] = {}
         self.executors: list[DaskExecutor] = []
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def sync(self, function: Callable[..., Awaitable[Any]], *values: Any, **options: Any) -> Any:
         """Call a coroutine in the thread of scheduler and workers."""
@@ -72,7 +72,7 @@ class Grid:
         return worker
 
     def executor(self, cores: int = 1, parallel: int | None = None) -> DaskExecutor:
-        self.executors.append(DaskExecutor(self.address, cores, parallel, self.said.append))
+        self.executors.append(DaskExecutor(self.address, cores, parallel, self.messages.append))
         return self.executors[-1]
 
     def remove(self, worker: Worker) -> None:
@@ -80,8 +80,8 @@ class Grid:
         self.sync(self.scheduler.remove_worker, worker.address, stimulus_id="test")
 
     def heard(self, words: str) -> None:
-        """Wait until a sentence has been said."""
-        until(lambda: any(words in sentence for sentence in self.said), 20)
+        """Wait until a message contains these words."""
+        until(lambda: any(words in sentence for sentence in self.messages), 20)
 
     def close(self) -> None:
         self.sync(self.scheduler.close)
@@ -96,7 +96,7 @@ class Grid:
             found.close()
         for worker in self.workers:
             self.sync(worker.close)
-        self.workers, self.runs, self.executors, self.said = [], {}, [], []
+        self.workers, self.runs, self.executors, self.messages = [], {}, [], []
 
 
 async def started_scheduler(host: str = "127.0.0.1") -> Scheduler:
@@ -106,9 +106,9 @@ async def started_scheduler(host: str = "127.0.0.1") -> Scheduler:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody wait for long."""
+    """Look at the workers often, and judge none by its heartbeats."""
     monkeypatch.setattr(executor, "CHECK_S", 0.05)
-    monkeypatch.setattr(pool, "ANSWER_S", 0.5)
+    monkeypatch.setattr(pool, "ANSWER_S", 2.0)
     monkeypatch.setattr(pool, "CHECKS", 1000)  # workers give a sign of life twice a second
 
 

@@ -100,4 +100,4 @@ def test_options_that_do_not_go_together_are_one_sentence(chain, tmp_path, capsy
     with Claims(there[1]) as others:
         others.take(usable_cpus(), 1)
         error = refused("worker", *there, "--cores", str(len(usable_cpus())))
-    assert "CPUs that no other worker of this scheduler has" in error
+    assert "CPUs that no other worker of this scheduler uses" in error

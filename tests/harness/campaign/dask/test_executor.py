@@ -28,7 +28,7 @@ def test_a_worker_is_sent_an_instance_and_a_solver_that_only_the_campaign_can_re
     os.close(hidden)
     assert {Path(order.instance).is_relative_to(one.local_directory) for order in grid.runs[one].orders} == {True}
     changed = dataclasses.replace(job(), solver=dataclasses.replace(job().solver, hash="0" * 64))
-    with pytest.raises(InputError, match="expected the content that the campaign began with, it has changed"):
+    with pytest.raises(InputError, match="expected the content that was first read, but the file has changed"):
         executor.submit(changed).result(20)
 
 
@@ -39,7 +39,7 @@ def test_a_run_goes_to_a_worker_that_does_not_refuse_its_solver(grid, job, monke
     executor.refused[stale.hash, one.address] = "as an earlier run found"
     with pytest.raises(InputError, match=rf"worker {two.name} .*: expected the version of pipeline/brkga.py"):
         executor.submit(dataclasses.replace(job(), solver=stale)).result(20)
-    assert [words for words in grid.said if "expected" in words] == [executor.refused[stale.hash, two.address]]
+    assert [words for words in grid.messages if "expected" in words] == [executor.refused[stale.hash, two.address]]
     grid.runs[one].released.set()
     executor.refused[job().solver.hash, two.address] = "as an earlier run found"
     assert executor.submit(job()).result(20).host == "one"

@@ -58,7 +58,7 @@ def test_a_run_that_takes_down_two_workers_is_lost_and_the_campaign_goes_on(grid
 
 
 @pytest.mark.parametrize("stuck", ["run", "result"])
-def test_a_campaign_ends_within_seconds_and_names_the_worker_that_does_not_answer(grid, job, stuck):
+def test_a_campaign_ends_within_seconds_and_names_the_worker_that_does_not_answer(grid, job, monkeypatch, stuck):
     one, two = grid.worker("one"), grid.worker("two")
     executor = grid.executor()
     for seed in range(2):
@@ -70,18 +70,21 @@ def test_a_campaign_ends_within_seconds_and_names_the_worker_that_does_not_answe
         one.handlers["get_data"] = one.handlers["run"] = never
         grid.runs[one].released.set()
         until(lambda: executor.client.futures and any(found.done() for found in executor.replies))
+    monkeypatch.setattr(pool, "ANSWER_S", 1.0)
     begin = time.monotonic()
     executor.disturbances({})
     executor.close()
     assert time.monotonic() - begin < 8 * pool.ANSWER_S
-    assert [words for words in grid.said if "has not answered since" in words] == [
-        words for words in grid.said if words.startswith(f"worker {one.name} ({one.address}) has not answered since")
+    assert [words for words in grid.messages if "has not answered since" in words] == [
+        words
+        for words in grid.messages
+        if words.startswith(f"worker {one.name} ({one.address}) has not answered since")
     ]
-    assert any("has not answered since" in words for words in grid.said)
+    assert any("has not answered since" in words for words in grid.messages)
     assert grid.runs[two].cancelled == 1
 
 
-def checked(answers, said):
+def checked(answers, messages):
     """Check a pool whose scheduler gives these answers, one a check, and whose workers answer every call."""
 
     def sync(function, *values, **_):
@@ -93,7 +96,7 @@ def checked(answers, said):
         return {"workers": answer}
 
     client = SimpleNamespace(sync=sync, scheduler=SimpleNamespace(identity=None))
-    workers = WorkerPool(client, "tcp://s:1", "topic", said.append)
+    workers = WorkerPool(client, "tcp://s:1", "topic", messages.append)
     while answers:
         workers.check()
     return workers
@@ -103,26 +106,26 @@ def test_a_worker_without_a_sign_of_life_is_named_until_it_answers_again():
     def facts(seen):
         return {"tcp://w:1": {"name": "w", "last_seen": seen, "resources": {pool.cores_resource(): 2}}}
 
-    said = []
+    messages = []
     silence = [facts(7.0)] * (pool.CHECKS + 1)
-    assert checked([facts(5.0), facts(6.0), *silence], said).silent == set()
-    assert checked([*silence, facts(7.0)], said).silent == {"tcp://w:1"}
-    assert checked([*silence, facts(7.0)], said).cores == [2]  # its run may yet end
-    assert checked([*silence, facts(7.0), facts(8.0)], said).silent == set()
+    assert checked([facts(5.0), facts(6.0), *silence], messages).silent == set()
+    assert checked([*silence, facts(7.0)], messages).silent == {"tcp://w:1"}
+    assert checked([*silence, facts(7.0)], messages).cores == [2]  # its run may yet end
+    assert checked([*silence, facts(7.0), facts(8.0)], messages).silent == set()
     seven = time.strftime("%H:%M:%S", time.localtime(7.0))
-    assert said[-3:] == [
+    assert messages[-3:] == [
         "worker w (tcp://w:1): CPUs 0",
         f"worker w (tcp://w:1) has not answered since {seven}",
         "worker w (tcp://w:1) answers again",
     ]
-    assert checked([*silence, facts(7.0), {}], said).silent == set()
-    assert said[-1] == "worker w (tcp://w:1) has gone"
+    assert checked([*silence, facts(7.0), {}], messages).silent == set()
+    assert messages[-1] == "worker w (tcp://w:1) has gone"
 
 
 def test_a_scheduler_that_does_not_answer_is_named_until_it_does():
-    said = []
-    checked([TimeoutError(), TimeoutError(), {}, OSError(), CancelledError()], said)
-    assert [words.partition(" since")[0] for words in said] == [
+    messages = []
+    checked([TimeoutError(), TimeoutError(), {}, OSError(), CancelledError()], messages)
+    assert [words.partition(" since")[0] for words in messages] == [
         "the scheduler tcp://s:1 has not answered",
         "the scheduler tcp://s:1 answers again",
     ]
@@ -137,11 +140,11 @@ def test_workers_are_not_blamed_for_a_scheduler_that_does_not_answer(culprit):
             raise TimeoutError
         return {"workers": {}}
 
-    said = []
+    messages = []
     client = SimpleNamespace(sync=sync, scheduler=SimpleNamespace(identity=None))
-    workers = WorkerPool(client, "tcp://s:1", "topic", said.append)
+    workers = WorkerPool(client, "tcp://s:1", "topic", messages.append)
     assert workers.call(never, workers=["tcp://w:1"]) == {}
-    assert [words.partition(" has")[0] for words in said] == [
+    assert [words.partition(" has")[0] for words in messages] == [
         "the scheduler tcp://s:1" if culprit == "scheduler" else "worker tcp://w:1"
     ]
 
@@ -152,7 +155,7 @@ def test_a_campaign_that_is_closed_waits_for_no_run_of_another_campaign(grid, jo
     row = first.submit(job())
     until(lambda: grid.runs[one].orders)
     second.close()
-    assert not any("answer" in words for words in grid.said)
+    assert not any("answer" in words for words in grid.messages)
     grid.runs[one].released.set()
     assert row.result(20).host == "one"
 
@@ -188,7 +191,7 @@ def test_workers_of_other_versions_and_of_other_users_take_no_part(grid, monkeyp
     other = grid.worker("other")
     with pytest.raises(InputError, match="expected at least one worker, start some with `shardmark worker --scheduler"):
         grid.executor()
-    assert grid.said == [
+    assert grid.messages == [
         f"worker {other.name} ({other.address}) takes no part: its version of Shardmark is another one"
     ]
     monkeypatch.undo()

@@ -18,18 +18,18 @@ class Served:
     """A worker of our own process, served until `end`."""
 
     def __init__(self, grid, address):
-        self.said = []
+        self.messages = []
         self.plugin = grid.plugin("here")
         self.grid, self.address = grid, address
 
     async def begin(self):
         self.interrupted = asyncio.Event()
         ending = asyncio.create_task(self.interrupted.wait())
-        self.task = asyncio.create_task(serving.stay(ending, self.address, self.plugin, self.said.append))
+        self.task = asyncio.create_task(serving.stay(ending, self.address, self.plugin, self.messages.append))
 
     async def heard(self, words):
         async with asyncio.timeout(20):
-            while not any(words in sentence for sentence in self.said):
+            while not any(words in sentence for sentence in self.messages):
                 await asyncio.sleep(0.01)
 
 
@@ -49,7 +49,7 @@ def test_a_worker_that_was_removed_joins_again_and_leaves_when_told(grid):
         assert not grid.scheduler.workers
 
     grid.sync(story)
-    assert len(served.said) == 2
+    assert len(served.messages) == 2
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -71,7 +71,7 @@ def test_a_worker_that_is_told_to_leave_as_it_is_removed_ends(grid, later):
         assert worker.status.name == "closed"
 
     grid.sync(story)
-    assert not any("gone" in words for words in served.said)
+    assert not any("gone" in words for words in served.messages)
 
 
 def test_a_worker_says_so_if_its_scheduler_has_gone(grid, monkeypatch):
@@ -83,7 +83,7 @@ def test_a_worker_says_so_if_its_scheduler_has_gone(grid, monkeypatch):
             await served.begin()
             await served.heard("carries out runs for")
         await asyncio.wait_for(served.task, 10)
-        return served.said[1:]
+        return served.messages[1:]
 
     (words,) = grid.sync(story)
     assert words.startswith("lost the scheduler and cannot join it again: scheduler: tcp://127.0.0.1:")
