@@ -88,10 +88,10 @@ crosscheck: $(VENV)/extra-test ## claims of methods against each other, 20 to 60
 mutants: $(VENV)/extra-test ## random changes of one place that no test notices, about an hour (MUTANTS=200 KERNELS=50 SEED=0)
 	@$(BIN)/python -m tests.mutants --draws $(MUTANTS) --c $(KERNELS) --seed $(SEED) $(RUN)
 
-# Precision of limits, overhead of 10,000 runs, predictions of stages, and 100 kills each of a campaign and of a site's build:
-# minutes, on an otherwise idle machine.
+# Precision of limits, overhead of 10,000 runs, predictions of stages, campaigns on Dask that are disturbed, and 100 kills each
+# of a campaign and of a site's build: minutes, on an otherwise idle machine.
 measure: $(VENV)/extra-test ## how precisely limits hold and stages are predicted, some minutes
-	@SHARDMARK_KILLS=100 $(BIN)/python -m pytest -s $(wildcard tests/harness/sandbox/precision/measure_*.py tests/performance/measure_*.py) tests/harness/campaign/test_kill.py tests/leaderboard/test_kill.py $(PYTEST)
+	@SHARDMARK_KILLS=100 $(BIN)/python -m pytest -s $(wildcard tests/harness/sandbox/precision/measure_*.py tests/performance/measure_*.py tests/harness/campaign/dask/measure_*.py) tests/harness/campaign/test_kill.py tests/leaderboard/test_kill.py $(PYTEST)
 
 large: $(VENV)/extra-test ## seconds, memory and sizes of the site of 300,000 generated runs (SITE=site)
 	@$(BIN)/python -m tests.performance.large_site '$(SITE)-large'

@@ -169,7 +169,7 @@ def executor_of(options: argparse.Namespace, jobs: Sequence[Job], tell: Callable
         tell(f"limits: {backend}")
         warn_of(backend)
         return LocalExecutor(options.jobs or 1, cores, backend.supervisor)
-    from harness.campaign.dask_executor import DaskExecutor
+    from harness.campaign.dask.executor import DaskExecutor
 
     return DaskExecutor(options.scheduler, cores, options.jobs, tell)
 

@@ -88,9 +88,9 @@ def check_executor(options: argparse.Namespace) -> None:
             "run", "--limits and --isolation", "expected them only with `shardmark worker`, which enforces them"
         )
     with _with_dask():
-        from harness.campaign.dask_worker import check_address
+        from harness.campaign.dask.scheduler import connection_settings
 
-    check_address(options.scheduler)
+    connection_settings(options.scheduler, "client")
 
 
 def worker_arguments(sub: argparse.ArgumentParser) -> None:
@@ -118,13 +118,16 @@ def worker_arguments(sub: argparse.ArgumentParser) -> None:
 def run_worker(options: argparse.Namespace) -> Answer:
     """Carry out runs of a Dask scheduler's campaigns, one at a time, until Ctrl-C."""
     with _with_dask():
-        from harness.campaign.dask_worker import ShardmarkPlugin, serve
+        from harness.campaign.dask.scheduler import connection_settings
+        from harness.campaign.dask.serving import serve
+        from harness.campaign.dask.worker import ShardmarkPlugin
     import platform
 
     from harness.campaign.cpus import Claims, usable_cpus
     from harness.sandbox.backends.choice import choose
     from shardmark.cli.matrix import warn_of
 
+    connection_settings(options.scheduler, "worker")
     usable = usable_cpus()
     asked = [cpu for cpu in usable if options.cpus is None or cpu in options.cpus]
     wanted = options.cores if options.cpus is None else len(options.cpus)
@@ -148,6 +151,9 @@ def _with_dask() -> Iterator[None]:
     except ModuleNotFoundError as error:
         expected = f"expected the packages of the extra `dask`, found no {error.name}"
         raise InputError("dask", "", expected) from None
+    except ValueError as error:  # Dask reads its configuration when it is imported
+        expected = f"expected valid YAML ({' '.join(str(error).split())})"
+        raise InputError("Dask's configuration", "", expected) from None
 
 
 COMMANDS = (
