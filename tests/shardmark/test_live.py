@@ -149,7 +149,7 @@ def test_progress_is_a_line_on_a_terminal_and_nothing_elsewhere(capsys, monkeypa
         monkeypatch.setattr("sys.stderr.isatty", lambda terminal=terminal: terminal)
         with watching.watching(quiet=quiet) as watch:
             assert watch(progress) is None
-        line = "\r3 s of 60 s, cost 6 after 1.2 s, bound 5, gap 20.00 %\x1b[K\r\x1b[K"
+        line = "\r3 s of 60 s, cost 6 after 1.2 s, bound 5, gap 20 %\x1b[K\r\x1b[K"
         assert capsys.readouterr().err == (line if shown else "")
 
 

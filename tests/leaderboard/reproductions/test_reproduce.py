@@ -363,7 +363,7 @@ def test_a_campaign_runs_resumes_and_leaves_a_page(chain, tmp_path):
         database.execute("UPDATE runs SET status = 'error', reason = 'of the disk' WHERE solver = 'anchored'")
     status, out, err = shardmark(*what, *places)
     assert status == 3
-    assert "1 of 7 runs ended by a fault; --retry-failed repeats them" in err
+    assert "1 of 7 runs failed; --retry-failed repeats them" in err
     assert "note: anchored: 1 of its runs ended with the status error, the first because: of the disk." in out
     status, out, err = shardmark(*what, *places, "--retry-failed")
     assert (status, "6 of 7 runs are done already" in err, "note:" in out) == (0, True, False)

@@ -480,7 +480,7 @@ def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
         (["run", "--suite", "smoke", "--cores", "4096"], "the cores at hand, found 1 * 4096"),
         (
             ["solve", "chain", "--solver", "random-1", "--cores", "4096"],
-            "to use here, found 4096",
+            "the number of usable CPUs, found 4096",
         ),
         (["solve", "chain"], "--command is required; `shardmark solve --help` lists the options"),
         (["bound", "chain", "exact"], "required: -m/--method; `shardmark bound --help` lists the options"),
