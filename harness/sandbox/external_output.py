@@ -48,8 +48,8 @@ class OutputParser:
         for line in data.splitlines(keepends=True):  # which splits bytes at line feeds and carriage returns only
             text = line.rstrip(b"\r\n")
             self._add(text, arrival)
-            if end := line[len(text) :]:
-                self._ends_twice = not self._complete(end) and end == b"\r"
+            end = line[len(text) :]
+            self._ends_twice = bool(end) and not self._complete(end) and end == b"\r"
 
     def close(self) -> tuple[float, bytes] | None:
         """End the output; return the arrival of the answer and the message a Python solver would have sent for it."""

@@ -39,6 +39,11 @@ def test_it_does_not_matter_where_the_pieces_are_cut(places):
     assert answer.fault is None
 
 
+def test_a_line_feed_after_a_piece_ends_a_line_even_if_a_carriage_return_ended_a_report_in_that_piece():
+    _, message, log = told((b'{"bound": 1}\r[0]', 0.1), (b"\n[1]\n", 0.2))
+    assert (message, log) == ((0.2, ["solution", [1]]), b"")
+
+
 def test_an_answer_is_stamped_when_its_last_byte_arrives_and_counts_if_that_is_before_the_limit():
     assert told((b"[1]\n[", 1.0), (b"2]", 2.0), (b"\n", 3.0))[1] == (2.0, ["solution", [2]])
     assert told((b"[1]\n[2", 9.0), (b"]\n[3]\n", 11.0))[1] == (9.0, ["solution", [1]])
