@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from harness.campaign.jobs import Job, utc_now
 from harness.results.database import Store
 from harness.results.records import Record
 from harness.sandbox.contract import KILLED
+from harness.sandbox.outside import UNSENT
 
 WAIT_S = 0.5  # seconds after which the queue checks whether the executor can take more jobs
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that end a campaign or a worker
@@ -94,6 +95,7 @@ class CampaignLoop:
         self.total = len(jobs)
         self.began = time.monotonic()
         self.hosts: set[str] = set()
+        self.repeated = {run for run, status in store.finished().items() if status in (KILLED, "crash")}
         self.killed: Counter[str] = Counter()  # runs ended for lack of memory or from outside, by machine
         self.outside: Counter[str] = Counter()  # runs killed from outside, by machine
 
@@ -141,7 +143,7 @@ class CampaignLoop:
     def _finish(self, future: Future[Record]) -> tuple[Job, Record]:
         """Store a job that has ended."""
         job, began = self.running.pop(future)
-        row = future.result()
+        row = blamed(future.result()) if job.id in self.repeated else future.result()
         for name, facts in self.executor.hosts().items():
             if name not in self.hosts:
                 self.store.add_host(self.number, name, facts)
@@ -155,6 +157,16 @@ class CampaignLoop:
         if not self.users[job.problem.checksum]:
             job.problem.forget()
         return job, row
+
+
+def blamed(row: Record) -> Record:
+    """Return the record of a repeated run, a crash if only its signal says again that it was killed from outside.
+
+    Otherwise a solver that sends itself a signal wherever it does badly would be scored on its other runs only.
+    """
+    if row.status != KILLED or not row.reason.endswith(UNSENT):
+        return row
+    return replace(row, stop="crash", status="crash", reason=f"{row.reason}, also when the run was repeated")
 
 
 @contextmanager

@@ -14,6 +14,8 @@ COUNTERS = Path("/proc/vmstat")  # the system's counters, in a container those o
 SENT = (signal.SIGKILL, signal.SIGTERM)
 #: Exit status of a shell whose program was ended by SIGKILL.
 SHELL_KILLED = 128 + signal.SIGKILL
+#: End of the reason of a run of which only its signal says that somebody else ended it.
+UNSENT = "which neither the referee nor a limit of the run sent"
 STALL_S = 1.0  # seconds that the monitor may wake late; a paused container and a suspended machine stop it for longer
 
 
@@ -44,7 +46,7 @@ def reason(status: int, limits: Limits, peak_mib: float, kills: int) -> str:
     if kills > 0 and status in (-signal.SIGKILL, SHELL_KILLED):
         return out_of_memory(limits, peak_mib)
     if -status in SENT:
-        return f"killed by {signal.Signals(-status).name}, which neither the referee nor a limit of the run sent"
+        return f"killed by {signal.Signals(-status).name}, {UNSENT}"
     if status == -signal.SIGXCPU and cpu_limit() != resource.RLIM_INFINITY:
         return f"killed at a limit from outside: {cpu_limit()} s of CPU time for every process here (ulimit -t)"
     return ""

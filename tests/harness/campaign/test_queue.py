@@ -18,11 +18,12 @@ import pytest
 from referee import ZOO
 
 from harness.campaign.cpus import core_sets, usable_cpus
-from harness.campaign.jobs import Job
+from harness.campaign.jobs import Job, judge
 from harness.campaign.local_executor import CoRunners, LocalExecutor
-from harness.campaign.queue import campaign
+from harness.campaign.queue import blamed, campaign
 from harness.results.database import LOCK_NAME, Store, exclusive
-from harness.sandbox.contract import Limits
+from harness.sandbox.contract import Limits, Outcome
+from harness.sandbox.outside import out_of_memory, stalled
 from instances import InputError
 from shardmark.cli.matrix import missing
 from shardmark.cli.terminal import Progress
@@ -76,6 +77,30 @@ def test_a_run_killed_from_outside_is_a_warning_and_runs_again(store, zoo, chain
     assert missing(jobs, store.finished(), retry=False) == jobs[:1]
     assert missing(jobs, {jobs[0].id: "crash"}, retry=False) == jobs[1:]
     assert missing(jobs, {jobs[0].id: "crash", jobs[1].id: "ok"}, retry=True) == jobs[:1]
+
+
+def test_a_solver_that_kills_itself_again_in_the_repeated_run_has_crashed(store, zoo, chain):
+    job = jobs_of(zoo, chain, "is-done-and-dies")
+    statuses = []
+    for _ in range(3):
+        assert not campaign(store, 1, job, LocalExecutor(1, 1), None)
+        statuses.append(store.finished()[job[0].id])
+    assert statuses == ["killed", "crash", "crash"]
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason"),
+    [
+        ("killed", out_of_memory(Limits(60.0, 100.0), 36.0)),  # the system's word, which no solver can give itself
+        ("killed", stalled(2.0, Limits(60.0, 100.0))),
+        ("memory", Limits(60.0, 100.0).memory_reason(200.0)),
+    ],
+)
+def test_a_repeated_run_with_evidence_of_its_end_keeps_its_status(stop, reason, zoo, chain):
+    job = jobs_of(zoo, chain, "good")[0]
+    row = judge(job, chain.instance, "now", Outcome(stop=stop, reason=reason))
+    assert row.status == stop
+    assert blamed(row) == row
 
 
 def test_the_id_of_a_run_is_its_definition(zoo, chain, tmp_path):
