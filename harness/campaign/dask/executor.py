@@ -135,7 +135,7 @@ class DaskExecutor:
     # ------------------------------------------------------------ jobs
 
     def _send(self, job: Job, result: Future[Record], preferred: str = "") -> None:
-        unfit = self.pool.silent | {address for version, address in self.refused if version == job.solver.hash}
+        unfit = self.pool.silent | {address for version, address in list(self.refused) if version == job.solver.hash}
         fit = [address for address in list(self.pool.members) if address not in unfit]
         given = [preferred] if preferred in fit else fit if unfit else None
         task = self.client.submit(
@@ -212,9 +212,10 @@ class DaskExecutor:
             raise InputError(place, "", "expected the content that was first read, but the file has changed")
         else:
             files = {f"{Path(reply.missing).parent}/{file.name}": file for file in {place, *place.parent.glob("*.py")}}
+        sender = f"{self.topic}-{next(self.numbers)}"  # another run may have a judge send the same file at the same time
         for name, path in files.items():
             for first, piece, last in pieces(path):
-                answer = self.pool.call(receive_file, name, self.topic, piece, first, last, workers=[reply.worker])
+                answer = self.pool.call(receive_file, name, sender, piece, first, last, workers=[reply.worker])
                 if reply.worker not in answer:
                     return ""
                 if error := answer[reply.worker]:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from marked import until
 
+from harness.campaign.dask import files
+from harness.campaign.dask.worker import RemoteReply
 from harness.campaign.problems import Problem
 from instances import InputError
 from instances.files.jsonfile import read_bytes
@@ -30,6 +32,26 @@ def test_a_worker_is_sent_an_instance_and_a_solver_that_only_the_campaign_can_re
     changed = dataclasses.replace(job(), solver=dataclasses.replace(job().solver, hash="0" * 64))
     with pytest.raises(InputError, match="expected the content that was first read, but the file has changed"):
         executor.submit(changed).result(20)
+
+
+def test_a_file_that_two_runs_send_to_a_worker_at_the_same_time_arrives_whole(grid, job, chain, monkeypatch):
+    content = read_bytes(chain.path)
+    monkeypatch.setattr(files, "PIECE", -(-len(content) // 2))
+    one, executor = grid.worker("one"), grid.executor()
+    reply = RemoteReply(one.address, missing="instances/checksum/chain.json")
+    call, sent = executor.pool.call, []
+
+    def interrupted(*values, workers):
+        answer = call(*values, workers=workers)
+        sent.append(values)
+        if len(sent) == 1:
+            assert executor._send_files(job(), reply) == ""
+        return answer
+
+    executor.pool.call = interrupted
+    assert executor._send_files(job(), reply) == ""
+    assert len(sent) == 4
+    assert one.plugins["shardmark"].files.find(reply.missing).read_bytes() == content
 
 
 def test_a_run_goes_to_a_worker_that_does_not_refuse_its_solver(grid, job, monkeypatch):
