@@ -31,8 +31,6 @@ _RENAMED = {
     **{f"{name}_float": name for name in ("cost", "lower_bound", "value")},
 }
 
-KILLED = "killed"  # status of a run that was ended from outside
-
 METHOD = ["track", "solver"]
 DIVISION = ["track", "division"]
 ENTRY = [*DIVISION, "solver"]

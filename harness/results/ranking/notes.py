@@ -8,7 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from harness.results.ranking.frames import DIVISION, KILLED, frame
+from harness.results.ranking.frames import DIVISION, frame
+from harness.sandbox.contract import KILLED
 
 _Note = tuple[str, str | None, str]
 

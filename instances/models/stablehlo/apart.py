@@ -85,7 +85,8 @@ def main() -> None:
             module = parse(content, source)
         found = model_of(module, source, sentences.append)
     except MemoryError as error:
-        found = source, "", f"expected more memory to read StableHLO in than there is ({error})"
+        why = f" ({error})" if str(error) else ""
+        found = source, "", f"expected more memory than there is to read StableHLO{why}"
     except InputError as error:
         found = error.source, error.place, error.expected
     with output:
