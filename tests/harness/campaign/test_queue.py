@@ -23,7 +23,8 @@ from harness.campaign.local_executor import CoRunners, LocalExecutor
 from harness.campaign.queue import blamed, campaign
 from harness.results.database import LOCK_NAME, Store, exclusive
 from harness.sandbox.contract import Limits, Outcome
-from harness.sandbox.outside import out_of_memory, stalled
+from harness.sandbox.outside import UNSENT, out_of_memory, stalled
+from harness.sandbox.supervisor import Supervisor
 from instances import InputError
 from shardmark.cli.matrix import missing
 from shardmark.cli.terminal import Progress
@@ -79,8 +80,10 @@ def test_a_run_killed_from_outside_is_a_warning_and_runs_again(store, zoo, chain
     assert missing(jobs, {jobs[0].id: "crash", jobs[1].id: "ok"}, retry=True) == jobs[:1]
 
 
-def test_a_solver_that_kills_itself_again_in_the_repeated_run_has_crashed(store, zoo, chain):
-    job = jobs_of(zoo, chain, "is-done-and-dies")
+def test_a_solver_that_kills_itself_again_in_the_repeated_run_has_crashed(store, zoo, chain, monkeypatch):
+    killed = Outcome("killed", f"killed by SIGKILL, {UNSENT}")
+    monkeypatch.setattr(Supervisor, "run", lambda *_: killed)
+    job = jobs_of(zoo, chain, "good")
     statuses = []
     for _ in range(3):
         assert not campaign(store, 1, job, LocalExecutor(1, 1), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,12 @@ import pytest
 from referee import answer, shardmark
 
 from harness.campaign.discover import discover
+from harness.campaign.jobs import judge
 from harness.records.best import by_checksum
 from harness.results import ranking
+from harness.results.database import Store
+from harness.sandbox.contract import Outcome
+from harness.sandbox.outside import UNSENT
 from shardmark.cli.submission import standing as module
 from shardmark.cli.submission.conformance import candidates
 from shardmark.cli.submission.standing import Standing, standing
@@ -95,3 +100,17 @@ def test_a_folder_with_another_file_is_refused(tmp_path):
     refused = shardmark("submit", file, "--results", tmp_path)
     assert refused.returncode == 2
     assert "results.sqlite" in refused.stderr
+
+
+def test_a_run_that_kills_itself_again_has_crashed(tmp_path, monkeypatch, chain):
+    path = tmp_path / "mine.py"
+    path.write_text(SOLVER.format("solver", ""))
+    (info,) = candidates(path, None)
+    killed = Outcome("killed", f"killed by SIGKILL, {UNSENT}")
+    monkeypatch.setattr(module, "perform", lambda job, *_: judge(job, job.problem.instance, "now", killed))
+    with closing(Store.open(tmp_path / "results", create=True)) as store:
+        found = []
+        for _ in range(2):
+            module._perform(info, [chain], tmp_path, store, lambda _: None)
+            found += store.finished().values()
+    assert found == ["killed", "crash"]
