@@ -199,7 +199,8 @@ class DaskExecutor:
         if refused not in self.refused.values():
             self.say(refused)
         self.refused[job.solver.hash, worker] = refused
-        if all((job.solver.hash, address) in self.refused for address in list(self.pool.members)):
+        members = list(self.pool.members)  # none if the last one has gone: another may come
+        if members and all((job.solver.hash, address) in self.refused for address in members):
             expected = f"expected a worker that can carry out {job.solver.name} ({refused})"
             raise InputError("scheduler", self.scheduler, expected)
 

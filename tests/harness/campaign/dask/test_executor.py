@@ -67,6 +67,15 @@ def test_a_run_goes_to_a_worker_that_does_not_refuse_its_solver(grid, job, monke
     assert executor.submit(job()).result(20).host == "one"
 
 
+def test_a_refusal_of_the_last_worker_that_has_gone_since_ends_no_campaign(grid, job):
+    one, executor = grid.worker("one"), grid.executor()
+    executor.ending.set()
+    executor.watcher.join()
+    executor.pool.members.clear()
+    executor._note_refusal(job(), one.address, "expected another program")
+    assert grid.messages[-1] == "expected another program"
+
+
 def test_a_worker_whose_disk_is_full_is_named_and_its_run_goes_to_another(grid, job, tmp_path, chain):
     one, two = grid.worker("one"), grid.worker("two")
     for worker in (one, two):
