@@ -33,7 +33,6 @@ from shardmark.plans.certified_split import CertifiedSplit
 
 FORMAT = "shardmark/plan/1"
 PLAN, PAGE, INSTANCE, SOLUTION = "plan.json", "plan.html", "instance.json", "solution.json"
-EXPORTS = ("stages", "annotated", "specs")  # what can be written in addition to a plan
 STAGES, SPECS, ANNOTATED = "stages", "specs.json", "annotated.onnx"
 EARLIER = (PAGE, INSTANCE, SOLUTION, STAGES, SPECS, ANNOTATED, "annotated.data")  # files removed with a plan
 KEYS = (

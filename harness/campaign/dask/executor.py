@@ -213,7 +213,7 @@ class DaskExecutor:
             raise InputError(place, "", "expected the content that was first read, but the file has changed")
         else:
             files = {f"{Path(reply.missing).parent}/{file.name}": file for file in {place, *place.parent.glob("*.py")}}
-        sender = f"{self.topic}-{next(self.numbers)}"  # another run may have a judge send the same file at the same time
+        sender = f"{self.topic}-{next(self.numbers)}"  # for another run, the same file may be sent at the same time
         for name, path in files.items():
             for first, piece, last in pieces(path):
                 answer = self.pool.call(receive_file, name, sender, piece, first, last, workers=[reply.worker])
