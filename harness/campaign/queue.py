@@ -141,16 +141,21 @@ class CampaignLoop:
             future.add_done_callback(self.ended.put)
 
     def _finish(self, future: Future[Record]) -> tuple[Job, Record]:
-        """Store a job that has ended."""
+        """Store a job that has ended; repeat it once, as the last, if only its signal says that it was killed."""
         job, began = self.running.pop(future)
         row = blamed(future.result()) if job.id in self.repeated else future.result()
+        again = ended_by_signal(row)
         for name, facts in self.executor.hosts().items():
             if name not in self.hosts:
                 self.store.add_host(self.number, name, facts)
                 self.hosts.add(name)
         store_record(self.store, self.number, job, row)
-        self.eta.ended(job, time.monotonic() - began)
         self.killed[row.host] += row.stop in ("memory", KILLED)
+        if again:
+            self.repeated.add(job.id)
+            self.waiting.append(job)
+            return job, row
+        self.eta.ended(job, time.monotonic() - began)
         if row.status == KILLED:
             self.outside[row.host] += 1
         self.users[job.problem.checksum] -= 1
@@ -159,12 +164,17 @@ class CampaignLoop:
         return job, row
 
 
+def ended_by_signal(row: Record) -> bool:
+    """Return True if a run was killed from outside and only its signal says so."""
+    return row.status == KILLED and row.reason.endswith(UNSENT)
+
+
 def blamed(row: Record) -> Record:
     """Return the record of a repeated run, a crash if only its signal says again that it was killed from outside.
 
     Otherwise a solver that sends itself a signal wherever it does badly would be scored on its other runs only.
     """
-    if row.status != KILLED or not row.reason.endswith(UNSENT):
+    if not ended_by_signal(row):
         return row
     return replace(row, stop="crash", status="crash", reason=f"{row.reason}, also when the run was repeated")
 

@@ -19,7 +19,7 @@ from harness.campaign.cpus import usable_cpus
 from harness.campaign.discover import SolverInfo
 from harness.campaign.jobs import Job, perform, utc_now
 from harness.campaign.problems import Problem
-from harness.campaign.queue import blamed, store_record
+from harness.campaign.queue import blamed, ended_by_signal, store_record
 from harness.results.database import FILE_NAME, Store
 from harness.results.ranking import Tables, tables
 from harness.sandbox.backends.choice import choose
@@ -87,7 +87,9 @@ def _perform(
             if done.get(job.id) in (None, KILLED):
                 say(f"{info.name} on {job.problem.id}")
                 row = perform(job, supervisor, usable_cpus()[:1])
-                store_record(store, number, job, blamed(row) if job.id in done else row)
+                if ended_by_signal(row):
+                    row = blamed(perform(job, supervisor, usable_cpus()[:1]))
+                store_record(store, number, job, row)
             job.problem.forget()
 
 

@@ -71,8 +71,10 @@ def test_bad_solvers_are_rows_and_the_campaign_goes_on(store, zoo, chain):
     assert len(store.rows("solvers")[1]) == 5
 
 
-def test_a_run_killed_from_outside_is_a_warning_and_runs_again(store, zoo, chain):
-    jobs = jobs_of(zoo, chain, "is-done-and-dies", "good")
+def test_a_run_killed_from_outside_is_a_warning_and_runs_again(store, zoo, chain, monkeypatch):
+    killed = iter([Outcome("killed", out_of_memory(Limits(60.0, 100.0), 36.0)), Outcome("exit")])
+    monkeypatch.setattr(Supervisor, "run", lambda *_: next(killed))
+    jobs = jobs_of(zoo, chain, "raises", "good")
     assert not campaign(store, 1, jobs, LocalExecutor(1, 1), None)
     assert ("", "Runs that were killed from outside, and are not scored: 1.") in store.disturbances(1)
     assert missing(jobs, store.finished(), retry=False) == jobs[:1]
@@ -80,15 +82,20 @@ def test_a_run_killed_from_outside_is_a_warning_and_runs_again(store, zoo, chain
     assert missing(jobs, {jobs[0].id: "crash", jobs[1].id: "ok"}, retry=True) == jobs[:1]
 
 
-def test_a_solver_that_kills_itself_again_in_the_repeated_run_has_crashed(store, zoo, chain, monkeypatch):
-    killed = Outcome("killed", f"killed by SIGKILL, {UNSENT}")
-    monkeypatch.setattr(Supervisor, "run", lambda *_: killed)
+@pytest.mark.parametrize(
+    ("second", "status"),
+    [(Outcome("killed", f"killed by SIGKILL, {UNSENT}"), "crash"), (Outcome("exit"), "no-solution")],
+)
+def test_a_run_that_only_its_signal_says_was_killed_is_repeated_once(store, zoo, chain, monkeypatch, second, status):
+    """Otherwise a solver that sends itself a signal wherever it does badly would be scored on its other runs only."""
+    outcomes = [Outcome("killed", f"killed by SIGKILL, {UNSENT}"), second]
+    monkeypatch.setattr(Supervisor, "run", lambda *_: outcomes.pop(0))
     job = jobs_of(zoo, chain, "good")
-    statuses = []
-    for _ in range(3):
-        assert not campaign(store, 1, job, LocalExecutor(1, 1), None)
-        statuses.append(store.finished()[job[0].id])
-    assert statuses == ["killed", "crash", "crash"]
+    log = ProgressLog()
+    assert not campaign(store, 1, job, LocalExecutor(1, 1), log)
+    assert (store.finished()[job[0].id], outcomes) == (status, [])
+    assert [progress.done for progress in log.seen] == [0, 1]
+    assert store.disturbances(1) == []
 
 
 @pytest.mark.parametrize(
