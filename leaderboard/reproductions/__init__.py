@@ -63,10 +63,10 @@ class Settings:
     networks: tuple[str, ...] = setting("names", "families of training graphs")
     stages: tuple[int, ...] = setting("numbers", "numbers of stages, such as 2,4,8")
     solvers: tuple[str, ...] = setting(
-        "names", "solvers that run, in the order of tables; for scheduling, besides the paper's pairs"
+        "names", "solvers that run, in the order of tables; for scheduling, in addition to the paper's pairs"
     )
     bounds: tuple[str, ...] = setting(
-        "names", "bounds that run, in the order of tables; for pipeline, besides the paper's"
+        "names", "bounds that run, in the order of tables; for pipeline, in addition to the paper's"
     )
     percent: int = setting("positive", "percentage of the contest's time limit for each solver")
     timeout: float = setting("seconds", "seconds for each solver")

@@ -169,8 +169,8 @@ def test_the_first_programs_leave_room_for_others(checkout, programs):
 def test_programs_that_cannot_be_added_are_refused(checkout, programs):
     path, infos = programs
     for word in ("team", "../team", "data/weights"):
-        beside = [replace(info, command=("/usr/bin/env", str(path.parent / word))) for info in infos]
-        message = refusal(propose, path, beside, FINDINGS, [STAND, STAND])
+        next_to_it = [replace(info, command=("/usr/bin/env", str(path.parent / word))) for info in infos]
+        message = refusal(propose, path, next_to_it, FINDINGS, [STAND, STAND])
         assert "solver team-7 key 'command': expected a command without paths relative to this file" in message
         assert message.endswith(f"found {word}")
     assert "expected no --track" in refusal(propose, path, infos[:1], FINDINGS, [STAND])
