@@ -45,8 +45,8 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
 os.environ["SHARDMARK_ARRAYS"] = "off"
 
 ROOT, TESTS = Path(__file__).parents[1], Path(__file__).parent
-#: Folders of tests that compute all the time.
-COMPUTING = ("c_src", "fuzz", "instances", "mutants", "solvers")
+#: Folders of tests that compute all the time, in the order in which they run.
+COMPUTING = ("solvers", "c_src", "fuzz", "mutants", "instances")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -58,11 +58,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect no garbage while tests are collected: nearly all of what is made then stays."""
+    """Collect no garbage while tests are collected, and never look at what is made then: nearly all of it stays."""
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
 
 
@@ -91,14 +92,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def places_in_run(files: list[Path]) -> dict[Path, float]:
     """Return where each test file comes in a run, from 0 to 1.
 
-    Tests of the whole project come first: their files take longest, and at the end one would run alone. Then files
-    that compute take turns with files that wait for processes and time limits, as all processes run files side by side.
+    Tests of the whole project and of kills come first: their files take longest, and at the end one would run alone.
+    Then files that compute take turns with files that wait for processes and time limits, as all processes run files
+    side by side. Tests of kills and of solvers fork: each fork copies the page tables of a process that has grown
+    several times over once it has read models with JAX and instances of a million nodes.
     """
     rooms: dict[bool, list[Path]] = {True: [], False: []}
-    for file in files:
-        rooms[file.is_relative_to(TESTS) and file.relative_to(TESTS).parts[0] in COMPUTING].append(file)
-    places = {file: (at + 1) / len(room) for room in rooms.values() for at, file in enumerate(room)}
-    return {file: 0.0 if file.parent == TESTS else place for file, place in places.items()}
+    for file in sorted(files, key=room):
+        rooms[room(file) < len(COMPUTING)].append(file)
+    places = {file: (at + 1) / len(files) for files in rooms.values() for at, file in enumerate(files)}
+    return {file: 0.0 if file.parent == TESTS or file.stem == "test_kill" else place for file, place in places.items()}
+
+
+def room(file: Path) -> int:
+    """Return the number of a file's folder in ``COMPUTING``, or their number if it is in none of them."""
+    folder = file.relative_to(TESTS).parts[0] if file.is_relative_to(TESTS) else ""
+    return COMPUTING.index(folder) if folder in COMPUTING else len(COMPUTING)
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,6 @@ from typing import Any, NoReturn
 from harness.sandbox.contract import Order
 from harness.sandbox.memory import OUT_OF_MEMORY, peak_bytes
 from harness.sandbox.protocol import encode
-from harness.verify import verify_reported
 from instances import InputError, load_hashed, track_module, tracks
 from instances.evaluator import Evaluator
 from solvers import registry
@@ -31,7 +30,15 @@ OURS = (__file__, registry.__file__, f"{registry.FOLDER.parent / 'shardmark'}{os
 #: A folder on the path of packages that are installed, as in a virtual environment next to the user's code.
 INSTALLED = f"{os.sep}site-packages{os.sep}"
 
-Evaluator.verdict = staticmethod(verify_reported)
+
+def verdict(instance: Any, solution: Any) -> Any:
+    """Return the referee's verdict on a solution; only runs import it and NumPy, not a process that lists solvers."""
+    from harness.verify import verify_reported
+
+    return verify_reported(instance, solution)
+
+
+Evaluator.verdict = staticmethod(verdict)
 
 
 class PipeRun(registry.Run):
@@ -79,6 +86,8 @@ def main(arguments: list[str]) -> int:
 
 def warm_up() -> None:
     """Import and initialise what every run needs; a process that forks runs calls this once, before the first."""
+    import harness.verify  # noqa: F401
+
     for track in tracks():
         track_module(track)
     b"".decode("utf-8-sig")

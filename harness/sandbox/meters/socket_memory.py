@@ -12,7 +12,6 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
-from itertools import product
 
 from harness.sandbox.backends.prctl import LIBC
 
@@ -20,6 +19,7 @@ NEWNET = 0x40000000  # flag of setns(2)
 # Protocol, message types and flags of netlink(7).
 NETLINK_SOCK_DIAG = 4
 SOCK_DIAG_BY_FAMILY = 20
+TCP_DIAG = 18  # the older request for TCP sockets of both families, which visits the system's table of them once
 REQUEST_DUMP = 0x301
 ERROR = 2
 DONE = 3
@@ -33,6 +33,7 @@ PEER = 2
 QUEUES = 4
 UNIX_MEMORY = 5
 INET_REQUEST = struct.Struct("=BBBxI48x")  # family, protocol, extensions, states, id
+TCP_REQUEST = struct.Struct("=3xB48xI4x")  # extensions, states
 INET_MESSAGE_BYTES = 72  # bytes of a message about a TCP or UDP socket before its attributes
 INET_MEMORY = 7  # type of the attribute of a TCP or UDP socket that holds its memory
 NETLINK_REQUEST = struct.Struct("=BBHIIQ")  # family, protocol, padding, inode, attributes to send, cookie
@@ -81,11 +82,12 @@ def uncounted_bytes(diagnostics: socket.socket) -> int:
     """Return the bytes in buffers of TCP, UDP and netlink sockets, which control groups of version 1 do not count."""
     netlink = NETLINK_REQUEST.pack(socket.AF_NETLINK, EVERY_PROTOCOL, 0, 0, SHOW_MEMORY, 0)
     total = _sum(diagnostics, netlink, NETLINK_MESSAGE_BYTES, NETLINK_MEMORY, RECEIVED)
-    families, protocols = (socket.AF_INET, socket.AF_INET6), (socket.IPPROTO_TCP, socket.IPPROTO_UDP)
-    for family, protocol in product(families, protocols):
-        inet = INET_REQUEST.pack(family, protocol, 1 << INET_MEMORY - 1, ALL)
-        total += _sum(diagnostics, inet, INET_MESSAGE_BYTES, INET_MEMORY, RECEIVED, QUEUED)
-    return total
+    inet = INET_MESSAGE_BYTES, INET_MEMORY, RECEIVED, QUEUED
+    for family in (socket.AF_INET, socket.AF_INET6):
+        udp = INET_REQUEST.pack(family, socket.IPPROTO_UDP, 1 << INET_MEMORY - 1, ALL)
+        total += _sum(diagnostics, udp, *inet)
+    tcp = TCP_REQUEST.pack(1 << INET_MEMORY - 1, ALL)
+    return total + _sum(diagnostics, tcp, *inet, kind=TCP_DIAG)
 
 
 def _unix_bytes(diagnostics: socket.socket) -> int:
@@ -103,26 +105,33 @@ def _unix_bytes(diagnostics: socket.socket) -> int:
     return total + sum(length for peer, length in unread if peer not in inodes)
 
 
-def _sum(diagnostics: socket.socket, request: bytes, start: int, memory: int, *indices: int) -> int:
+def _sum(
+    diagnostics: socket.socket,
+    request: bytes,
+    start: int,
+    memory: int,
+    *indices: int,
+    kind: int = SOCK_DIAG_BY_FAMILY,
+) -> int:
     """Return the sum of these entries of the attributes ``memory``, which start ``start`` bytes into each reply."""
     return sum(
         struct.unpack_from("=9I", value)[index]
-        for payload in _dump(diagnostics, request)
-        for kind, value in _attributes(payload, start)
-        if kind == memory
+        for payload in _dump(diagnostics, request, kind)
+        for attribute, value in _attributes(payload, start)
+        if attribute == memory
         for index in indices
     )
 
 
-def _dump(diagnostics: socket.socket, request: bytes) -> Iterator[bytes]:
+def _dump(diagnostics: socket.socket, request: bytes, kind: int = SOCK_DIAG_BY_FAMILY) -> Iterator[bytes]:
     """Yield the payload of each reply; none if the system has no diagnostics of that kind of socket."""
-    header = HEADER.pack(HEADER.size + len(request), SOCK_DIAG_BY_FAMILY, REQUEST_DUMP, 0, 0)
+    header = HEADER.pack(HEADER.size + len(request), kind, REQUEST_DUMP, 0, 0)
     diagnostics.send(header + request)
     while True:
         data = memoryview(diagnostics.recv(REPLY_BYTES))
         while data:
-            length, kind, *_ = HEADER.unpack_from(data)
-            if kind in (ERROR, DONE):
+            length, answer, *_ = HEADER.unpack_from(data)
+            if answer in (ERROR, DONE):
                 return
             yield bytes(data[HEADER.size : length])
             data = data[_aligned(length) :]
