@@ -17,8 +17,8 @@ memory and all options are dropped.
 
 Intraop: a device stands for a whole mesh of chips, as all chips work on each node together. A node takes its cheapest
 strategy, the first one among ties; the strategy's cost is the complexity, and its memory is the size of the node's
-output. The first node of an edge, by the beginning of its interval and its number, sends to all others. Costs of edges,
-all other strategies, intervals and the memory limit are dropped.
+output. The node of an edge whose interval begins first sends to all others; ties go to the smallest number. Costs of
+edges, all other strategies, intervals and the memory limit are dropped.
 
 With ``--devices``, devices are random, as in Section 5.1 of Mayer et al. (DIDL 2017); with ``--machine`` they come from
 a file. An instance of intraop needs one of these options; a pipeline then keeps only its weights; a placement is

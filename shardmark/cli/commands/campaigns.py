@@ -43,7 +43,7 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
         default=[],
         dest="command_line",
         metavar="CMD",
-        help="run only this program, started as `CMD FILE SECONDS`, and methods of --solver; may be repeated",
+        help="run only this program, started as `CMD FILE SECONDS`, and the methods of --solver; may be repeated",
     )
     matrix.add_argument("--seeds", type=values.seeds, default=1, metavar="N", help="run seeds 0 to N-1 (default: 1)")
     shared.add_retry(matrix)

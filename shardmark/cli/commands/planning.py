@@ -71,7 +71,7 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
         "--split",
         type=values.path,
         metavar="FILE",
-        help="judge this split over --devices N: an earlier plan.json, or JSON of the stage of each operator by name",
+        help="judge this split over --devices N: an earlier plan.json, or JSON from operator names to stages",
     )
     search.add_argument(
         "--sweep", type=values.from_one, metavar="LIST", help="other numbers of devices to compare, such as 2,8"
