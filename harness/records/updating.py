@@ -114,7 +114,7 @@ class _Search:
         first = ("cost", costs[0]) if costs else ("bound", bounds[0])
         path = catalog.at_hand(self.record.entry)
         if path is None:
-            yield self._change(*first, "the file of the instance is not at hand")
+            yield self._change(*first, "this machine does not have the instance's file")
             return
         problem = Problem.of(self.record.entry, path)
         if self.record.checksum not in ("", problem.checksum):

@@ -359,7 +359,7 @@ class _Graph:
                 other = first.setdefault(group, number)
                 if not common[group]:
                     names = [_quoted(self._nodes[each][key]) for each, key in ((other, "name"), (number, "device"))]
-                    expected = f"expected a device that its colocation group may use, to which {names[0]} belongs"
+                    expected = f"expected a device that its colocation group may use, including {names[0]}"
                     raise self._error(number, f"{expected}, found {names[1]}")
 
     def _error(self, number: int, expected: str) -> InputError:

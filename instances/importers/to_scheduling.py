@@ -87,7 +87,7 @@ def _load(path: Path, entry: catalog.Entry | None, stages: int | None) -> Any:
 
 def _expected(track: str) -> str:
     if track == "placement":
-        return "expected no other devices, as the times of a placement are for its own accelerators and CPUs"
+        return "expected no other devices: the times of a placement are for its own accelerators and CPUs"
     if track == "intraop":
         return "expected `--devices N` or `--machine FILE` for an instance of intraop, which names no devices"
     return f"expected an instance of another track, found {track}"

@@ -64,7 +64,7 @@ class Types:
         place = f"tensor {name}"
         if kind is None:
             made = f"; {self._makers[name]} makes it, so state it as value_info" if name in self._makers else ""
-            raise self._error(place, f"expected a known shape, and none is stated or can be inferred{made}")
+            raise self._error(place, f"expected a known shape, but none is stated or can be inferred{made}")
         if not kind.HasField("tensor_type"):
             raise self._error(
                 place, f"expected a tensor, found {(kind.WhichOneof('value') or 'nothing').split('_')[0]}"

@@ -121,7 +121,7 @@ def run_check(options: argparse.Namespace) -> Answer:
     cost / best_known - 1, which is negative if your cost is better.
     """
     if options.timeout and not options.method:
-        raise InputError("check", "--timeout", "expected only with --method, whose run it limits")
+        raise InputError("check", "--timeout", "expected only with --method: it limits the method's run")
     given = load_named(options), solution_path(options.solution)
     with watching(quiet=options.quiet) as watch:
         held: RunOptions = limits_of(options, watch) if options.method else {}
@@ -322,7 +322,7 @@ def print_failure(run: RunResult) -> None:
         print(printable(f"shardmark: {run.method} {run.reason}"), file=sys.stderr)
     if run.status in FAULTS:
         words = {"crash": "crashed", "lost": "was lost", "killed": "was ended"}.get(run.status, "failed")
-        counts = "; what it had reported counts" if run.cost is not None or run.bounds else ""
+        counts = "; its earlier reports count" if run.cost is not None or run.bounds else ""
         print(printable(f"shardmark: {run.method} {words}: {run.reason}{counts}"), file=sys.stderr)
 
 

@@ -165,4 +165,4 @@ def test_only_equal_devices_and_the_files_own_operators_take_a_split(options, eq
 
 def test_a_split_and_other_numbers_of_devices_do_not_go_together():
     words = ("plan", SQUEEZENET, "--devices", 2, "--sweep", 4, "--split", "mine.json")
-    assert "--sweep: expected no --split, whose" in shardmark(*words).stderr
+    assert "--sweep: expected no --split as well" in shardmark(*words).stderr
