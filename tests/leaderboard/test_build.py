@@ -459,7 +459,7 @@ def test_a_drawing_stands_on_the_page_of_its_instance(scored: Tables, tmp_path: 
     [section] = sections(page, "solution")
     assert len(list(section.iter("svg"))) == 4  # wide, narrow, and the legend's
     assert "accelerator 0: 2 nodes, load 12.5" in words(section)
-    assert "Found by search, cost 12.5. A colour is a device" in words(section)
+    assert "Found by search, cost 12.5. Each colour is a device" in words(section)
     assert not any("style" in element.attrib for element in page.iter())
     assert 'id="solution"' not in (folder / "bert-plain.html").read_text(encoding="utf-8")
 
@@ -473,15 +473,13 @@ def test_a_schedule_is_drawn_as_one(scored: Tables, tmp_path: Path) -> None:
     )
     [section] = sections(tree(page), "solution")
     assert "a: 0 to 2 on fast (speed 2), waited for nothing" in words(section)
-    assert "A row is a device, the fastest first" in words(section)
-    assert "squares are on CPUs" not in words(section)
+    assert "Each row is a device, the fastest first" in words(section)
+    assert "squares run on CPUs" not in words(section)
 
 
 def test_every_page_says_that_bounds_rest_on_their_methods(pages: dict[str, ET.Element]) -> None:
     for path, page in pages.items():
-        assert "A lower bound cannot be verified: it, and any proof of optimality by it, rests on its method" in words(
-            page
-        ), path
+        assert "the bound, and any optimality that it proves, is only as reliable as its method" in words(page), path
     proven = [page for page in pages.values() if "proven, if the bound's method can be trusted" in words(page)]
     assert proven
     assert [link.get("href") for link in proven[0].iter("a") if link.text == "trusted"] == ["../../scores.html#trust"]
@@ -501,7 +499,7 @@ def test_a_solver_that_bounds_stands_among_the_bound_methods_once(scored: Tables
     [section] = sections(page, "bounds")
     names = [x.text for x in section.findall(".//th/a")]
     assert sorted(names) == ["cfn-penalty", "relaxation", "simple"]
-    assert "Solvers that also report bounds are among them." in words(section)
+    assert "Solvers that also report bounds are included." in words(section)
     own = words(tree(site / page_of("solvers", "intraop", "cfn-penalty")))
     assert re.search(r"Rank \d of 4 with", own)
     other = words(tree(site / page_of("tracks", "pipeline")))

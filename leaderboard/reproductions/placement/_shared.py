@@ -270,7 +270,7 @@ def proofs(cases_: Sequence[Case], settings: Settings, methods: Methods) -> Tabl
         [row for case in cases_ for row in certified(case, settings, methods)],
         coarse=["time, s"],
         as_printed=["paper"],
-        note="Bound: the greatest of all methods that holds for the sets of the row. Gap: here / bound − 1. Here / "
+        note="Bound: the greatest bound of any method that is valid for the row's sets. Gap: here / bound − 1. Here / "
         "paper: our cost is rounded to the printed digits.",
     )
 

@@ -139,7 +139,7 @@ def _layers(case: Case) -> int | None:
 def _proofs(pairs: Sequence[Pair]) -> list[Table]:
     """A table with a row per run; empty if nothing ran."""
     rows = [_proof(pair, by, run) for pair in pairs for by in GRANULARITIES if (run := pair.run(by))]
-    note = "Bound: that of the run. Gap: here / bound − 1. Here / paper: our cost is rounded to the printed digits."
+    note = "Bound: the run's own. Gap: here / bound − 1. Here / paper: our cost is rounded to the printed digits."
     title = "Row by row, with bounds"
     return [Table(title, rows, note=note, coarse=["time, s"], as_printed=["paper"])] if rows else []
 
