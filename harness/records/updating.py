@@ -122,7 +122,7 @@ class _Search:
             return
         costs, bounds = ([run for run in runs if run["checksum"] == problem.checksum] for runs in (costs, bounds))
         if not costs and not bounds:
-            yield self._change(*first, "the run is of another file than the catalog's")
+            yield self._change(*first, "the run used a different file from the catalog's")
             return
         yield from self._costs(costs, problem)
         yield from self._bounds(bounds)

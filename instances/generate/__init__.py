@@ -96,7 +96,7 @@ MEANING: Mapping[str, str] = {
     "colocated": "share of nodes that must share a device with two others",
     "costs_from": "add to each node's cost a random fraction of all tensors (all), or of its own (own)",
     "cpus": "number of CPUs",
-    "crosscut": "distance of layers that must agree on their strategies; 0: no such pairs",
+    "crosscut": "distance between two layers whose strategies must agree; 0: no layers must agree",
     "devices": "number of devices",
     "depth": "layers of the network: 50, 101 or 152",
     "expert_groups": "number of operators per layer that share its experts",

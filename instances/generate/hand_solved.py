@@ -24,7 +24,7 @@ def overflow(draws: Draws) -> pipeline.Instance:
 
 
 def slicing_trap(draws: Draws, *, stages: int, loose: int) -> pipeline.Instance:
-    """Pairs of a heavy and a light node give a bottleneck of 1; slicing a bad order costs as much as one stage.
+    """Pairs of a heavy and a light node give a bottleneck of 1; slicing a bad order is no better than one stage.
 
     Lemma B.2 with epsilon 1/4: node 0 sends the last node a tensor too large to cut, and the order of the node
     numbers has all other nodes between the two. ``loose=1``, Remark B.3: no edge and epsilon 1 / (k + 1), and the same

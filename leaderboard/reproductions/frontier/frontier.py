@@ -1,4 +1,4 @@
-"""What was open, before and after: gaps, proofs and scale on all four tracks, with the papers' figures.
+"""Which gaps are still open: gaps, proofs and scale on all four tracks, in the papers, before and today.
 
 Figures of before were measured before the work began and are kept in a file with the goals; today's are measured by
 the referee. The issue's limits are options: 10 minutes for proofs and placements, the contest's for its instances.

@@ -1,4 +1,4 @@
-"""Gaps of published costs and ours to proven bounds: Table 5 of the winner's paper, its bounds compared with ours."""
+"""Gaps between costs and proven bounds, published and ours: Table 5 of the winner's paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitioners and schedulers of dataflow on 50 devices: Figure 3 of Mayer et al. 2017, with bounds and a search."""
+"""Partitioners and schedulers for dataflow graphs on 50 devices: Figure 3 of Mayer et al. 2017, bounds and a search."""
 
 from __future__ import annotations
 

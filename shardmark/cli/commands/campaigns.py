@@ -84,9 +84,7 @@ def check_executor(options: argparse.Namespace) -> None:
     if options.executor == "local":
         return
     if (options.limits, options.isolation) != ("auto", "auto"):
-        raise InputError(
-            "run", "--limits and --isolation", "expected them only with `shardmark worker`, which enforces them"
-        )
+        raise InputError("run", "--limits and --isolation", "expected them at `shardmark worker`, which enforces them")
     with _with_dask():
         from harness.campaign.dask.scheduler import connection_settings
 

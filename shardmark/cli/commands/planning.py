@@ -63,7 +63,7 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
     )
     costs.add_argument("--fuse", action="store_true", help="fuse chains of cheap operators first")
     search = sub.add_argument_group("search")
-    words = "seconds for solving and bounding, per number of devices (default: %(default)g)"
+    words = "seconds for solving and bounding; with --sweep, for each number of devices (default: %(default)g)"
     shared.add_timeout(search, words, 30.0)
     shared.add_cores(search)
     shared.add_seed(search)

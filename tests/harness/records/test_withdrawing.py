@@ -68,7 +68,7 @@ def test_versions_and_records_are_chosen(results, folder):
         (
             "lair",
             REASON,
-            "expected a method with bounds on the chosen instances that are not withdrawn: liar; found 'lair'",
+            "expected a method that still has bounds on the chosen instances: liar; found 'lair'",
         ),
         ("liar", " ", "--reason: expected a sentence"),
     ],
