@@ -27,13 +27,13 @@ LEAST_POSITIVE = 1e-290
 OPTIONS: Mapping[str, Option] = {
     "links": Option(
         str,
-        "concurrent tensors on one link do not interact, queue, or share its bandwidth",
+        "concurrent tensors on one link: independent of each other, in a queue, or sharing the bandwidth",
         "independent",
         ("independent", "queue", "share"),
     ),
     "holding": Option(
         str,
-        "a tensor occupies its reader's device while it waits there, or from its departure until its reader finishes",
+        "a tensor takes memory of its reader's device while waiting there, or from its departure until the reader ends",
         "waiting",
         ("waiting", "reserved"),
     ),

@@ -20,9 +20,9 @@ while loops     with ``--loops once`` one iteration: the input of NextIteration 
                 Mayer et al. (DIDL 2017)
 the rest        dropped
 
-Devices come from a file (``--machine``) or are random, as in Section 5.1; random ones are named as tasks with one CPU
-and four GPUs each. With speeds in operations per second and bandwidths in bytes per second, costs are in seconds;
-random devices have speeds without a unit, for random weights.
+Devices come from a file (``--machine``) or are random, as in Section 5.1; random devices get TensorFlow's names, with
+one CPU and four GPUs per task. With speeds in operations per second and bandwidths in bytes per second, costs are in
+seconds; random speeds have no unit, so combine them with random weights.
 """
 
 from __future__ import annotations

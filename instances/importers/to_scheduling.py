@@ -8,8 +8,8 @@ Pipeline: complexities are work, and the size of an edge is that of the tail's o
 speed 1 as stages, with the file's bandwidth between any two. Parameters and memory are dropped, as the memory of a
 pipeline is for parameters, and that of a schedule for waiting tensors.
 
-Placement: accelerators have speed 1, and complexities are times on an accelerator. The speed of CPUs is such that the
-supported nodes have the file's total time on CPUs; a single node may take more or less. Nodes that
+Placement: accelerators have speed 1, and complexities are times on an accelerator. The CPUs get the speed at which all
+supported nodes together take the file's total time on CPUs; a single node may take more or less. Nodes that
 accelerators do not support are restricted to CPUs and take exactly as long as the file says. Sizes are times of
 transfers: a tensor takes its size between an accelerator and a CPU, twice that between accelerators (through a CPU's
 memory), and almost nothing between CPUs. Colour classes are colocated; artificial edges have size 0. Sizes of nodes,

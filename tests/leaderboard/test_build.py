@@ -369,7 +369,7 @@ def test_who_declines_a_whole_ranking_is_named_beneath_it(pages: dict[str, ET.El
     assert latency[7] == "1 / 2"  # who declines one instance of two stands there, with a 0 for it
     dp = pages["solvers/placement/dp.html"]
     assert [row[:2] for row in table_of(dp, "standing")] == [[DIVISIONS[0], "1 of 2"], [DIVISIONS[2], "1 of 2"]]
-    assert "not ranked in: throughput, contiguous, overlap half, clusters; throughput, free; latency" in words(dp)
+    assert "is not ranked, in: throughput, contiguous, overlap half, clusters; throughput, free; latency" in words(dp)
     assert {row[2] for row in table_of(dp, "results") if row[3] == "declined"} == {"1"}
     assert {tuple(row[4:6]) for row in table_of(dp, "results") if row[3] == "declined"} == {("–", "–")}
     assert "It declined every instance and has no rank." in words(pages["solvers/placement/picky.html"])
@@ -447,7 +447,7 @@ def test_charts_and_tables_say_which_solver_they_show(pages: dict[str, ET.Elemen
 def test_sizes_and_modes_are_told_in_words(pages: dict[str, ET.Element]) -> None:
     page = words(pages["instances/placement/bert-latency.html"])
     assert "512 nodes · 704 edges" in words(pages["instances/pipeline/regal-01-k8.html"])
-    assert "Latency, contiguous: the cost is the time that one sample takes; a device holds nodes that" in page
+    assert "Latency, contiguous: the cost is the time that one sample takes; no path leaves" in page
 
 
 def test_a_drawing_stands_on_the_page_of_its_instance(scored: Tables, tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def _section(network: Network, settings: Settings) -> Section:
     bound = fmean(network.bounds.values()) if network.bounds else None
     parts = [
         f"Means of {draws(settings)}",
-        *(["the line through a dot is one standard deviation to either side"] if settings.runs > 1 else []),
+        *(["the line through a dot extends one standard deviation to either side"] if settings.runs > 1 else []),
         *(["the dashed line is the mean of the greatest lower bounds"] if bound is not None else []),
     ]
     bars = Bars(

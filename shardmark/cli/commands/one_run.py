@@ -114,11 +114,11 @@ def run_check(options: argparse.Namespace) -> Answer:
     """Verify a solution, and bound its distance from the optimum.
 
     With --method, a bound method or a solver that proves bounds runs as well, if the solution is feasible;
-    ``method_cost`` is the cost of its best solution (use `solve` to save one). A bound above the verified cost of a
-    feasible solution is ignored. ``bound_from`` names the source of the greatest bound: the instance's simple bound
-    (see `info`), a publication, the records, or the method. ``gap`` is cost / bound - 1, and 0 if the cost is proven
-    optimal. If a cost was published or is in the records, ``best_known`` is the least of these, and ``over_best`` is
-    cost / best_known - 1, which is negative if your cost is better.
+    ``method_cost`` is the cost of its best solution, which is not saved (`solve` does). A bound above the verified cost
+    of a feasible solution is ignored. ``bound_from`` names the source of the greatest bound: the instance's simple
+    bound (see `info`), a publication, the records, or the method. ``gap`` is cost / bound - 1, and 0 if the cost is
+    proven optimal. If a cost was published or is in the records, ``best_known`` is the least of these, and
+    ``over_best`` is cost / best_known - 1, which is negative if your cost is better.
     """
     if options.timeout and not options.method:
         raise InputError("check", "--timeout", "expected only with --method: it limits the method's run")

@@ -167,7 +167,7 @@ def test_a_folder_without_a_history_has_no_records_yet(tmp_path):
             "its bound 2 of =a,bound is above the verified cost 1",
         ),
         ([{**BOUND, "value": "138"}], None, "its bound 138 of =a,bound is above the published cost 137"),
-        ([LINE], None, "expired: it is about the checksum"),
+        ([LINE], None, "expired: it is for the checksum"),
     ],
 )
 def test_a_wrong_record_is_found(tmp_path, lines, solution, sentence):

@@ -458,7 +458,7 @@ BROKEN = {
     _swap: "expected tensor a to be an input, a constant or the output of an earlier node",
     _cycle: "expected tensor y to be an input, a constant or the output of an earlier node",
     _negative: "expected sizes >= 0 and at most 2^60 numbers, found [-3, 8]",
-    _huge: "expected sizes from 0 and up to 2^60 numbers",
+    _huge: "expected sizes >= 0 and at most 2^60 numbers",
     _mismatch: "expected",
     _initializers: "tensor w: expected one source, found two",
     _strings: "tensor x: expected a tensor of numbers, found data type string",
