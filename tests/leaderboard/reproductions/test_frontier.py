@@ -110,8 +110,8 @@ def test_goals_show_before_today_the_papers_and_whether_they_are_reached(tmp_pat
 def test_goals_that_had_less_than_their_time_say_so(tmp_path: Path) -> None:
     short = table(made(tmp_path), 0).note
     assert "assume 600 s" in short
-    assert "solvers had 1 s and bounds 2 s here" in short
-    assert "are meant for" not in table(made(tmp_path, timeout=600.0, bound_timeout=600.0), 0).note
+    assert "Here solvers had 1 s and bounds 2 s" in short
+    assert "The goals assume" not in table(made(tmp_path, timeout=600.0, bound_timeout=600.0), 0).note
 
 
 def test_sections_tell_costs_times_and_shares(tmp_path: Path) -> None:
