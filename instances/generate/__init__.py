@@ -108,7 +108,7 @@ MEANING: Mapping[str, str] = {
     "jitter": "relative spread of measured running times; 0.1: up to 10 % more or less",
     "joint": "1: all tensors that an operator reads are resharded in one collective, an edge of higher arity",
     "largest_menu": "maximum number of strategies per node",
-    "layers": "number of layers, in the encoder and in the decoder each if there are both",
+    "layers": "number of layers (of the encoder and of the decoder, if the network has both)",
     "levels": "number of resolutions on the way down",
     "links": "concurrent tensors on one link: independent, queue or share",
     "longest": "maximum number of time steps of a node",

@@ -369,7 +369,7 @@ def test_who_declines_a_whole_ranking_is_named_beneath_it(pages: dict[str, ET.El
     assert latency[7] == "1 / 2"  # who declines one instance of two stands there, with a 0 for it
     dp = pages["solvers/placement/dp.html"]
     assert [row[:2] for row in table_of(dp, "standing")] == [[DIVISIONS[0], "1 of 2"], [DIVISIONS[2], "1 of 2"]]
-    assert "is not ranked, in: throughput, contiguous, overlap half, clusters; throughput, free; latency" in words(dp)
+    assert "has no rank in them: throughput, contiguous, overlap half, clusters; throughput, free; latency" in words(dp)
     assert {row[2] for row in table_of(dp, "results") if row[3] == "declined"} == {"1"}
     assert {tuple(row[4:6]) for row in table_of(dp, "results") if row[3] == "declined"} == {("–", "–")}
     assert "It declined every instance and has no rank." in words(pages["solvers/placement/picky.html"])

@@ -105,8 +105,8 @@ def _loads(pairs: Sequence[Pair]) -> Table:
         rows,
         digits=2,
         note="Gain: load by untangled layers / load by operators − 1. Some nodes may have no layer in the file. The "
-        "paper has one load by layers; it is compared with ours by untangled layers, as merged layers have to share a "
-        "device, and their load can be many times as large.",
+        "paper has one load by layers; we compare it with ours by untangled layers. Merged layers must share a "
+        "device, so their load can be many times as large.",
     )
 
 
