@@ -145,7 +145,9 @@ class Instance(Evaluator, Workload):
             raise InputError(self.source, f"nodes[{v}].size", f"{expected}{self._class_note(v)}")
         total = float(self.size.sum())
         if total > self.accelerators * self.room:
-            expected = f"expected at least {total / self.accelerators:g} for sizes of {total:g} without CPUs"
+            expected = (
+                f"expected at least {total / self.accelerators:g}, as accelerators alone must hold sizes of {total:g}"
+            )
             raise InputError(self.source, "maxSizePerFPGA", f"{expected}, found {self.memory:g}")
 
     def _class_note(self, v: int) -> str:

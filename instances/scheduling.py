@@ -27,13 +27,13 @@ LEAST_POSITIVE = 1e-290
 OPTIONS: Mapping[str, Option] = {
     "links": Option(
         str,
-        "concurrent tensors on one link do not interact, queue, or share its bandwidth",
+        "concurrent tensors on one link: independent of each other, in a queue, or sharing the bandwidth",
         "independent",
         ("independent", "queue", "share"),
     ),
     "holding": Option(
         str,
-        "a tensor occupies its reader's device while it waits there, or from its departure until its reader finishes",
+        "a tensor takes memory of its reader's device while waiting there, or from its departure until the reader ends",
         "waiting",
         ("waiting", "reserved"),
     ),
@@ -135,7 +135,7 @@ class Instance(Evaluator, OnGraph):
                 for v in rest:
                     common &= set(self._choice_of(v))
                     if not common:
-                        expected = f"expected a device that its whole colocation group may use, with vertex {first}"
+                        expected = f"expected a device for its whole colocation group, including vertex {first}"
                         raise InputError(self.source, f"nodes.devices[{v}]", f"{expected}, found none")
 
     def _choice_of(self, v: int) -> Sequence[int]:
@@ -169,7 +169,9 @@ class Instance(Evaluator, OnGraph):
         lasting = self.complexity / self.fastest() > 2 * TOLERANCE * self.horizon()
         for v in np.flatnonzero(lasting & (read > 0) & (read >= room))[:1].tolist():
             limit = limits[self.choice[v]]
-            expected = f"expected a device with memory above {read[v]:g}, which it reads, found {limit:g} at most"
+            expected = (
+                f"expected a device with memory above {read[v]:g}, the size of its inputs, found at most {limit:g}"
+            )
             raise InputError(self.source, f"nodes[{v}]", expected)
 
     @property

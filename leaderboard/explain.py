@@ -18,7 +18,7 @@ TERMS = {
 MODES = {
     "throughput": "the cost is the largest load of a device, the time between two samples of a full pipeline",
     "latency": "the cost is the time that one sample takes",
-    "contiguous": "a device holds nodes that no path leaves and comes back to, forward and backward ones apart",
+    "contiguous": "no path leaves a device's nodes and returns to them; forward and backward nodes count separately",
     "acyclic": "devices follow one another: data never flows back to an earlier one",
     "free": "a device may hold any set of nodes",
     "schedule gpipe": "all forward passes of a batch come before all backward passes",

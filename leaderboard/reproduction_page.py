@@ -60,7 +60,7 @@ def _files(report: Report, folder: Path) -> Iterator[File]:
 def _keep_runs(report: Report, page: Path) -> None:
     """Raise InputError if a report without runs would replace a page with some."""
     if report.empty and page.is_file() and WITHOUT_RUNS not in page.read_text(encoding="utf-8"):
-        words = "expected runs to show, but nothing was run here: the page, which shows some, is kept"
+        words = "expected runs: nothing was run here, so the earlier page, which shows runs, is kept"
         raise InputError(page, "", words)
 
 
@@ -153,7 +153,7 @@ def ladder(picture: Ladder, wide: int) -> Markup:
             value=1.0,
             floor=bracket.low,
             words=f"{bracket.low:.4f}",
-            title=f"{bracket.name}: the optimum lies from {bracket.low:.4f} to 1",
+            title=f"{bracket.name}: the optimum lies between {bracket.low:.4f} and 1",
             style="s0" if bracket.published else "s1",
         )
         for bracket in picture.brackets

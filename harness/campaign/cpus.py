@@ -21,7 +21,7 @@ def core_sets(parallel: int, cores: int) -> list[list[int]]:
     """Return ``parallel`` disjoint sets of ``cores`` CPU numbers; InputError if there are too few CPUs."""
     usable = usable_cpus()
     if parallel * cores > len(usable):
-        expected = f"expected a product of at most {len(usable)}, the cores at hand, found {parallel} * {cores}"
+        expected = f"expected a product of at most {len(usable)}, the usable cores, found {parallel} * {cores}"
         raise InputError("run", "--jobs and --cores", expected)
     return [usable[i * cores : (i + 1) * cores] for i in range(parallel)]
 

@@ -85,7 +85,7 @@ def _sentences(rise: dict[str, float], killed: int) -> list[str]:
     """Return a sentence per counter of `_counters` that rose too much."""
     found = []
     if hot := {name.split()[1] for name, count in rise.items() if name.startswith("heat ") and count > 0}:
-        found.append(f"The processor was throttled for heat: {', '.join(sorted(hot))}.")
+        found.append(f"The processor was throttled because of heat: {', '.join(sorted(hot))}.")
     if (held := sum(count for name, count in rise.items() if name.startswith("quota "))) > 0:
         found.append(f"Scheduler periods in which a quota on CPU time throttled this machine: {held:.0f}.")
     swapped = [rise.get(name, 0) * PAGE_MIB for name in ("pswpin", "pswpout")]
@@ -98,7 +98,7 @@ def _sentences(rise: dict[str, float], killed: int) -> list[str]:
     if (waited := rise.get("waited", 0) / 1e6) > WAITED * rise["seconds"]:
         found.append(f"During {100 * waited / rise['seconds']:.0f} % of the time a process had to wait for a CPU.")
     if (kills := rise.get("oom_kill", 0)) > killed:
-        found.append(f"The system killed for lack of memory: {kills:.0f} processes, {killed} of them runs.")
+        found.append(f"Processes that the system killed for lack of memory: {kills:.0f}, of which {killed} were runs.")
     return found
 
 

@@ -92,7 +92,7 @@ def _read(kind: type, text: str) -> Any:
     if kind is bool:
         return {"true": True, "false": False}[text]
     if kind in (int, float) and (not text.isascii() or "_" in text):
-        raise ValueError("a number that only Python would take")
+        raise ValueError("a number that only Python accepts")
     value = kind(text)
     if kind is float and not math.isfinite(value):
         raise ValueError("not finite")

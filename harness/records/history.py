@@ -214,7 +214,7 @@ def _parse(line: bytes, path: Path, place: str, known: Collection[str]) -> Impro
         if not kind.fits(document[name]):
             raise InputError(path, f"{place} {name}", f"expected {kind.expected}, found {shown(document[name])}")
     if not withdraws and (document["kind"] == "cost") != bool(document["solution"]):
-        raise InputError(path, f"{place} solution", "expected one of a cost, and none of a bound")
+        raise InputError(path, f"{place} solution", "expected a solution for a cost, and none for a bound")
     if document["instance"] not in known:
         found = f"expected the id of an instance in the catalog, found {shown(document['instance'])}"
         raise InputError(path, f"{place} instance", found)

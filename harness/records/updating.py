@@ -114,7 +114,7 @@ class _Search:
         first = ("cost", costs[0]) if costs else ("bound", bounds[0])
         path = catalog.at_hand(self.record.entry)
         if path is None:
-            yield self._change(*first, "the file of the instance is not at hand")
+            yield self._change(*first, "this machine does not have the instance's file")
             return
         problem = Problem.of(self.record.entry, path)
         if self.record.checksum not in ("", problem.checksum):
@@ -122,7 +122,7 @@ class _Search:
             return
         costs, bounds = ([run for run in runs if run["checksum"] == problem.checksum] for runs in (costs, bounds))
         if not costs and not bounds:
-            yield self._change(*first, "the run is of another file than the catalog's")
+            yield self._change(*first, "the run used a different file from the catalog's")
             return
         yield from self._costs(costs, problem)
         yield from self._bounds(bounds)

@@ -53,7 +53,7 @@ def _reason(folder: Path, record: BestKnown, problem: Problem) -> str:
     """Return what is wrong with a record first, as a sentence; empty if it is right."""
     instance = problem.instance
     if problem.checksum != record.checksum:
-        return f"expired: it is about the checksum {record.checksum}, the catalog's file has {problem.checksum}"
+        return f"expired: it is for the checksum {record.checksum}, but the catalog's file has {problem.checksum}"
     if record.cost is None:
         return ""
     verdict = verify(instance, solutions.read(folder, record.cost, instance))

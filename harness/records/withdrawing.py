@@ -52,4 +52,4 @@ def _expected(method: str, versions: Collection[str], standing: Sequence[Improve
     if ours:
         return f"expected a version of {method} with bounds, one of {', '.join(ours)}, found {', '.join(versions)}"
     others = ", ".join(sorted({line.method for line in standing})) or "none"
-    return f"expected a method with bounds on the chosen instances that are not withdrawn: {others}; found {method!r}"
+    return f"expected a method that still has bounds on the chosen instances: {others}; found {method!r}"

@@ -177,7 +177,7 @@ def merge(kind: str, limits: Limits, outcome: Outcome, sent: Reports, external: 
     if stop in ("exit", "crash", KILLED) and end in ("declined", "error"):
         stop, reason = end, str(sent.word.value if sent.word else "")
     elif stop == "exit" and end == "nothing" and not outcome.fault:  # after such a fault no word could be read
-        stop, reason = "crash", "ended its process without a word that it was done"
+        stop, reason = "crash", "ended its process without reporting that it was done"
     elif stop == "exit" and sent.peak_mib > limits.memory_mib:
         stop, reason = "memory", limits.memory_reason(sent.peak_mib)
     cost, bound = sent.cost, sent.lower_bound

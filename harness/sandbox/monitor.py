@@ -313,7 +313,7 @@ class Monitor:
         outcome.messages.sort(key=lambda message: message[0])  # the answer may have come before the last report
         if self.left_out:
             kept = f"the referee kept the first {KEPT_MESSAGES} messages and the last {KEPT_MESSAGES} of each kind"
-            self.log += f"\n({kept}, it dropped {self.left_out} between)\n".encode()
+            self.log += f"\n({kept}, and dropped {self.left_out} in between)\n".encode()
         outcome.fault = self.frames.fault or self.printed.fault
         outcome.log = self.log[-LOG_BYTES:].decode(errors="replace")
         return outcome

@@ -54,4 +54,4 @@ def reason(status: int, limits: Limits, peak_mib: float, kills: int) -> str:
 
 def stalled(seconds: float, limits: Limits) -> str:
     """Return the reason of a run at its time limit during which the monitor stood still for ``seconds``."""
-    return f"the machine stood still for {seconds:.1f} s before its time limit of {limits.timeout_s:g} s"
+    return f"the machine was suspended for {seconds:.1f} s before its time limit of {limits.timeout_s:g} s"

@@ -68,7 +68,7 @@ def groups_of(instance: Instance, solution: Any) -> Groups | str:
 def _unknown_form(solution: dict[str, Any], *, latency: bool) -> str:
     """Return why an object with these keys is no solution."""
     if "slot" in solution and not latency:
-        return "slot: expected no such key, or the objective latency, found throughput"
+        return "slot: expected this key only with the objective latency, found throughput"
     if solution and all(key.lstrip("-").isdigit() for key in solution):
         return "solution: expected a list whose i-th entry is the device of the file's i-th node, found ids"
     ours = "device and maybe slot" if latency else "device, with stage and replicas"

@@ -230,7 +230,7 @@ def require_writable(path: str | os.PathLike[str]) -> Path:
 
 
 def _unwritable(path: str | os.PathLike[str], why: str | None) -> InputError:
-    return InputError(path, "", f"expected a place that can be written ({why})")
+    return InputError(path, "", f"expected a path that can be written ({why})")
 
 
 def encode(document: Any) -> bytes:

@@ -129,7 +129,7 @@ class Digest:
     def update(self, piece: Any) -> None:
         """Add a piece; only the last one may end within a block."""
         if self._length % lib.SHARD_BLOCK:
-            raise ValueError("a piece behind the last one")
+            raise ValueError("a piece after the last one")
         lib.shard_digest(self._key, ffi.from_buffer("uint8_t[]", piece), len(piece), self._state)
         self._length += len(piece)
 
@@ -177,7 +177,7 @@ def _decompressed(pieces: Iterable[Any]) -> Iterator[bytes]:
                 yield stream.decompress(packed, PIECE)
                 packed = stream.unconsumed_tail
             if packed or stream.unused_data:
-                raise Unsupported("something behind the gzip stream")
+                raise Unsupported("data after the gzip stream")
     except zlib.error as error:
         raise Unsupported(str(error)) from None
     if not stream.eof:

@@ -48,7 +48,7 @@ def fork_join(draws: Draws) -> Instance:
 
 
 def waiting_room(draws: Draws) -> Instance:
-    """Two senders and, on another device without memory for a waiting tensor, two readers of 4 each.
+    """Two senders, and two readers that take 4 each on another device, which has no memory for a waiting tensor.
 
     The second tensor must not arrive before the first reader has ended at 2 + 4, so a third vertex of 4 must run
     between the senders, and the makespan is 1 + 4 + 1 + 1 + 4 = 11; with memory for the tensor it would be 10.

@@ -9,7 +9,7 @@ from instances.generate.portable_random import Draws
 
 
 def chain(draws: Draws) -> pipeline.Instance:
-    """Five operators in a row and two stages: the best cut has work of 4 + 3 + 2 and sends for 2, so it costs 11."""
+    """Five operators in a row, two stages: in the best split one computes 4 + 3 + 2 and sends for 2; it costs 11."""
     return _pipeline([4, 3, 2, 3, 4], [1, 6, 2, 6, 0], [[0, 1], [1, 2], [2, 3], [3, 4]], stages=2)
 
 
@@ -24,7 +24,7 @@ def overflow(draws: Draws) -> pipeline.Instance:
 
 
 def slicing_trap(draws: Draws, *, stages: int, loose: int) -> pipeline.Instance:
-    """Pairs of a heavy and a light node give a bottleneck of 1; slicing a bad order costs as much as one stage.
+    """Pairs of a heavy and a light node give a bottleneck of 1; slicing a bad order is no better than one stage.
 
     Lemma B.2 with epsilon 1/4: node 0 sends the last node a tensor too large to cut, and the order of the node
     numbers has all other nodes between the two. ``loose=1``, Remark B.3: no edge and epsilon 1 / (k + 1), and the same
@@ -37,7 +37,7 @@ def slicing_trap(draws: Draws, *, stages: int, loose: int) -> pipeline.Instance:
 
 
 def diamond(draws: Draws) -> intraop.Instance:
-    """Node 0 feeds 1 and 2, both feed 3. The cheapest strategy of node 2 exceeds the memory by 5; optimum 137."""
+    """Node 0 feeds nodes 1 and 2, which feed node 3. Node 2's cheapest strategy exceeds memory by 5; optimum 137."""
     return _intraop(
         [[0, 40], [10, 40], [20, 70], [60, 90]],
         [[5], [20, 30], [8, 16, 12], [40]],
@@ -49,7 +49,7 @@ def diamond(draws: Draws) -> intraop.Instance:
 
 
 def triangle(draws: Draws) -> intraop.Instance:
-    """Three nodes joined by one edge, which costs 1 if two agree; memory does not permit 0 for all. The optimum is 6.
+    """Three nodes joined by one edge; memory does not let all of them choose strategy 0. The optimum is 6.
 
     Without the limit, 0, 0, 0 would cost 3. The nodes' own costs are 1 for strategy 0 and 2 for strategy 1.
     """

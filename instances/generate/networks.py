@@ -34,7 +34,7 @@ def mixture_of_experts(
 ) -> Model:
     """Transformer layers whose feed-forward part chooses 2 experts per token (GShard, ICLR 2021).
 
-    ``expert_groups``: number of separate operators for the experts of a layer.
+    ``expert_groups``: number of operators into which a layer's experts are grouped.
     """
 
     def block(model: Network, stream: int, shape: Mapping[str, int]) -> int:

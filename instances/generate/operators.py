@@ -17,12 +17,12 @@ from instances.placement import Instance
 
 
 def crossing(draws: Draws) -> Instance:
-    """Two chains, 5 before 3 and 3 before 1: the optimum is 6 for contiguous sets, 7 for acyclic ones."""
+    """Two chains of two nodes, with times 5, 3 and 3, 1: the optimum is 6 for contiguous sets, 7 for acyclic ones."""
     return _instance([5, 3, 3, 1], [[0, 1], [2, 3]], accelerators=2, cpus=0, memory=0)
 
 
 def sandwich(draws: Draws) -> Instance:
-    """A CPU node and a chain of 3, 4, 3, tensors of 0.25: the optimum is 7.25 for contiguous sets, 6.75 for any sets.
+    """A CPU node and a chain with times 3, 4, 3; a tensor takes 0.25. Optimum: 7.25 for contiguous sets, 6.75 for any.
 
     Two nodes of the chain fit into an accelerator. A single sample takes at least 11.75: 1 on the CPU, 3 + 4 on one
     accelerator, 3 on the other, and three transfers.

@@ -34,7 +34,7 @@ def machine_of(
     bad count, or both a file and a count.
     """
     if path is not None and devices is not None:
-        raise InputError("import", "--devices", "expected no such option with --machine, whose file has the devices")
+        raise InputError("import", "--devices", "expected no such option with --machine: its file defines the devices")
     if path is not None:
         return machine_in(path)
     devices = DEFAULT_DEVICES if devices is None else devices

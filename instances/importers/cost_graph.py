@@ -33,7 +33,7 @@ from instances.split_multi_output import Operation, Tensor, one_tensor_each
 
 TRACK = "pipeline"
 OPTIONS: Mapping[str, Option] = {
-    "stages": Option(int, "stages to partition into"),
+    "stages": Option(int, "number of stages"),
     "bandwidth": Option(float, "bytes sent between stages per unit of compute_cost (default: 1)", 1.0),
     "memory": Option(float, "fast memory of a stage in bytes (default: unlimited)"),
     "tensors": Option(str, "outputs of a node to include (default: every)", "every", ("every", "first")),

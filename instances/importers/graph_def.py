@@ -20,9 +20,9 @@ while loops     with ``--loops once`` one iteration: the input of NextIteration 
                 Mayer et al. (DIDL 2017)
 the rest        dropped
 
-Devices are random, as in Section 5.1 and named as tasks of one CPU and four GPUs each, or come from a file
-(``--machine``). With speeds in operations per second and bandwidths in bytes per second, costs are in seconds; random
-devices have speeds without a unit, for random weights.
+Devices come from a file (``--machine``) or are random, as in Section 5.1; random devices get TensorFlow's names, with
+one CPU and four GPUs per task. With speeds in operations per second and bandwidths in bytes per second, costs are in
+seconds; random speeds have no unit, so combine them with random weights.
 """
 
 from __future__ import annotations
@@ -359,7 +359,7 @@ class _Graph:
                 other = first.setdefault(group, number)
                 if not common[group]:
                     names = [_quoted(self._nodes[each][key]) for each, key in ((other, "name"), (number, "device"))]
-                    expected = f"expected a device that its colocation group may use, to which {names[0]} belongs"
+                    expected = f"expected a device that its colocation group may use, including {names[0]}"
                     raise self._error(number, f"{expected}, found {names[1]}")
 
     def _error(self, number: int, expected: str) -> InputError:

@@ -31,7 +31,7 @@ from instances.placement_as_pipeline import as_pipeline
 
 TRACK = "pipeline"
 OPTIONS: Mapping[str, Option] = {
-    "stages": Option(int, "stages to partition into (default: as many as the file has accelerators)"),
+    "stages": Option(int, "number of stages (default: as many as the file has accelerators)"),
     "bandwidth": Option(float, "bytes per unit of time between stages (default: 1, with unlimited memory)"),
     "part": Option(str, "part of a training graph to import (default: whole)", "whole", ("whole", "forward")),
 }

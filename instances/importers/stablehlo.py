@@ -4,7 +4,7 @@ FILE is the text of a program, or the portable artifact that ``jax.export`` writ
 that are not numbers are refused. Backward operators are recognised by JAX's location names, so include them:
 ``jax.jit(step).lower(...).as_text(debug_info=True)``. This importer needs JAX (extra ``stablehlo``).
 
-The options are those of ``shardmark import onnx``, except for sizes.
+The options are those of ``shardmark import onnx``, without ``--dim``.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ Pipeline: complexities are work, and the size of an edge is that of the tail's o
 speed 1 as stages, with the file's bandwidth between any two. Parameters and memory are dropped, as the memory of a
 pipeline is for parameters, and that of a schedule for waiting tensors.
 
-Placement: accelerators have speed 1, and complexities are times on an accelerator. The speed of CPUs is such that the
-supported nodes have the file's total time on CPUs; a single node may take more or less. Nodes that
+Placement: accelerators have speed 1, and complexities are times on an accelerator. The CPUs get the speed at which all
+supported nodes together take the file's total time on CPUs; a single node may take more or less. Nodes that
 accelerators do not support are restricted to CPUs and take exactly as long as the file says. Sizes are times of
 transfers: a tensor takes its size between an accelerator and a CPU, twice that between accelerators (through a CPU's
 memory), and almost nothing between CPUs. Colour classes are colocated; artificial edges have size 0. Sizes of nodes,
@@ -17,8 +17,8 @@ memory and all options are dropped.
 
 Intraop: a device stands for a whole mesh of chips, as all chips work on each node together. A node takes its cheapest
 strategy, the first one among ties; the strategy's cost is the complexity, and its memory is the size of the node's
-output. The first node of an edge, by the beginning of its interval and its number, sends to all others. Costs of edges,
-all other strategies, intervals and the memory limit are dropped.
+output. The node of an edge whose interval begins first sends to all others; ties go to the smallest number. Costs of
+edges, all other strategies, intervals and the memory limit are dropped.
 
 With ``--devices``, devices are random, as in Section 5.1 of Mayer et al. (DIDL 2017); with ``--machine`` they come from
 a file. An instance of intraop needs one of these options; a pipeline then keeps only its weights; a placement is
@@ -87,7 +87,7 @@ def _load(path: Path, entry: catalog.Entry | None, stages: int | None) -> Any:
 
 def _expected(track: str) -> str:
     if track == "placement":
-        return "expected no other devices, as the times of a placement are for its own accelerators and CPUs"
+        return "expected no other devices: the times of a placement are for its own accelerators and CPUs"
     if track == "intraop":
         return "expected `--devices N` or `--machine FILE` for an instance of intraop, which names no devices"
     return f"expected an instance of another track, found {track}"

@@ -157,7 +157,7 @@ def _require_memory(model: Model, groups: Sequence[Group], instance: Instance) -
     for needed, what in ((sum(least[held].tolist()), "parameters"), (instance.peak(least), "tensors in use")):
         if needed > instance.usage_limit:
             expected = f"expected {what} that fit into {instance.usage_limit:,} bytes per device"
-            found = f"found {needed:,}, {needed - instance.usage_limit:,} more, if all are split as far as possible"
+            found = f"found at least {needed:,}: {needed - instance.usage_limit:,} too many"
             raise InputError(model.name, "memory", f"{expected}, {found}")
 
 

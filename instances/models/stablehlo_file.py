@@ -123,7 +123,7 @@ class _Reader:
         self.model.outputs += [tensor for tensor in stored if tensor is not None]
         for number, result in self._aliased.items():
             if not 0 <= result < len(stored):
-                expected = f"expected tf.aliasing_output to number one of {len(stored)} results, found {result}"
+                expected = f"expected tf.aliasing_output to be an index of {len(stored)} results, found {result}"
                 raise self._error(f"argument {number}", expected)
             before, after = values[number], stored[result]
             if isinstance(before, View) and after is not None and before.shape == self.model.tensors[after].shape:

@@ -19,7 +19,7 @@ LARGEST = 10  # nodes and edges that are named
 RANKS = 5  # of strategies by cost that have rows of their own
 #: Kinds of nodes by their choice; the number of a node's kind is its index here.
 FORCED, CHEAPEST, DEARER = range(3)
-MEMORY_KINDS = ("nodes with one strategy", "nodes with their cheapest strategy", "nodes with a dearer strategy")
+MEMORY_KINDS = ("nodes with one strategy", "nodes with their cheapest strategy", "nodes with a more expensive strategy")
 ORDINALS = ("cheapest", "2nd cheapest", "3rd cheapest", "4th cheapest", "5th cheapest")
 
 
@@ -96,9 +96,10 @@ class _Facts:
         elif bound is not None:
             marks.append((float(bound), f"lower bound {exact(repr(bound))}", "limit"))
         words = (
-            "From left to right. The first two rows are what nodes and edges cost at least, each by itself, which no "
-            "solution avoids. The last two are what this one pays above that: dearer strategies, which save memory or "
-            "agree with their neighbours, and tensors that change their sharding between nodes."
+            "From left to right. The first two rows are the least costs of all nodes and of all edges, each taken "
+            "alone; no solution can avoid them. The last two rows are what this solution adds: more expensive "
+            "strategies, which save memory or agree with their neighbours, and tensors that change their sharding "
+            "between nodes."
         )
         return Shares(rows, "cost", marks, "Where the cost arises", words)
 
@@ -122,7 +123,7 @@ class _Facts:
         together = sum(cost for cost, _, _ in found[:LARGEST])
         share = percent(together / self.total) if self.total else "0 %"
         words = f"Together {share} of the cost of {count(self.instance.nodes, 'node')} and "
-        words += f"{count(self.instance.edges, 'edge')}. Strong colours cost more than their cheapest."
+        words += f"{count(self.instance.edges, 'edge')}. Strong colours mark costs above the least possible one."
         return Shares(rows, "cost", title="The greatest costs", caption=words)
 
     def _named(self, kind: str, costs: Ints) -> Iterator[tuple[int, str, int]]:
@@ -148,7 +149,7 @@ class _Facts:
         free = instance.strategies > 1
         groups: list[tuple[str, Any]] = [("only one", ~free)]
         groups += [(name, free & (rank == i)) for i, name in enumerate(ORDINALS[:RANKS])]
-        groups.append(("dearer still", free & (rank >= RANKS)))
+        groups.append(("even more expensive", free & (rank >= RANKS)))
         rows = []
         for name, members in groups:
             number = int(members.sum())

@@ -21,8 +21,8 @@ MAX_LINES = 250
 #: Width of a bar, in SVG user units.
 BAR = 4
 KEY = (
-    "A lane is a stage or device, those with the earliest nodes first. Data flows from left to right; the taller "
-    "a bar, the more nodes the lane has there, and lines join edges between lanes."
+    "Each lane is a stage or device; those with the earliest nodes come first. Data flows from left to right. The "
+    "taller a bar, the more nodes the lane has there; lines are edges between lanes."
 )
 
 Bin = tuple[int, int]  # lane, and column along the graph

@@ -11,8 +11,8 @@ from leaderboard.report import Device, Link, Schedule
 
 CPUS = "CPUs"
 WORDS = (
-    "A bar of an accelerator is a subgraph, from its first tensor in to its last one out. The CPUs are one row, in "
-    "which bars lie over each other if nodes run at the same time."
+    "Each bar of an accelerator is a subgraph, from the first input transfer to the last output transfer. The CPUs "
+    "share one row, in which bars overlap if nodes run at the same time."
 )
 
 

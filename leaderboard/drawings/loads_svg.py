@@ -28,7 +28,7 @@ KINDS = {
     "overflow": "memory overflow, streamed",
     "sync": "synchronising replicas",
 }
-KEY = "A row is {what}, in the order of the data flow; arcs at the left are tensors, thicker ones take longer."
+KEY = "Each row is {what}, in the order of the data flow; arcs at the left are tensors, and thicker arcs take longer."
 ABOVE = 40.0  # of the rows: the labels of the rules
 
 Joined = Mapping[tuple[int, int], Sequence[Tensors]]  # by two rows, the upper first: the tensors between them
@@ -40,10 +40,10 @@ def key(loads: Loads) -> str:
     words = KEY.format(what=what)
     forward = {(arc.source, arc.target) for arc in loads.tensors if arc.source < arc.target}
     if any((arc.target, arc.source) not in forward for arc in loads.tensors if arc.source > arc.target):
-        words += " Dashed ones lead back."
+        words += " Dashed arcs lead back."
     if loads.passes:
         first, second = loads.passes
-        words += f" Upper bars are of the {first} pass, lower ones of the {second} pass: the cost is the sum of the"
+        words += f" Upper bars show the {first} pass, lower bars the {second} pass: the cost is the sum of the"
         return f"{words} longest bar of each."
     if any(len(row.times) > 1 for row in loads.rows):
         words += " Bars below each other in one row run at the same time: the longest is the load."

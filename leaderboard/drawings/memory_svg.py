@@ -16,7 +16,7 @@ from leaderboard.text import percent, si
 
 FAR = 4  # times the peak: a limit beyond is told in words only
 COLUMN = 2  # width of a step of the drawing
-KEY = "Time runs from left to right; a column shows its moment of the greatest use."
+KEY = "Time runs from left to right; each column shows the greatest use within its span."
 #: Classes of the areas, by the kind of choice.
 STYLES = dict(zip(MEMORY_KINDS, ("held forced", "held cheapest", "held dearer"), strict=True))
 LEAST = "the least that any choice uses"

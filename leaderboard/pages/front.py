@@ -51,7 +51,7 @@ def ranking_chart(division: Division, root: str, most: int, wide: int, newest: s
             floor=row["certified_sum"] / row["instances"] if row["certified_instances"] else None,
             words=score_text(row["score_sum"], 2),
             title=f"{row['solver']}: score sum {score_text(row['score_sum'], 2)} of {row['instances']}, "
-            f"{score_text(row['certified_sum'], 2)} of it certified",
+            f"of which {score_text(row['certified_sum'], 2)} is certified",
             style=division.colours[row["solver"]],
             solver=row["solver"],
         )

@@ -47,26 +47,28 @@ def setting(kind: str, meaning: str, choices: Sequence[str] = ()) -> Any:
 class Settings:
     """Settings of a reproduction; those that are None in its defaults are no options of it."""
 
-    seed: int = setting("count", "seed of samples and of the first run on each instance; further runs count up")
-    seeds: int = setting("positive", "runs of every solver on every instance")
-    runs: int = setting("positive", "draws of weights and devices for every network, each run once by every method")
+    seed: int = setting("count", "seed of samples and of the first run on each instance; later runs count up from it")
+    seeds: int = setting("positive", "number of runs of every solver on every instance, each with another seed")
+    runs: int = setting("positive", "random draws of weights and devices per network; each method runs once per draw")
     parts: tuple[str, ...] = setting("names", "parts of the report")
-    graphs: int = setting("count", "random graphs in the sample")
-    nodes: int = setting("positive", "nodes of large generated graphs")
-    tight: int = setting("positive", "instances with tight memory, of a sample of 200")
-    models: int = setting("count", "model graphs in the sample")
+    graphs: int = setting("count", "number of random graphs in the sample")
+    nodes: int = setting("positive", "number of nodes of the large generated graphs")
+    tight: int = setting("positive", "number of instances with tight memory, from a sample of 200")
+    models: int = setting("count", "number of model graphs in the sample")
     costs_from: str = setting(
-        "text", "tensors of which a node's cost in a random graph includes a random fraction", ("all", "own")
+        "text",
+        "in random graphs, add to each node's cost a random fraction of all tensors or of its own",
+        ("all", "own"),
     )
     instance: str = setting("text", "a file, or an id from `shardmark list instances`")
-    instances: tuple[str, ...] = setting("names", "ids or suites; notes name those whose files are missing")
+    instances: tuple[str, ...] = setting("names", "ids or suites; a note lists those whose files are missing")
     networks: tuple[str, ...] = setting("names", "families of training graphs")
     stages: tuple[int, ...] = setting("numbers", "numbers of stages, such as 2,4,8")
     solvers: tuple[str, ...] = setting(
-        "names", "solvers that run, in the order of tables; for scheduling, in addition to the paper's pairs"
+        "names", "solvers to run, in the order of the tables; for scheduling, in addition to the paper's pairs"
     )
     bounds: tuple[str, ...] = setting(
-        "names", "bounds that run, in the order of tables; for pipeline, in addition to the paper's"
+        "names", "bounds to run, in the order of the tables; for pipeline, in addition to the paper's"
     )
     percent: int = setting("positive", "percentage of the contest's time limit for each solver")
     timeout: float = setting("seconds", "seconds for each solver")

@@ -151,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         expected = f"expected a file or folder that you have permission to use ({error.strerror})"
         return failed(2, shortened(f"{error.filename}: {expected}"), "", as_json)
     except MemoryError as error:
-        return failed(2, f"expected more memory than there is{_memory(error)}", "", as_json)
+        return failed(2, f"expected enough memory{_memory(error)}", "", as_json)
     except KeyboardInterrupt as error:
         return failed(int(128 + (error.args[0] if error.args else signal.SIGINT)), "interrupted", "", as_json)
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does

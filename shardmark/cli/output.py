@@ -65,7 +65,7 @@ def _flush(write: Callable[[], object]) -> None:
         raise
     except OSError as error:
         drop_output()
-        raise InputError("standard output", "", f"expected a place that can be written ({error.strerror})") from None
+        raise InputError("standard output", "", f"expected a path that can be written ({error.strerror})") from None
 
 
 def write_content(path: Path, content: bytes, what: str) -> None:

@@ -69,7 +69,7 @@ def words(found: dict[str, Any]) -> str:
             lines += [f"{found[name]:>6} {meaning}"]
             lines += _listed(found["without_feasible"]) if name == "unsolved" else []
     if found["late"] > MANY_LATE * found["runs"]:
-        lines += ["       These are many: the machine may be slow or busy; try --jobs 1 or a longer --timeout."]
+        lines += ["       That is many: the machine may be slow or busy; try --jobs 1 or a longer --timeout."]
     if not found[FAILED]:
         return "\n".join([*lines, _conclusion(sum(found[name] for name in UNANSWERED))])
     lines += [f"{found[FAILED]:>6} FAILED, which is not expected:"]

@@ -50,7 +50,7 @@ def numbers(text: str) -> list[int]:
         first, dash, last = part.partition("-")
         found |= set(range(read(first), read(last if dash else first) + 1))
     if not found:
-        raise argparse.ArgumentTypeError(f"expected numbers and ranges as 0,2,4-7, found {text!r}")
+        raise argparse.ArgumentTypeError(f"expected numbers and ranges such as 0,2,4-7, found {text!r}")
     return sorted(found)
 
 

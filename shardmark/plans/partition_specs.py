@@ -76,5 +76,5 @@ def in_shardings(document: Mapping[str, Any], step: Callable[..., Any], argument
     found = jax.tree_util.tree_map_with_path(sharding, tuple(arguments))
     foreign = [name for name in specs if not name.startswith("constant")]
     if foreign:
-        raise ValueError(f"expected a step with an argument {foreign[0]}, as the specs name")
+        raise ValueError(f"expected a step with an argument {foreign[0]}, which the specs name")
     return found

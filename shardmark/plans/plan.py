@@ -151,7 +151,7 @@ def plan(
         raise InputError("plan", "profile", expected)
     stages = target.stages if isinstance(target, Pipeline) and not fuse else None
     if split is not None and stages is None:
-        expected = "expected a number of equal devices, and no fuse, as a split has a stage per operator"
+        expected = "expected a number of equal devices and no fuse: a split gives each operator a stage"
         raise InputError("plan", "split", expected)
     whole = read_model(path, dims=dims or {}, tell=progress)
     content = read_bytes(path)

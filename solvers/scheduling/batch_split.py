@@ -13,7 +13,7 @@ from solvers.scheduling.heuristics.ranks import total_rank
 
 @partitioner("batch-split", "Mayer et al. 2017, Section 3.2.1")
 def batch_split(instance: Instance, rng: np.random.Generator) -> Ints:
-    """Deal equal batches of vertices by decreasing total rank, the first to the fastest device.
+    """Assign equal batches of vertices by decreasing total rank; the fastest device takes the first batch.
 
     Total rank is the sum of Equations (5) and (6). The paper assigns "batches" to "the fastest devices" and each vertex
     "independently to the fastest feasible device", without the size of a batch. Here it is a k-th of the vertices;

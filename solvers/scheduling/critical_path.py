@@ -12,5 +12,5 @@ from solvers.scheduling.heuristics.path import around_the_path
 
 @partitioner("critical-path", "Mayer et al. 2017, Section 3.2.2")
 def critical_path(instance: Instance, rng: np.random.Generator) -> Ints:
-    """Assign the critical path to the fastest device, each other vertex to that of earliest finish: Equation (7)."""
+    """Assign the critical path to the fastest device, others to the device that finishes first: Equation (7)."""
     return around_the_path(instance)

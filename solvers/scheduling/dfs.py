@@ -18,7 +18,7 @@ from solvers.scheduling.heuristics.scores import Scores, any_magnitude
 @partitioner("dfs", "Mayer et al. 2017, Section 3.3.2")
 @any_magnitude
 def dfs(instance: Instance, rng: np.random.Generator) -> Ints:
-    """Visit vertices depth first; assign each to the device of least traffic x execution time: Equation (11).
+    """Visit vertices depth first; assign each to the device with the least traffic x execution time: Equation (11).
 
     Equation (11) ignores the load of a device. So without memory limits and restrictions everything goes to the fastest
     device, for which both factors are least. The paper does not say which source or successor comes next: here that of

@@ -15,7 +15,7 @@ from solvers.scheduling.heuristics.scores import FLOOR, Scores, any_magnitude
 @partitioner("mite", "Mayer et al. 2017, Section 3.3.1")
 @any_magnitude
 def mite(instance: Instance, rng: np.random.Generator) -> Ints:
-    """Assign vertices to the device of least memory x importance x traffic x time: Equations (8) to (10).
+    """Assign vertices to the device with the least memory x importance x traffic x time: Equations (8) to (10).
 
     Vertices of greatest total rank come first, as Section 3.3 wants "vertices on critical paths to be assigned first".
     The memory score is the share of a device's memory in use before the vertex is assigned, as in the paper it depends

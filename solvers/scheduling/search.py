@@ -13,7 +13,7 @@ from solvers.scheduling.schedules.deadline import Deadline
     track="scheduling", source="ours: moves of what is critical, annealed", deterministic=False, proves_bounds=False
 )
 def search(instance: Instance, run: Run) -> None:
-    """Improve HEFT by annealed moves of critical vertices, simulated if links are shared or memory is limited."""
+    """Anneal HEFT's schedule by moving critical vertices; simulates moves if links are shared or memory is limited."""
     deadline = Deadline(run)
     best = begin(Simulator(instance), run)
     improve(best, deadline.remaining())

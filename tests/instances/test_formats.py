@@ -173,7 +173,7 @@ def test_a_colour_of_a_terminal_is_named(tmp_path):
 
 
 def test_writing_where_nothing_can_be_written(tmp_path):
-    with pytest.raises(InputError, match="expected a place that can be written"):
+    with pytest.raises(InputError, match="expected a path that can be written"):
         write_bytes(tmp_path / "none" / "a.json", b"")
     with pytest.raises(InputError, match="expected a file to write, found a folder"):
         write_bytes(tmp_path, b"")
@@ -182,7 +182,7 @@ def test_writing_where_nothing_can_be_written(tmp_path):
 def test_links_that_lead_to_each_other_are_no_place_to_write(tmp_path):
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    with pytest.raises(InputError, match=r"expected a place that can be written \(Too many levels of symbolic links\)"):
+    with pytest.raises(InputError, match=r"expected a path that can be written \(Too many levels of symbolic links\)"):
         require_writable(tmp_path / "a")
 
 
@@ -192,7 +192,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
 
     (tmp_path / "a.json").write_text("old")
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(InputError, match=r"expected a place that can be written \(No space left on device\)"):
+    with pytest.raises(InputError, match=r"expected a path that can be written \(No space left on device\)"):
         write_bytes(tmp_path / "a.json", b"{}")
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
     assert (tmp_path / "a.json").read_text() == "old"

@@ -211,7 +211,7 @@ def test_without_devices_it_is_of_no_track():
         ),
         (
             {"nodes.2.supportedOnFpga": True, "maxFPGAs": 1},
-            "maxSizePerFPGA: expected at least 15 for sizes of 15 without CPUs, found 12.5",
+            "maxSizePerFPGA: expected at least 15, as accelerators alone must hold sizes of 15, found 12.5",
         ),
     ],
 )

@@ -49,7 +49,7 @@ def test_published_rows_are_no_rows_of_solvers(pages: Pages) -> None:
     rows = table(instance, "published")
     assert len(rows) == 11
     assert rows["1st place"][:4] == ["217,039", "0.800", "1.085", "better"]
-    assert rows["3rd place"][:4] == ["362,368", "1.336", "1.812", "dearer"]
+    assert rows["3rd place"][:4] == ["362,368", "1.336", "1.812", "worse"]
     assert rows["lower bound"][3] == "better"
     assert list(table(instance, "results")) == ["ours"]
     assert [row[0] for row in table(track, "ranking").values()] == ["ours"]

@@ -119,10 +119,10 @@ class DaskExecutor:
 
     def _expect_workers(self) -> None:
         if not self.pool.cores:
-            expected = f"expected at least one worker, start some with `shardmark worker --scheduler {self.scheduler}`"
+            expected = f"expected at least one worker: start some with `shardmark worker --scheduler {self.scheduler}`"
             raise InputError("scheduler", self.scheduler, expected)
         if not self.capacity:
-            raise InputError("--cores", str(self.cores), f"expected at most {max(self.pool.cores)}, no worker has more")
+            raise InputError("--cores", str(self.cores), f"expected at most {max(self.pool.cores)}: no worker has more")
 
     def _watch_workers(self) -> None:
         stranded = False
@@ -130,7 +130,7 @@ class DaskExecutor:
             self.pool.check()
             if stranded != (self.capacity == 0) and not self.ending.is_set():
                 stranded = not stranded
-                self.say("no worker is left, waiting for one to come" if stranded else "there is a worker again")
+                self.say("no worker is left; waiting for a new one" if stranded else "a worker has joined")
 
     # ------------------------------------------------------------ jobs
 
@@ -179,7 +179,7 @@ class DaskExecutor:
         except CancelledError:
             if self.ending.is_set():
                 raise Cancelled from None
-            expected = "expected the scheduler to keep running, it has gone; the same command resumes"
+            expected = "expected the scheduler to keep running, but it is gone; the same command resumes"
             raise InputError("scheduler", self.scheduler, expected) from None
         except Exception as error:
             reason = f"its worker failed: {type(error).__name__}: {error}"

@@ -131,7 +131,7 @@ class WorkerPool:
         """Report workers with another version of Shardmark; those of other Dask users are nobody's business."""
         for address, facts in found.items():
             if address not in self.others and any(name.startswith(CORES[:-1]) for name in facts["resources"]):
-                self.say(f"worker {facts['name']} ({address}) takes no part: its version of Shardmark is another one")
+                self.say(f"worker {facts['name']} ({address}) takes no part: it has another version of Shardmark")
                 self.others.add(address)
 
     def _register(self, addresses: Collection[str]) -> None:

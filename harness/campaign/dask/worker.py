@@ -118,7 +118,7 @@ class ShardmarkPlugin(WorkerPlugin):
         """Return the order with the paths of this machine; raise MissingFile or Refused."""
         for path, digest in remote_order.programs.items():
             if self.files.digest(Path(path)) != digest:
-                raise Refused(f"expected a file {path} with the content that the campaign's machine has")
+                raise Refused(f"expected a file {path} with the same content as on the campaign's machine")
         order = remote_order.order
         file = order.file if order.command else self._solver(order.file, remote_order.solver_hash)
         return replace(order, instance=str(self._instance(order)), file=file, cpus=self.cpus)
@@ -141,7 +141,7 @@ class ShardmarkPlugin(WorkerPlugin):
             if source_hash(here) == version:
                 return here
         if own:
-            raise Refused(f"expected the version of {place} that the campaign's machine has")
+            raise Refused(f"expected the version of {place} that is on the campaign's machine")
         name = f"solvers/{version}/{Path(place).name}"
         found = self.files.find(name)
         if found is None or source_hash(found) != version:

@@ -123,6 +123,6 @@ def _killed_notes(runs: pl.DataFrame) -> list[_Note]:
 def _name_notes(instances: pl.DataFrame) -> list[_Note]:
     shared = instances.filter(pl.col("instance") != pl.col("id"))
     return [
-        (track, None, f"{count} contents or options share the id {name}, they are told apart by checksum.")
+        (track, None, f"{count} different contents or options share the id {name}; checksums tell them apart.")
         for track, name, count in shared.group_by("track", "id").len().iter_rows()
     ]

@@ -81,7 +81,7 @@ def transposed_convolution(call: Call) -> Nest:
     image, kernel, result = call.shape(0), call.shape(1), call.result
     groups = int(call.attributes.get("group", 1))
     if not 2 < len(image) == len(kernel) == len(result) or groups < 1 or image[1] != kernel[0]:
-        raise Unfit(f"expected as many channels in both, found {list(image)} and {list(kernel)}")
+        raise Unfit(f"expected equal numbers of channels in image and kernel, found {list(image)} and {list(kernel)}")
     loops = _channels(image[0], groups, kernel[1], kernel[0] // groups)
     o, i = ("o", "i") if groups == 1 else ("g", "g")
     positions = {**loops_of(image[2:], "x"), **loops_of(kernel[2:], "k")}

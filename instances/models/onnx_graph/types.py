@@ -41,7 +41,7 @@ class Types:
     def declare_stored(self, name: str, shape: Shape, data_type: int) -> None:
         """Take the type of a stored tensor."""
         if any(size < 0 for size in shape) or math.prod(shape) > MOST:
-            raise self._error(f"tensor {name}", f"expected sizes from 0 and up to 2^60 numbers, found {list(shape)}")
+            raise self._error(f"tensor {name}", f"expected sizes >= 0 and at most 2^60 numbers, found {list(shape)}")
         self._types[name] = shape, self._dtype(data_type, name)
 
     def known(self, name: str) -> bool:
@@ -64,14 +64,14 @@ class Types:
         place = f"tensor {name}"
         if kind is None:
             made = f"; {self._makers[name]} makes it, so state it as value_info" if name in self._makers else ""
-            raise self._error(place, f"expected a known shape, and none is stated or can be inferred{made}")
+            raise self._error(place, f"expected a known shape, but none is stated or can be inferred{made}")
         if not kind.HasField("tensor_type"):
             raise self._error(
                 place, f"expected a tensor, found {(kind.WhichOneof('value') or 'nothing').split('_')[0]}"
             )
         shape = self._sizes(kind.tensor_type, place)
         if any(size < 0 for size in shape) or math.prod(shape) > MOST:
-            raise self._error(place, f"expected sizes from 0 and up to 2^60 numbers, found {list(shape)}")
+            raise self._error(place, f"expected sizes >= 0 and at most 2^60 numbers, found {list(shape)}")
         found = shape, self._dtype(kind.tensor_type.elem_type, name)
         self._types[name] = found = self._equal.setdefault(found, found)
         return found

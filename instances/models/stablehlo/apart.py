@@ -86,7 +86,7 @@ def main() -> None:
         found = model_of(module, source, sentences.append)
     except MemoryError as error:
         why = f" ({error})" if str(error) else ""
-        found = source, "", f"expected more memory than there is to read StableHLO{why}"
+        found = source, "", f"expected enough memory to read StableHLO{why}"
     except InputError as error:
         found = error.source, error.place, error.expected
     with output:

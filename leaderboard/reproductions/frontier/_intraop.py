@@ -123,8 +123,9 @@ def section(settings: Settings, runs: list[Run]) -> Section:
         f"Seconds, and cores kept busy by {SOLVER}",
         [_times(case) for case in every if case.run is not None],
         digits=1,
-        note="Within 1 %: of the run's own last cost. Proven: until the last rise of a bound that proves the cost "
-        f"optimal. Cores: CPU time in percent of that of all cores given, for runs of {BRIEF_S:g} s and more.",
+        note="Within 1 %: time until the cost is within 1 % of the run's last cost. Proven: time of the last "
+        f"improvement of a bound that proves the cost optimal. Cores: CPU time in percent of the time of all given "
+        f"cores, for runs of {BRIEF_S:g} s and more.",
     )
     return Section("intraop: the contest's instances", _missing(every), [gaps, *([times] if runs else [])])
 

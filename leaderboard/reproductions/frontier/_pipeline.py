@@ -96,10 +96,10 @@ def section_proofs(settings: Settings, runs: list[Run]) -> Section:
             archer.row("bounds", "the paper's programs", PAPER, settings, partial(share, _printed, "exact")),
         ],
         digits=0,
-        note="Of geometric means: (best bound − simple) / (1 − simple), as fractions of the best partition.",
+        note="From geometric means: (best bound − simple) / (1 − simple), as fractions of the best partition.",
     )
     optima = Table(
-        "Partitions proven optimal, of all graphs",
+        "Numbers of partitions proven optimal, and of graphs",
         [
             {"k": k, "optimal": sum(map(_optimal, there)), "graphs": len(there)}
             for k in settings.stages
@@ -147,10 +147,11 @@ def section_scale(settings: Settings, runs: list[Run]) -> Section:
         _scale(runs),
         digits=2,
         coarse=["MiB"],
-        note="MiB: the greatest memory of a run, the search or a bound.",
+        note="MiB: the greatest memory that the search or a bound used.",
     )
     words = (
-        f"Graphs of about {settings.nodes:,} nodes on {LARGE_STAGES} stages: Watts-Strogatz graphs whose nodes cost "
-        "the tensors that they read and make and a random fraction of all tensors, or of these; and a transformer."
+        f"Graphs of about {settings.nodes:,} nodes on {LARGE_STAGES} stages: Watts-Strogatz graphs and a "
+        "transformer. In the random graphs, a node's work is the sizes of the tensors that it reads and writes, plus "
+        "a random fraction of these (own) or of all tensors (all)."
     )
     return Section("pipeline: scale", [words], [table])

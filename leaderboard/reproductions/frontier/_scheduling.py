@@ -70,7 +70,7 @@ def section(settings: Settings, runs: list[Run]) -> Section:
     table = Table(
         "Makespans and bounds, means over the draws",
         [_row(settings, runs, network) for network in published()["networks"]],
-        note="Before: after 20 s on one core. The paper has no bounds.",
+        note="Before: values after 20 s on one core. The paper has no bounds.",
     )
     words = f"Draws of weights and devices for every network: {settings.runs}, on {published()['devices']} devices."
     return Section("scheduling: certified schedules", [words], [table])
@@ -118,7 +118,7 @@ def section_tight(settings: Settings, runs: list[Run]) -> Section:
         for there in [[run for run in runs if run.cell.about == (links, holding)]]
     ]
     words = (
-        f"{len(runs)} instances of 60 to 2,000 vertices. The memory of a device is 1, 1.1 or 1.5 times the most that a "
-        "vertex reads."
+        f"{len(runs)} instances of 60 to 2,000 vertices. The memory of a device is 1, 1.1 or 1.5 times the largest "
+        "total input of a vertex."
     )
     return Section("scheduling: tight memory", [words], [Table("Schedules and proofs", rows)])

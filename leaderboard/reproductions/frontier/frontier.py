@@ -1,4 +1,4 @@
-"""What was open, before and after: gaps, proofs and scale on all four tracks, with the papers' figures.
+"""Which gaps are still open: gaps, proofs and scale on all four tracks, in the papers, before and today.
 
 Figures of before were measured before the work began and are kept in a file with the goals; today's are measured by
 the referee. The issue's limits are options: 10 minutes for proofs and placements, the contest's for its instances.
@@ -105,7 +105,7 @@ def _short(settings: Settings) -> str:
     if min(settings.timeout, settings.bound_timeout) >= GOAL_LIMIT_S:
         return ""
     return (
-        f" The goals are meant for {GOAL_LIMIT_S:g} s, of contest instances for the contest's limits: solvers had "
-        f"{settings.timeout:g} s and bounds {settings.bound_timeout:g} s here, so a goal that is missed may be reached "
-        "in full time."
+        f" The goals assume {GOAL_LIMIT_S:g} s, or the contest's limits on its instances. Here solvers had "
+        f"{settings.timeout:g} s and bounds {settings.bound_timeout:g} s, so a missed goal may be reached with full "
+        f"time."
     )

@@ -120,16 +120,16 @@ def _ours(every: Sequence[Case], settings: Settings) -> list[Section]:
     if not rows:
         return []
     words = [
-        "The best published cost is the least by the teams, by XLA, by the winner after the contest, or on the way to "
-        "the published bounds in up to 72 hours. First and last: time of the first feasible and of the best solution, "
-        "in percent of the solver's time limit."
+        "The best published cost is the least by the teams, by XLA, by the winner after the contest, or during the "
+        "computation of the published bounds (up to 72 hours). First and last: time of the first feasible and of the "
+        "best solution, in percent of the solver's time limit."
     ]
     table = Table(
         "Ours, run by run",
         rows,
         digits=4,
         coarse=["first, %", "last, %", "seconds"],
-        note="Gap: cost / greatest known bound − 1, including the run's own.",
+        note="Gap: cost / greatest known bound − 1; the run's own bound counts too.",
     )
     return [Section("Ours against the best published", words, [table])]
 

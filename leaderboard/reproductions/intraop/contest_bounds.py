@@ -1,4 +1,4 @@
-"""Gaps of published costs and ours to proven bounds: Table 5 of the winner's paper, its bounds compared with ours."""
+"""Gaps between costs and proven bounds, published and ours: Table 5 of the winner's paper."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _dots(case: Case, settings: Settings) -> list[Dot]:
 def _gaps(every: Sequence[Case], settings: Settings) -> Section:
     words = [
         "Each bound / the best known cost: 1 proves optimality. The last columns have the remaining gap, cost / bound "
-        "− 1: first of the runs alone, by their least cost and greatest bound, then of everything known."
+        "− 1: first for the runs alone (their least cost and greatest bound), then for everything known."
     ]
     rows = [_gap(case, settings) for case in every]
     note = "The winner's cost / the published bound is Table 5 as printed."

@@ -44,7 +44,8 @@ def _section(title: str, told: Sequence[str], cases: Sequence[Case]) -> Section:
         "First and last costs / the least known cost, and their times",
         [row for case in cases for row in _rows(case)],
         coarse=["first after, s", "within 1 % after, s", "last after, s"],
-        note="Medians over the seeds; a published row is one seed. Within 1 %: of the run's own last cost.",
+        note="Medians over the seeds; a published row is one seed. Within 1 %: time until the cost is within 1 % of "
+        "the run's last cost.",
     )
     return Section(title, told, [table], [_plot(case) for case in cases])
 

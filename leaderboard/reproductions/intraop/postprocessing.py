@@ -43,8 +43,9 @@ def _section(title: str, told: Sequence[str], cases: Sequence[Case]) -> Section:
         "Reduction of the cost, %",
         [row for case in cases for row in _rows(case)],
         digits=3,
-        note="Medians over the seeds. First: the first solutions of both, which on one core are of the same network; "
-        "then at times of the run. A published row has medians of the first round and of a late one, of one seed.",
+        note="Medians over the seeds. First: the first solutions with and without post-processing, on one core from "
+        "the same network; later columns are times of the run. A published row has medians over the first and a late "
+        "round of one seed.",
     )
     plots = [_plot(cases)] if any(case.runs for case in cases) else []
     return Section(title, told, [table] if table.rows else [], plots)
@@ -85,7 +86,7 @@ def _plot(cases: Sequence[Case]) -> Plot:
         "Reduction over time",
         "Median of the seeds; shaded: their range. A line begins when all its runs have a solution.",
         Axis("seconds", logarithmic=True),
-        Axis("reduction of the cost; below 0: worse with it", unit=" %"),
+        Axis("reduction of the cost; below 0: worse with post-processing", unit=" %"),
         [line for line in lines if line.points],
         [(0.0, "without")],
     )

@@ -160,7 +160,7 @@ def _sizes(group: str, cases: Cases, settings: Settings) -> str:
 def _costs(settings: Settings) -> str:
     """Describe the distribution of the costs of random graphs."""
     whose = {"all": "of all tensors", "own": "of its own tensors"}[settings.costs_from or "all"]
-    return f"a node's cost with a random fraction {whose}"
+    return f"a node's cost includes a random fraction {whose}"
 
 
 def remarks(runs: Iterable[Run], left_out: Iterable[Case]) -> list[str]:

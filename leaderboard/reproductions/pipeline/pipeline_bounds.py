@@ -66,26 +66,26 @@ def _section(group: str, settings: Settings, cases: Cases) -> Section:
     gain = partial(_gain, cases)
     tables = [
         Table(
-            f"Best bound so far / best partition, geometric means, and {archer.where('bounds', group)}",
+            f"Best bound so far / best partition (geometric means), and {archer.where('bounds', group)}",
             archer.comparison("bounds down to", ladder, "bounds", group, settings, mean),
-            note="A row has the best bound of all methods up to and including it, as in the paper.",
+            note="Each row has the best bound of its method and all methods above it, as in the paper.",
         ),
         Table(
             "Share of the gap between simple and the best partition that is closed, %",
             _closed(group, settings, cases),
             digits=0,
-            note="Of the geometric means above: (best bound − simple) / (1 − simple).",
+            note="From the geometric means above: (best bound − simple) / (1 − simple).",
         ),
         Table(
-            f"Bound / simple, each by itself, geometric means, and {archer.where('gains', group)}",
+            f"Each bound alone / simple (geometric means), and {archer.where('gains', group)}",
             archer.comparison("bound", tuple(dict.fromkeys((*HALVES, *ladder[1:]))), "gains", group, settings, gain),
             digits=3,
         ),
         Table(
-            "The best bound: on how many graphs, and seconds to its last improvement there (median)",
+            "Number of graphs on which each bound is best, and median seconds to its last improvement there",
             _winners(cases, settings),
             digits=1,
-            note="Among equal bounds, the one further up counts.",
+            note="Of equal bounds, only the one listed first counts.",
         ),
     ]
     return Section(archer.GROUPS[group], [archer.STANDS_FOR[group]], tables, [_plot(group, settings, mean)])

@@ -46,7 +46,7 @@ def _has_ratio(run: Run | None) -> bool:
 def _section(group: str, settings: Settings, cases: Cases) -> Section:
     ours = partial(_ratio, cases)
     table = Table(
-        f"Cost / simple bound, geometric means, and {archer.where('orderings', group)}",
+        f"Cost / simple bound (geometric means), and {archer.where('orderings', group)}",
         archer.comparison("order", SEARCHES, "orderings", group, settings, ours),
         digits=3,
     )

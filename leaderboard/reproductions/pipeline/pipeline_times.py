@@ -46,7 +46,7 @@ def _section(group: str, settings: Settings, cases: Cases, span: tuple[float, fl
     rows = [_row(method, cases, settings) for method in (NOTHING, *SEARCHES, *BOUNDS)]
     told = archer.published()["times"][group]
     words = [archer.STANDS_FOR[group], f"{told['table']} has no numbers; the paper says: {told['words']}."]
-    table = Table("Median of the wall time, and the longest, s", rows, digits=2)
+    table = Table("Wall time in seconds: median and maximum", rows, digits=2)
     return Section(archer.GROUPS[group], words, [table], [_plot(k, cases, settings, span) for k in settings.stages])
 
 
@@ -75,7 +75,7 @@ def _plot(stages: int, cases: Cases, settings: Settings, span: tuple[float, floa
     rules = [(median(starts), "start of a run")] if starts else []
     return Plot(
         f"k = {stages}",
-        "A point is a run on one graph.",
+        "Each point is a run on one graph.",
         Axis("nodes", logarithmic=True),
         Axis("wall time", logarithmic=True, unit=" s", span=span),
         [line for line in lines if line.points],

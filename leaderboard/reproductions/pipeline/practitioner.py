@@ -75,7 +75,7 @@ def _story(found: dict[str, Run], cost: float, settings: Settings) -> Section:
     proved = max(bounds.values(), default=0.0)
     words = [
         f"{SEARCH} finds a split whose slowest stage takes {cost:.6g}, after {found[SEARCH].cost_s or 0:.1f} s. "
-        "Is that good? How hard should you work to improve it? Below, its cost is 1.",
+        "Is that good? How hard should you work to improve it? Below, bounds are relative to this cost.",
         *_steps(bounds),
         f"{_verdict(proved)}{_better(found, cost)}",
     ]

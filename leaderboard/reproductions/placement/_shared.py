@@ -270,7 +270,7 @@ def proofs(cases_: Sequence[Case], settings: Settings, methods: Methods) -> Tabl
         [row for case in cases_ for row in certified(case, settings, methods)],
         coarse=["time, s"],
         as_printed=["paper"],
-        note="Bound: the greatest of all methods that holds for the sets of the row. Gap: here / bound − 1. Here / "
+        note="Bound: the greatest bound of any method that is valid for the row's sets. Gap: here / bound − 1. Here / "
         "paper: our cost is rounded to the printed digits.",
     )
 
@@ -304,7 +304,7 @@ def picture(cases_: Sequence[Case], columns: Sequence[tuple[str, str]], yardstic
     # the heading has the rest of the name
     names = [case.name.partition("-operators-")[0].partition("-layers-")[0] for case in cases_]
     rows = [(name, _dots(case, columns, yardstick)) for name, case in zip(names, cases_, strict=True)]
-    words = f"Costs relative to {yardstick[0]}, ours to ours and the paper's to the paper's; left is better."
+    words = f"Our costs relative to our {yardstick[0]}, the paper's relative to the paper's; left is better."
     shown = [(name, dots) for name, dots in rows if dots]
     title = f"How far from {yardstick[0]}"
     return [Strips(title, words, f"distance from the cost of {yardstick[0]}", yardstick[0], shown)] if shown else []

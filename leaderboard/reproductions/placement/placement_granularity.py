@@ -105,8 +105,8 @@ def _loads(pairs: Sequence[Pair]) -> Table:
         rows,
         digits=2,
         note="Gain: load by untangled layers / load by operators − 1. Some nodes may have no layer in the file. The "
-        "paper has one load by layers; it is compared with ours by untangled layers, as merged layers have to share a "
-        "device, and their load can be many times as large.",
+        "paper has one load by layers; we compare it with ours by untangled layers. Merged layers must share a "
+        "device, so their load can be many times as large.",
     )
 
 
@@ -139,7 +139,7 @@ def _layers(case: Case) -> int | None:
 def _proofs(pairs: Sequence[Pair]) -> list[Table]:
     """A table with a row per run; empty if nothing ran."""
     rows = [_proof(pair, by, run) for pair in pairs for by in GRANULARITIES if (run := pair.run(by))]
-    note = "Bound: that of the run. Gap: here / bound − 1. Here / paper: our cost is rounded to the printed digits."
+    note = "Bound: the run's own. Gap: here / bound − 1. Here / paper: our cost is rounded to the printed digits."
     title = "Row by row, with bounds"
     return [Table(title, rows, note=note, coarse=["time, s"], as_printed=["paper"])] if rows else []
 

@@ -49,7 +49,7 @@ def _proofs(case: Case, settings: Settings) -> Section:
     words = [f"{100 * (gain - 1):.1f} % {where}" for where, gain in told.items() if gain is not None]
     return Section(
         case.name,
-        [f"Gain of any sets: {', '.join(words)}."] if words else [],
+        [f"Gain of free over contiguous sets: {', '.join(words)}."] if words else [],
         [placement.proofs([case], settings, METHODS)],
     )
 

@@ -20,14 +20,14 @@ def findings(every: Sequence[Network], settings: Settings) -> Section:
         "The worst and the best pair",
         [row for network in solved for row in _extremes(network)],
         digits=2,
-        note="Ratios of means. Last column: 1 if critical path + PCT is the best pair, otherwise how many times as "
-        "long it takes.",
+        note="Ratios of means. Last column: 1 if critical path + PCT is the best pair, otherwise its mean makespan / "
+        "that of the best pair.",
     )
     held = Table(
         "The paper's findings, and results here",
         _claims(solved) if solved else [],
-        note=f"In brackets: how many times as long {published()['best']} takes; the finding holds up to {NEAR:g}. A "
-        "partitioner is rated by the mean of its pairs.",
+        note=f"In brackets: makespan of {published()['best']} / that of the best pair; the finding holds up to "
+        f"{NEAR:g}. A partitioner is rated by the mean of its pairs.",
     )
     return Section("Does it hold?", _told(solved, settings) if solved else [], [held, ratios])
 

@@ -1,4 +1,4 @@
-"""Partitioners and schedulers of dataflow on 50 devices: Figure 3 of Mayer et al. 2017, with bounds and a search."""
+"""Partitioners and schedulers for dataflow graphs on 50 devices: Figure 3 of Mayer et al. 2017, bounds and a search."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ def _improvements(every: Sequence[Network], settings: Settings) -> Section:
         "Better schedules, and bounds",
         beyond,
         digits=2,
-        note="Means over the draws. Gain: relative to the mean of critical path + PCT. Beaten: draws on which it beats "
-        "all pairs. Cost / bound: an optimum is at most this many times shorter.",
+        note="Means over the draws. Gain: relative to the mean of critical path + PCT. Beaten: number of draws on "
+        "which the method beats all pairs. Cost / bound: an optimum is at most this many times shorter.",
     )
     return Section("Beyond the paper: a search, and bounds", _told_beyond(beyond), [better])
 
@@ -171,7 +171,7 @@ def _section(network: Network, settings: Settings) -> Section:
     bound = fmean(network.bounds.values()) if network.bounds else None
     parts = [
         f"Means of {draws(settings)}",
-        *(["the line through a dot is one standard deviation to either side"] if settings.runs > 1 else []),
+        *(["the line through a dot extends one standard deviation to either side"] if settings.runs > 1 else []),
         *(["the dashed line is the mean of the greatest lower bounds"] if bound is not None else []),
     ]
     bars = Bars(
@@ -237,5 +237,5 @@ def _schedule(run: Run, bound: float | None, until: float) -> Schedule:
         run.cell.problem.instance, run.solution, bound=bound, until=until, title=run.cell.method
     )
     if found is None:
-        raise ValueError(f"{run.cell.method}: a stored solution that was verified breaks a rule")
+        raise ValueError(f"{run.cell.method}: a stored solution that passed verification now breaks a rule")
     return found

@@ -43,7 +43,7 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
         default=[],
         dest="command_line",
         metavar="CMD",
-        help="run only this program, started as `CMD FILE SECONDS`, and methods of --solver; may be repeated",
+        help="run only this program, started as `CMD FILE SECONDS`, and the methods of --solver; may be repeated",
     )
     matrix.add_argument("--seeds", type=values.seeds, default=1, metavar="N", help="run seeds 0 to N-1 (default: 1)")
     shared.add_retry(matrix)
@@ -84,9 +84,7 @@ def check_executor(options: argparse.Namespace) -> None:
     if options.executor == "local":
         return
     if (options.limits, options.isolation) != ("auto", "auto"):
-        raise InputError(
-            "run", "--limits and --isolation", "expected them only with `shardmark worker`, which enforces them"
-        )
+        raise InputError("run", "--limits and --isolation", "expected them at `shardmark worker`, which enforces them")
     with _with_dask():
         from harness.campaign.dask.scheduler import connection_settings
 

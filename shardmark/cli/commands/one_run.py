@@ -114,14 +114,14 @@ def run_check(options: argparse.Namespace) -> Answer:
     """Verify a solution, and bound its distance from the optimum.
 
     With --method, a bound method or a solver that proves bounds runs as well, if the solution is feasible;
-    ``method_cost`` is the cost of its best solution, which `solve` can save. A bound above the verified cost of a
-    feasible solution is ignored. ``bound_from`` names the source of the greatest bound: the instance's simple bound
-    (see `info`), a publication, the records, or the method. ``gap`` is cost / bound - 1, and 0 if the cost is proven
-    optimal. If a cost was published or is in the records, ``best_known`` is the least of these, and ``over_best`` is
-    cost / best_known - 1, which is negative if your cost is better.
+    ``method_cost`` is the cost of its best solution, which is not saved (`solve` does). A bound above the verified cost
+    of a feasible solution is ignored. ``bound_from`` names the source of the greatest bound: the instance's simple
+    bound (see `info`), a publication, the records, or the method. ``gap`` is cost / bound - 1, and 0 if the cost is
+    proven optimal. If a cost was published or is in the records, ``best_known`` is the least of these, and
+    ``over_best`` is cost / best_known - 1, which is negative if your cost is better.
     """
     if options.timeout and not options.method:
-        raise InputError("check", "--timeout", "expected only with --method, whose run it limits")
+        raise InputError("check", "--timeout", "expected only with --method: it limits the method's run")
     given = load_named(options), solution_path(options.solution)
     with watching(quiet=options.quiet) as watch:
         held: RunOptions = limits_of(options, watch) if options.method else {}
@@ -322,7 +322,7 @@ def print_failure(run: RunResult) -> None:
         print(printable(f"shardmark: {run.method} {run.reason}"), file=sys.stderr)
     if run.status in FAULTS:
         words = {"crash": "crashed", "lost": "was lost", "killed": "was ended"}.get(run.status, "failed")
-        counts = "; what it had reported counts" if run.cost is not None or run.bounds else ""
+        counts = "; its earlier reports count" if run.cost is not None or run.bounds else ""
         print(printable(f"shardmark: {run.method} {words}: {run.reason}{counts}"), file=sys.stderr)
 
 

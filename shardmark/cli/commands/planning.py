@@ -63,7 +63,7 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
     )
     costs.add_argument("--fuse", action="store_true", help="fuse chains of cheap operators first")
     search = sub.add_argument_group("search")
-    words = "seconds for solving and bounding, per number of devices (default: %(default)g)"
+    words = "seconds for solving and bounding; with --sweep, for each number of devices (default: %(default)g)"
     shared.add_timeout(search, words, 30.0)
     shared.add_cores(search)
     shared.add_seed(search)
@@ -71,7 +71,7 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
         "--split",
         type=values.path,
         metavar="FILE",
-        help="judge this split over --devices N: an earlier plan.json, or JSON of the stage of each operator by name",
+        help="judge this split over --devices N: an earlier plan.json, or JSON from operator names to stages",
     )
     search.add_argument(
         "--sweep", type=values.from_one, metavar="LIST", help="other numbers of devices to compare, such as 2,8"
@@ -110,7 +110,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
     if options.sweep and not (options.devices or "").isdecimal():
         raise InputError("plan", "--sweep", "expected --devices N as well, with equal devices")
     if options.sweep and options.split:
-        raise InputError("plan", "--sweep", "expected no --split, whose stages are for one number of devices")
+        raise InputError("plan", "--sweep", "expected no --split as well: its stages are for one number of devices")
     require_regular(options.model, options.device, options.machine)
     require_export(options.export, options.model, on_mesh=options.mesh is not None)
     if options.export in ("stages", "annotated"):
@@ -208,7 +208,7 @@ def _run_stages(options: argparse.Namespace) -> Answer:
     same = "the same as the whole model's" if found.equal else "DIFFERENT from the whole model's"
     facts = {
         "outputs": f"{same}; differences are relative to the largest number of an output",
-        "planned": f"transfers left out; costs: {load(folder)['costs']}",
+        "planned": f"without transfers; costs: {load(folder)['costs']}",
         "measured": "on one core of this machine; for a plan of another device, compare only stages with each other",
         **_random(found),
     }
@@ -222,7 +222,7 @@ def _require_no_search_options(options: argparse.Namespace) -> None:
     plan_arguments(parser)
     for name, value in vars(options).items():
         if name in SEARCH_OPTIONS and value != parser.get_default(name):
-            expected = f"expected no such option after `plan {VERIFY}`, which takes all but the folders from the plans"
+            expected = f"expected no such option after `plan {VERIFY}`, which needs only the folders of plans"
             raise InputError("plan", f"--{name}", expected)
 
 
@@ -233,7 +233,7 @@ def _random(found: StageRuns) -> dict[str, str]:
         return {}
     more = "" if len(names) <= MOST_NAMES else f" and {len(names) - MOST_NAMES} more"
     listed = ", ".join(map(repr, names[:MOST_NAMES]))
-    return {"random": f"{listed}{more}; without a seed in the model, compared here with the same seeds in both runs"}
+    return {"random": f"{listed}{more}; the model gives no seeds, so both runs used the same ones"}
 
 
 def _run_stages_of_several(options: argparse.Namespace) -> Answer:

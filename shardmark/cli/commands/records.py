@@ -147,7 +147,7 @@ def run_list(options: argparse.Namespace) -> Answer:
 
 
 def run_verify(options: argparse.Namespace) -> Answer:
-    """Verify the solutions of records, and that no known cost refutes a bound.
+    """Verify the solutions of records, and check that no known cost refutes a bound.
 
     Records whose instances are not on this machine are skipped. The exit status is 1 if a record is wrong: its
     solution is missing, changed, infeasible or of another cost; its bound is above its cost or a published one; or the
@@ -182,7 +182,7 @@ def run_export(options: argparse.Namespace) -> Answer:
 
 
 def run_update(options: argparse.Namespace) -> Answer:
-    """Add to the records what is better in a results folder and can be verified.
+    """Add the better costs and bounds of a results folder to the records, after checking them.
 
     Solutions are verified again. All changes are made in one step. The exit status is 1 if a better cost or bound was
     refused; the reason is printed.
@@ -204,7 +204,7 @@ def run_update(options: argparse.Namespace) -> Answer:
 
 
 def run_withdraw(options: argparse.Namespace) -> Answer:
-    """Withdraw a method's bounds that cannot be trusted any more.
+    """Withdraw a method's bounds that can no longer be trusted.
 
     Their lines stay in the history, and a line with the reason is added for each. A bound that is proven again counts
     again.

@@ -237,7 +237,7 @@ def _on_one_core(row: Record, busy: float | None) -> tuple[str, str]:
     """Check that a run used one of the cores it could reach; ``busy``: its mean number of busy threads, if known."""
     seen = f"{row.cpu_s:.2f} s of CPU time in {row.wall_s:.2f} s"
     if row.status in FAULTS:
-        return UNTESTED, f"the run above did not end by itself, after {seen}"
+        return UNTESTED, f"the run above failed after {seen}"
     if row.cpu_s > CPU_SHARE * row.wall_s + CPU_S:
         return NO, f"{seen}, which takes more than one core"
     if busy is not None and busy > MAX_BUSY:

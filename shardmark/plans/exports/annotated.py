@@ -128,4 +128,4 @@ def _write(model: Any, source: Path, target: Path) -> None:
                 if (Path(folder) / file.name).exists():
                     os.replace(Path(folder) / file.name, file)
     except OSError as error:
-        raise InputError(target, "", f"expected a place that can be written ({error.strerror})") from None
+        raise InputError(target, "", f"expected a path that can be written ({error.strerror})") from None

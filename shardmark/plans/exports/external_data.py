@@ -115,7 +115,7 @@ def _bytes_needed(tensor: Any) -> int:
     numbers = 1
     for size in tensor.dims:
         if size < 0:
-            raise _Unfit(f"expected sizes from 0, found {list(tensor.dims)}")
+            raise _Unfit(f"expected sizes of at least 0, found {list(tensor.dims)}")
         numbers *= size
     return -(-numbers * bits // 8)
 

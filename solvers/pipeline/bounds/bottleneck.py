@@ -14,7 +14,7 @@ SOURCE = "Archer et al. 2024, Section 3.2; preprint, Section 5.4"
 
 @bound(track="pipeline", source=SOURCE, deterministic=False)
 def bottleneck(instance: Instance, run: Run) -> None:
-    """Bound the cost of the stage that does the work of Lemma 3.3; merge all others into two superstages.
+    """Bound the cost of a stage with at least the work of `simple`; merge all others into two superstages.
 
     Ignores the overflow. First reports the bound of Lemma 3.3; also reports the slicings found on the way. SCIP's
     bounds are lowered by at least a millionth to allow for its tolerances

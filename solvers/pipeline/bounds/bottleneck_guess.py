@@ -14,7 +14,7 @@ from solvers.registry import Run, bound
 
 @bound(track="pipeline", source="Archer et al. 2024, Section 3.3", deterministic=False)
 def bottleneck_guess(instance: Instance, run: Run) -> None:
-    """Bound the cost for every guess of the stage that does the work of Lemma 3.3; take the least.
+    """Like `bottleneck`, with the position of the bounded stage fixed; take the least bound over all positions.
 
     The stages before it are merged into one superstage, those after it into another; the cost of a superstage divided
     by its number of stages bounds the cost too. The programs share the remaining time equally; as many run at once as

@@ -10,7 +10,7 @@ from solvers.registry import Declined, Run, bound
 
 @bound(track="placement", source="Tarnawski et al. 2020, Section 3: who pays for a transfer")
 def node(instance: Instance, run: Run) -> None:
-    """Bound the load of each unit's device, which takes over a neighbour's work or pays for their tensors."""
+    """Bound the load of each unit's device, which does a neighbour's work too or pays for the tensor between them."""
     if instance.objective != "throughput":
         raise Declined("node is for throughput")
     run.bound(node_bound(with_forced_nodes(instance)))

@@ -28,7 +28,7 @@ SEGMENTS = 0.8
 
 @bound(track="scheduling", source="energetic reasoning: Erschler & Lopez 1990, with heads and tails of critical-path")
 def energetic(instance: Instance, run: Run) -> None:
-    """Fit the work between heads and tails on all devices, and that of each colocation group on one.
+    """Refute makespans: work between heads and tails must fit all devices, each colocation group one device.
 
     Segments of the critical path raise heads and tails after the second pass, and again after the third if there is
     time; see `raised_by_segments`.

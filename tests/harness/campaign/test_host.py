@@ -53,8 +53,8 @@ def test_no_disturbance_is_found_if_little_or_nothing_happened(machine: Path) ->
 @pytest.mark.parametrize(
     ("name", "old", "new", "sentence"),
     [
-        (f"{HEAT}/core_throttle_count", "5", "6", "The processor was throttled for heat: cpu1."),
-        (f"{HEAT}/package_throttle_count", "5", "9", "The processor was throttled for heat: cpu1."),
+        (f"{HEAT}/core_throttle_count", "5", "6", "The processor was throttled because of heat: cpu1."),
+        (f"{HEAT}/package_throttle_count", "5", "9", "The processor was throttled because of heat: cpu1."),
         ("sys/fs/cgroup/user.slice/cpu.stat", "throttled 0", "throttled 12", f"{HELD_BACK} 12."),
         ("proc/vmstat", "pswpin 3", "pswpin 515", "The system swapped: 2.0 MiB came in, 0.0 MiB went out."),
         ("proc/vmstat", "pswpout 4", "pswpout 260", "The system swapped: 0.0 MiB came in, 1.0 MiB went out."),
@@ -62,7 +62,7 @@ def test_no_disturbance_is_found_if_little_or_nothing_happened(machine: Path) ->
             "proc/vmstat",
             "oom_kill 2",
             "oom_kill 5",
-            "The system killed for lack of memory: 3 processes, 0 of them runs.",
+            "Processes that the system killed for lack of memory: 3, of which 0 were runs.",
         ),
         (
             "proc/stat",

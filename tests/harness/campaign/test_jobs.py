@@ -58,7 +58,7 @@ def test_a_solver_that_obeys_its_deadline_is_in_time(run_zoo):
 def test_a_flood_of_reports_keeps_the_first_and_the_last(run_zoo):
     row = run_zoo("floods")
     assert (row.status, row.cost, len(row.incumbents)) == ("ok", 6.0, 1000)
-    assert "it dropped 1001 between" in row.log
+    assert "and dropped 1001 in between" in row.log
 
 
 def test_a_flood_on_stdout_keeps_its_end(run_zoo):

@@ -134,7 +134,7 @@ def test_parallel_runs_have_cores_of_their_own():
     usable = len(os.sched_getaffinity(0))
     cpus = [cpu for (cpu,) in core_sets(usable, 1)]
     assert sorted(cpus) == sorted(os.sched_getaffinity(0))
-    expected = rf"expected a product of at most {usable}, the cores at hand, found 1 \* {usable + 1}"
+    expected = rf"expected a product of at most {usable}, the usable cores, found 1 \* {usable + 1}"
     with pytest.raises(InputError, match=expected):
         core_sets(1, usable + 1)
 

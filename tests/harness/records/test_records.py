@@ -95,8 +95,8 @@ def test_the_folder_has_the_solutions_of_the_records_and_nothing_else() -> None:
         ({**WITHDRAWN, "seed": 7}, "line 1 key 'seed': expected only the keys"),
         ({**WITHDRAWN, "reason": " "}, "line 1 reason: expected a sentence, found ' '"),
         (WITHDRAWN, "line 1: expected an earlier line with the bound 9223372036854775808 of =a,bound, version 0123"),
-        ({**LINE, "solution": ""}, "line 1 solution: expected one of a cost"),
-        ({**BOUND, "solution": "b" * 64}, "line 1 solution: expected one of a cost"),
+        ({**LINE, "solution": ""}, "line 1 solution: expected a solution for a cost"),
+        ({**BOUND, "solution": "b" * 64}, "line 1 solution: expected a solution for a cost"),
         ({**LINE, "solution": "../../escape"}, "line 1 solution: expected a SHA-256"),
         ({**LINE, "date": "2025-1-2"}, "line 1 date: expected a day as 2025-01-31"),
         ({**LINE, "instance": "diamnd"}, "line 1 instance: expected the id of an instance in the catalog"),
@@ -167,7 +167,7 @@ def test_a_folder_without_a_history_has_no_records_yet(tmp_path):
             "its bound 2 of =a,bound is above the verified cost 1",
         ),
         ([{**BOUND, "value": "138"}], None, "its bound 138 of =a,bound is above the published cost 137"),
-        ([LINE], None, "expired: it is about the checksum"),
+        ([LINE], None, "expired: it is for the checksum"),
     ],
 )
 def test_a_wrong_record_is_found(tmp_path, lines, solution, sentence):

@@ -59,7 +59,7 @@ def test_improvements_are_appended_and_the_best_is_kept(results, folder):
         ({"instance": "diamond", "cost": 100, "solution": [0, 0, 1, 0]}, "not feasible"),
         ({"instance": "diamond", "cost": 100, "solution": [0, 0, 0, 0]}, "costs 141"),
         ({"instance": "diamond", "cost": 100, "solution": None}, "not feasible"),
-        ({"instance": "diamond", "cost": 100, "solution": [0], "checksum": "b" * 64}, "another file"),
+        ({"instance": "diamond", "cost": 100, "solution": [0], "checksum": "b" * 64}, "different file"),
     ],
 )
 def test_nothing_worse_and_nothing_unverified_is_taken(results, folder, run, sentence):

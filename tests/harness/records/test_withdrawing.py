@@ -68,7 +68,7 @@ def test_versions_and_records_are_chosen(results, folder):
         (
             "lair",
             REASON,
-            "expected a method with bounds on the chosen instances that are not withdrawn: liar; found 'lair'",
+            "expected a method that still has bounds on the chosen instances: liar; found 'lair'",
         ),
         ("liar", " ", "--reason: expected a sentence"),
     ],
@@ -80,12 +80,12 @@ def test_what_cannot_be_withdrawn_changes_nothing(results, folder, method, reaso
         withdraw(folder, method, reason, "Ada")
     assert (folder / history.FILE_NAME).read_bytes() == before
     withdraw(folder, "liar", REASON, "Ada")
-    with pytest.raises(InputError, match="not withdrawn: none; found 'liar'"):
+    with pytest.raises(InputError, match="chosen instances: none; found 'liar'"):
         withdraw(folder, "liar", REASON, "Ada")
 
 
 def test_a_folder_without_records_has_nothing_to_withdraw(folder, tmp_path):
-    with pytest.raises(InputError, match="not withdrawn: none; found 'liar'"):
+    with pytest.raises(InputError, match="chosen instances: none; found 'liar'"):
         withdraw(folder, "liar", REASON, "Ada")
     with pytest.raises(InputError, match="expected a folder of records"):
         withdraw(tmp_path / "nowhere", "liar", REASON, "Ada")

@@ -72,7 +72,7 @@ BROKEN_LIMITS = ("timeout", "cpu", "memory", "processes", "output", "lost")
     [
         ([text("solution", GOOD), DONE], {}, "exit", "ok", "feasible", "done", ""),
         ([DONE], {}, "exit", "none", "nothing", "done", "reported no solution"),
-        ([], {}, "crash", "crash", "nothing", "nothing", "ended its process without a word"),
+        ([], {}, "crash", "crash", "nothing", "nothing", "ended its process without reporting"),
         ([text("solution", GOOD)], {"fault": "broke off"}, "exit", "error", "feasible", "nothing", "broke off"),
         ([DONE, text("solution", GOOD)], {}, "exit", "ok", "feasible", "done", ""),
         ([text("solution", GOOD)], {}, "crash", "crash", "feasible", "nothing", "ended its process"),

@@ -262,7 +262,7 @@ def test_of_a_flood_of_reports_the_first_and_the_last_are_verified(run):
     script = """yes '{"solution": [0,0,0,0]}' | head -n 100000; echo '{"solution": [0,0,1,1]}'; echo '[0,0,1,0]'"""
     row = run(script, timeout=120.0)
     assert (row.status, row.cost, len(row.incumbents)) == ("ok", 6.0, 1001)
-    assert "it dropped 99001 between" in row.log
+    assert "and dropped 99001 in between" in row.log
 
 
 GOOD = """echo '{"solution": [0,0,1,1]}'"""

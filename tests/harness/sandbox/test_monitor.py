@@ -198,7 +198,7 @@ def test_a_run_whose_machine_stood_still_has_not_had_its_time(watch, monkeypatch
     monkeypatch.setattr(Monitor, "_read", lambda *_: time.sleep(0.15))
     outcome = watch(SimulatedRun(last=1000), Limits(0.2, 100.0))
     assert outcome.stop == "killed"
-    assert re.fullmatch(r"the machine stood still for 0\.\d s before its time limit of 0\.2 s", outcome.reason)
+    assert re.fullmatch(r"the machine was suspended for 0\.\d s before its time limit of 0\.2 s", outcome.reason)
 
 
 def test_the_system_s_counter_of_kills_is_read_and_may_be_missing(monkeypatch, tmp_path):
@@ -255,7 +255,7 @@ def test_the_first_and_the_last_messages_are_kept(watch, pipes):
     outcome = watch(SimulatedRun())
     assert [json.loads(payload)[1] for _, payload in outcome.messages] == [*range(kept), *range(2 * kept, 3 * kept)]
     assert outcome.log.endswith(
-        f" the first {kept} messages and the last {kept} of each kind, it dropped {kept} between)\n"
+        f" the first {kept} messages and the last {kept} of each kind, and dropped {kept} in between)\n"
     )
 
 

@@ -257,7 +257,7 @@ SCHEDULES = f"{LIST}, or an object with device and maybe slot, or with fpgas and
         ({"cpus": [{"nodes": [0, 1, 2, 3]}]}, f"solution: {FORMS}, found 'cpus'"),
         (
             {"device": [0] * 4, "slot": [0] * 4},
-            "slot: expected no such key, or the objective latency, found throughput",
+            "slot: expected this key only with the objective latency, found throughput",
         ),
         (dict.fromkeys("0123", 0), "expected a list whose i-th entry is the device of the file's i-th node"),
         (dict.fromkeys("abcdefghijkl", 0), f"solution: {FORMS}, found {', '.join(map(repr, 'abcdefghij'))}, ..."),

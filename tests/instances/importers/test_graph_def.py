@@ -547,7 +547,7 @@ X = made("x", "Relu", shape=(2,))
         (node("a", "NoOp", device="@b"), "expected the name of a node after '@', found the device '@b'"),
         (
             node("a", "NoOp", device="/gpu:0") + node("b", "NoOp", device="/cpu:0", _class=colocated_with("a")),
-            "node 'b': expected a device that its colocation group may use, to which 'a' belongs, found '/cpu:0'",
+            "node 'b': expected a device that its colocation group may use, including 'a', found '/cpu:0'",
         ),
         ('node { name: "a" op: "NoOp" ', "line 1 column 1: expected the message to be closed"),
         ('node { name: "a', "expected a field such as"),
@@ -573,7 +573,7 @@ def test_a_defect_is_one_sentence(text: str | bytes, sentence: str, tmp_path: An
         ({"devices": 2001}, "--devices: expected 1 to 2000, found 2001"),
         (
             {"devices": 3, "machine": "m.json"},
-            "--devices: expected no such option with --machine, whose file has the devices",
+            "--devices: expected no such option with --machine: its file defines the devices",
         ),
         ({"seed": -1}, "--seed: expected a whole number, at least 0, found -1"),
         ({"batch": 0}, "--batch: expected a whole number, at least 1, found 0"),

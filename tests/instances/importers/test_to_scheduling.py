@@ -139,7 +139,7 @@ def test_drawn_instances_keep_their_sums_and_edges(family: str, tmp_path: Any) -
 @pytest.mark.parametrize(
     ("document", "options", "sentence"),
     [
-        (PLACEMENT, {"devices": 3}, "expected no other devices, as the times of a placement are for its"),
+        (PLACEMENT, {"devices": 3}, "expected no other devices: the times of a placement are for its"),
         (PIPELINE, {"devices": 0}, "--devices: expected 1 to 2000, found 0"),
         ({**PIPELINE, "stages": 2001}, {}, "stages: expected at most 2000, one per device, found 2001"),
         ({**PLACEMENT, "maxFPGAs": 1999}, {}, "maxFPGAs: expected at most 2000 devices with maxCPUs, found 2001"),

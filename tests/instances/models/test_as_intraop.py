@@ -421,14 +421,13 @@ def test_the_limit_is_the_memory_of_the_device_unless_another_is_given():
         (
             "2x4",
             100,
-            "written: memory: expected parameters that fit into 100 bytes per device, "
-            "found 272, 172 more, if all are split as far as possible",
+            "written: memory: expected parameters that fit into 100 bytes per device, found at least 272: 172 too many",
         ),
         (
             "2x4",
             300,
             "written: memory: expected tensors in use that fit into 300 bytes per device, "
-            "found 784, 484 more, if all are split as far as possible",
+            "found at least 784: 484 too many",
         ),
     ],
 )

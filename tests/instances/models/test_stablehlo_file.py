@@ -98,7 +98,7 @@ def test_a_small_step_has_its_operators(read):
         ("module {}", "expected a function main, found 0 public functions"),
         (
             STEP.replace("output = 0", "output = 7"),
-            "argument 0: expected tf.aliasing_output to number one of 1 results",
+            "argument 0: expected tf.aliasing_output to be an index of 1 results",
         ),
         (DYNAMIC, "argument x: expected static shapes, found tensor<?x4xf32>: export with numbers"),
     ],

@@ -44,4 +44,4 @@ def test_the_objective_decides_what_is_drawn_first(objective: str, first: type) 
     instance = draw_instance(rng, objective=objective)
     picture = pictures_of(instance, [0] * instance.nodes, bound=None)[0]
     assert isinstance(picture, first)
-    assert key(picture).startswith("A row is a device")
+    assert key(picture).startswith("Each row is a device")

@@ -351,7 +351,7 @@ def test_the_best_split_of_each_kind_is_drawn() -> None:
     cells = SPLITS.plan(SPLITS.DEFAULTS, Path())
     assert {cell.keep for cell in cells} == {True}
     report = SPLITS.report(SPLITS.DEFAULTS, carried_out(cells, placed))
-    assert report.sections[0].words == ["Gain of any sets: 50.0 % here, 27.4 % in the paper."]
+    assert report.sections[0].words == ["Gain of free over contiguous sets: 50.0 % here, 27.4 % in the paper."]
     drawn = [x for section in report.sections for x in section.pictures if isinstance(x, Split)]
     assert [(x.title, x.caption.split(",")[0], x.device[0]) for x in drawn] == [
         ("Contiguous sets", "Found by dp", 0),

@@ -96,7 +96,7 @@ def test_means_and_deviations_are_those_of_the_draws(cells: list[Cell]) -> None:
     (bars,) = report.sections[2].pictures
     assert isinstance(bars, Bars)
     assert bars.bound == 8
-    assert "Means of 2 draws; the line through a dot is one standard deviation" in bars.caption
+    assert "Means of 2 draws; the line through a dot extends one standard deviation" in bars.caption
     assert [bar.name for bar in bars.rows] == [*scheduling.PAIRS, "search"]
     assert {bar.colour for bar in bars.rows if bar.name.endswith("-msr")} == {3}
 

@@ -79,7 +79,7 @@ def test_withdrawn_bounds_no_longer_count_and_the_list_says_why(folder):
     assert "1 bound of reweighted: A test." in listed.stderr
     assert "overflow" in shardmark("records", "--instance", "overflow", "--records", folder).stdout
     refusal = refused("records", "withdraw", *words)
-    assert "bounds on the chosen instances that are not withdrawn: exact; found 'reweighted'" in refusal
+    assert "that still has bounds on the chosen instances: exact; found 'reweighted'" in refusal
     assert "--reason" in refused("records", "withdraw", "--method", "exact", "--records", folder)
     assert "--by: expected a text" in refused("records", "withdraw", *words, "--by", "")
     version = ("--version", "f15e00d13667", "--instance", "overflow", "--json")

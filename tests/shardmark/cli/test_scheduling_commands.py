@@ -99,7 +99,7 @@ PLAIN = {
     [
         (
             {"nodes": {**NODES, "colocation": [0, 0], "devices": [[0], [1]]}},
-            "nodes.devices[1]: expected a device that its whole colocation group may use, with vertex 0, found none",
+            "nodes.devices[1]: expected a device for its whole colocation group, including vertex 0, found none",
         ),
         ({"nodes": {**NODES, "devices": [[], None]}}, "nodes.devices[0]: expected null or at least one device"),
         (
@@ -108,7 +108,7 @@ PLAIN = {
         ),
         (
             {"devices": {"speed": [1, 1], "memory": [4, 5]}, "options": {"holding": "reserved"}},
-            "nodes[1]: expected a device with memory above 5, which it reads, found 5 at most",
+            "nodes[1]: expected a device with memory above 5, the size of its inputs, found at most 5",
         ),
         ({"devices": {"speed": [1, 0]}}, "devices.speed[1]: expected a positive number, found 0"),
         (

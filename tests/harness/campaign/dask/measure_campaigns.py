@@ -153,6 +153,6 @@ def test_the_end_of_the_scheduler_ends_workers_and_campaign(chain, tmp_path):
         runs = runs_under(one)
         cluster.scheduler.kill()
         status, _, errors = ended(campaign, 30)
-        assert (status, "it has gone; the same command resumes" in errors) == (2, True)
+        assert (status, "it is gone; the same command resumes" in errors) == (2, True)
         assert ended(one, 40)[0] == 0
         assert psutil.wait_procs(runs, timeout=30)[1] == []

@@ -101,6 +101,6 @@ def test_a_campaign_whose_scheduler_goes_is_told_so(mortal, job):
     row = executor.submit(job())
     until(lambda: mortal.runs[one].orders)
     mortal.sync(mortal.scheduler.close)
-    with pytest.raises(InputError, match="expected the scheduler to keep running, it has gone; the same command"):
+    with pytest.raises(InputError, match="expected the scheduler to keep running, but it is gone; the same command"):
         row.result(20)
     until(lambda: mortal.runs[one].cancelled)

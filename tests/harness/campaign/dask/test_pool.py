@@ -44,9 +44,9 @@ def test_a_run_that_takes_down_two_workers_is_lost_and_the_campaign_goes_on(grid
     row = executor.submit(job())
     until(lambda: grid.runs[one].orders)
     grid.remove(one)
-    grid.heard("no worker is left, waiting for one to come")
+    grid.heard("no worker is left; waiting for a new one")
     two = grid.worker("two")
-    grid.heard("there is a worker again")
+    grid.heard("a worker has joined")
     until(lambda: grid.runs[two].orders)
     grid.remove(two)
     found = row.result(20)
@@ -189,13 +189,13 @@ def test_workers_of_other_versions_and_of_other_users_take_no_part(grid, monkeyp
     grid.workers.append(grid.sync(plain))
     monkeypatch.setattr(serving, "cores_resource", lambda: "shardmark-cores-of-yesterday")
     other = grid.worker("other")
-    with pytest.raises(InputError, match="expected at least one worker, start some with `shardmark worker --scheduler"):
+    with pytest.raises(InputError, match="expected at least one worker: start some with `shardmark worker --scheduler"):
         grid.executor()
     assert grid.messages == [
-        f"worker {other.name} ({other.address}) takes no part: its version of Shardmark is another one"
+        f"worker {other.name} ({other.address}) takes no part: it has another version of Shardmark"
     ]
     monkeypatch.undo()
     grid.worker("ours")
     assert grid.executor().capacity == 1
-    with pytest.raises(InputError, match="--cores: 64: expected at most 1, no worker has more"):
+    with pytest.raises(InputError, match="--cores: 64: expected at most 1: no worker has more"):
         grid.executor(cores=64)

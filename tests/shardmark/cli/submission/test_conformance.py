@@ -182,7 +182,7 @@ def test_what_crashes_is_not_said_to_use_all_of_its_time(tmp_path):
     assert failed(findings) == TINY | {"meets the deadline"}
     assert findings["is repeatable"].passed == findings["stays on one core"].passed == "not tested"
     assert findings["is repeatable"].detail == "no run on a tiny instance succeeded"
-    assert findings["stays on one core"].detail.startswith("the run above did not end by itself, after ")
+    assert findings["stays on one core"].detail.startswith("the run above failed after ")
 
 
 def test_a_result_that_does_not_count_leaves_the_deadline_untested(tmp_path):

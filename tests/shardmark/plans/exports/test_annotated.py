@@ -131,7 +131,7 @@ def test_mesh_plans_become_sharding_specs(tmp_path: Path) -> None:
     [
         ({"stage_of": {"other": 0}}, "found no operator 'other'"),
         ({"stage_of": {}, "digest": "0" * 64}, "expected the model of the plan"),
-        ({"stage_of": {}, "path": "missing/annotated.onnx"}, "expected a place that can be written"),
+        ({"stage_of": {}, "path": "missing/annotated.onnx"}, "expected a path that can be written"),
     ],
 )
 def test_what_cannot_be_annotated_leaves_nothing(arguments: dict[str, Any], sentence: str, tmp_path: Path) -> None:
