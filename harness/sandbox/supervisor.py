@@ -27,10 +27,8 @@ from uuid import uuid4
 
 import psutil
 
-from harness.sandbox import outside
 from harness.sandbox.backends import control_groups
 from harness.sandbox.contract import (
-    KILLED,
     SUPERVISOR_VARIABLE,
     THREAD_VARIABLES,
     BackendError,
@@ -79,7 +77,7 @@ class Supervisor:
 
     def run(self, order: Order, cancel: threading.Event | None = None, watch: Watch | None = None) -> Outcome:
         """Carry out one run; raise Cancelled once ``cancel`` is set. A ``watch`` gets news of it, and may end it."""
-        failed, kills = "no supervisor could be started", outside.oom_kills()
+        failed = "no supervisor could be started"
         try:
             link = self._connect(order.limits.cores, cancel)
             failed = "its supervisor ended"
@@ -92,8 +90,6 @@ class Supervisor:
             return Outcome("error", str(error), backend=self.backend)
         except REPLY_ERRORS as error:
             self._kill()
-            if outside.oom_kills() > kills:
-                return Outcome(KILLED, f"{failed} when the system had run out of memory", backend=self.backend)
             return Outcome("lost", f"{failed} ({error})", backend=self.backend)
         except BaseException:
             self.close()

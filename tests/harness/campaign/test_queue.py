@@ -73,9 +73,9 @@ def test_bad_solvers_are_rows_and_the_campaign_goes_on(store, zoo, chain):
 
 def test_a_run_killed_from_outside_is_a_warning_and_runs_again(store, zoo, chain, monkeypatch):
     killed = iter([Outcome("killed", out_of_memory(Limits(60.0, 100.0), 36.0)), Outcome("exit")])
+    jobs, executor = jobs_of(zoo, chain, "raises", "good"), LocalExecutor(1, 1)
     monkeypatch.setattr(Supervisor, "run", lambda *_: next(killed))
-    jobs = jobs_of(zoo, chain, "raises", "good")
-    assert not campaign(store, 1, jobs, LocalExecutor(1, 1), None)
+    assert not campaign(store, 1, jobs, executor, None)
     assert ("", "Runs that were killed from outside, and are not scored: 1.") in store.disturbances(1)
     assert missing(jobs, store.finished(), retry=False) == jobs[:1]
     assert missing(jobs, {jobs[0].id: "crash"}, retry=False) == jobs[1:]
@@ -84,15 +84,14 @@ def test_a_run_killed_from_outside_is_a_warning_and_runs_again(store, zoo, chain
 
 @pytest.mark.parametrize(
     ("second", "status"),
-    [(Outcome("killed", f"killed by SIGKILL, {UNSENT}"), "crash"), (Outcome("exit"), "no-solution")],
+    [(Outcome("killed", f"killed by SIGKILL, {UNSENT}"), "crash"), (Outcome("timeout", "ran for 20 s"), "timeout")],
 )
 def test_a_run_that_only_its_signal_says_was_killed_is_repeated_once(store, zoo, chain, monkeypatch, second, status):
     """Otherwise a solver that sends itself a signal wherever it does badly would be scored on its other runs only."""
     outcomes = [Outcome("killed", f"killed by SIGKILL, {UNSENT}"), second]
+    job, executor, log = jobs_of(zoo, chain, "good"), LocalExecutor(1, 1), ProgressLog()
     monkeypatch.setattr(Supervisor, "run", lambda *_: outcomes.pop(0))
-    job = jobs_of(zoo, chain, "good")
-    log = ProgressLog()
-    assert not campaign(store, 1, job, LocalExecutor(1, 1), log)
+    assert not campaign(store, 1, job, executor, log)
     assert (store.finished()[job[0].id], outcomes) == (status, [])
     assert [progress.done for progress in log.seen] == [0, 1]
     assert not [words for _, words in store.disturbances(1) if "killed from outside" in words]

@@ -176,18 +176,6 @@ def test_a_cancelled_run_ends_at_once(supervisor, tmp_path, cancel):
     assert not Path(folder).exists()
 
 
-def test_a_supervisor_that_ends_while_the_system_kills_for_memory_was_killed_with_its_run(tmp_path, monkeypatch):
-    counts = iter([7, 8])
-    monkeypatch.setattr(module.outside, "oom_kills", lambda: next(counts))
-    supervisor = Supervisor("posix")
-    supervisor.socket, theirs = socket.socketpair()
-    theirs.close()
-    monkeypatch.setattr(supervisor, "_connect", lambda *_: supervisor.socket)
-    outcome = supervisor.run(order_of(tmp_path, "pass"))
-    assert outcome.stop == "killed"
-    assert outcome.reason.endswith("when the system had run out of memory")
-
-
 def test_a_supervisor_that_cannot_be_started_loses_its_run(supervisor, tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise BlockingIOError(11, "Resource temporarily unavailable")
