@@ -120,8 +120,10 @@ asv: ## times and gaps of the last commits (COMMITS=3)
 	@test -e .git && git rev-parse --quiet --verify HEAD >/dev/null || \
 	  { echo "make: expected a clone with its commits, which asv measures; found no git repository in $(CURDIR)" >&2; exit 2; }
 	@git rev-parse --quiet --verify 'HEAD~$(COMMITS)' >/dev/null || \
-	  { echo "make: expected more than $(COMMITS) commits, found $$(git rev-list --first-parent --count HEAD); give fewer as COMMITS=1, or fetch" \
-	    "the whole history into a shallow clone with git fetch --unshallow" >&2; exit 2; }
+	  { found=$$(git rev-list --first-parent --count HEAD); \
+	    fewer=$$(test $$found -eq 1 || echo "; give COMMITS=$$((found - 1)) or fewer"); \
+	    whole=$$(test $$(git rev-parse --is-shallow-repository) = false || echo "; fetch the whole history with git fetch --unshallow"); \
+	    echo "make: expected at least $$(($(COMMITS) + 1)) commits, found $$found$$fewer$$whole" >&2; exit 2; }
 	@git diff --quiet HEAD || echo "make: changes that are not committed are not measured" >&2
 	@$(MAKE) --no-print-directory $(VENV)/extra-asv
 	@$(BIN)/asv machine --yes >/dev/null

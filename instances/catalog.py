@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from instances.errors import InputError
-from instances.files.jsonfile import sha256
+from instances.files.jsonfile import require_regular, sha256
 
 FOLDER = Path(__file__).resolve().parent
 CATALOG = FOLDER / "catalog.toml"
@@ -181,4 +181,5 @@ def resolve(reference: str) -> tuple[Path, Entry | None]:
         return locate(known[reference]), known[reference]
     if os.path.isdir(reference):
         raise InputError(reference, "", "expected an instance file, found a folder")
+    require_regular(reference)
     raise InputError(reference or "''", "", f"expected a file or an id of the catalog{near_miss(reference, known)}")

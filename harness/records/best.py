@@ -63,10 +63,11 @@ class BestKnown:
 
     @cached_property
     def gap(self) -> float | None:
-        """cost / bound - 1, 0 if proven; None without a cost or a positive bound."""
+        """cost / bound - 1, 0 if proven; None without a cost or a positive bound, and if the cost refutes the bound."""
         if self.cost is None or self.bound is None:
             return None
-        return claims.gap(self.cost.number, self.bound.number)
+        cost, bound = self.cost.number, self.bound.number
+        return None if claims.contradicts(bound, cost, isinstance(cost, int)) else claims.gap(cost, bound)
 
     @cached_property
     def over_published(self) -> float | None:

@@ -5,7 +5,7 @@ A line is a report if it is a JSON object that begins with the key "solution" or
 ``{"bound": 12.5}``. The answer is the last other line that is a JSON list or object. All other lines are log.
 
 A carriage return ends a line as well: programs show progress with it. A byte order mark and the codes of terminals,
-such as colours, are left out of reports and answers. Text in UTF-16 is a fault.
+such as colours, are left out of reports and answers. Text in UTF-16 or UTF-32 is a fault.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class OutputParser:
                 self._message = self._arrival, _message(line)
             return False
         if _is_utf_16(printed):
-            self.fault = "printed a solution or bound in UTF-16, expected UTF-8"
+            self.fault = "printed a solution or bound in UTF-16 or UTF-32, expected UTF-8"
         self.log(printed + end)
         return True
 

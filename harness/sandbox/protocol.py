@@ -31,9 +31,10 @@ HEADER = struct.Struct(">2sII")
 MAX_PAYLOAD = 1 << 30  # largest payload in bytes
 BEGUN = b'["begun"]'
 KINDS = ("solution", "bound", "done", "declined", "error")
-#: Beginning of a solution or bound as a worker sends it, and as an external program prints it.
+#: Beginning of a solution or bound as a worker sends it, and as an external program prints it; with single quotes, as
+#: Python prints a dict, it is no JSON, which the referee then says.
 SENT = re.compile(rb'\["(solution|bound)",')
-PRINTED = re.compile(rb'\s*\{\s*(?:"cost"\s*:[^]["{},]*,\s*)?"(solution|bound)"\s*:')
+PRINTED = re.compile(rb'\s*\{\s*(?:["\']cost["\']\s*:[^]["{},]*,\s*)?["\'](solution|bound)["\']\s*:')
 
 
 @dataclass(frozen=True)

@@ -73,9 +73,10 @@ def _exceeded(instance: Instance, usage: Ints) -> tuple[str, ...]:
     worst = over[np.lexsort((-low[over], -high[over]))[0]]
     used = (int(high[worst]) << 32) + int(low[worst])
     steps = exact_sum(until[over] - begin[over])
+    others = f" ({steps} time steps are above the limit, this is the worst)" if steps > 1 else ""
     return (
         f"time step {begin[worst]}: expected at most {limit} of memory in use, found {used}, "
-        f"{used - limit} too much ({steps} time steps are above the limit, this is the worst)",
+        f"{used - limit} too much{others}",
     )
 
 

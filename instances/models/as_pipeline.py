@@ -67,7 +67,8 @@ def refuse_lack_of_memory(model: Model, device: Device, devices: int) -> None:
     """Raise InputError if the devices cannot hold the model's parameters, or one device those of an operator."""
     total, room = model.parameter_bytes(), devices * device.memory
     if total > room:
-        expected = f"expected at most {room:.0f} bytes, the memory of {devices} devices like {device.name}"
+        number = "1 device" if devices == 1 else f"{devices} devices"
+        expected = f"expected at most {room:.0f} bytes, the memory of {number} like {device.name}"
         raise InputError(model.name, "parameters", f"{expected}, found {total}: {total - room:.0f} too many")
     for index, operator in enumerate(model.operators):
         size = sum(model.tensors[tensor].bytes for tensor in model.parameters(index))

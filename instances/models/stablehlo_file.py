@@ -119,6 +119,9 @@ class _Reader:
         require_few(bodies(self._functions), main.attributes["sym_name"].value, self._source)
         values = [self._argument(number, argument) for number, argument in enumerate(block.arguments)]
         results = self._walk(_frame(main, values, _Place()))
+        if not self.model.operators:
+            expected = "expected an operation whose results follow from an argument, not from constants alone"
+            raise self._error(main.attributes["sym_name"].value, expected)
         stored = [None if value is None else self._stored(value, "output") for value in results]
         self.model.outputs += [tensor for tensor in stored if tensor is not None]
         for number, result in self._aliased.items():

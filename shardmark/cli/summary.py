@@ -63,7 +63,9 @@ def counts(runs: Collection[Ending]) -> dict[str, Any]:
 def words(found: dict[str, Any]) -> str:
     """Return the summary for people."""
     number = f"{found['runs']} run{'' if found['runs'] == 1 else 's'}"
-    lines = [f"{number}, {found['started']} of them started now; results are in {found['results']}"]
+    left = found["runs"] - sum(found[name] for name in (*EXPECTED, FAILED))
+    state = f"{left} of them left" if left else f"{found['started']} of them started now"
+    lines = [f"{number}, {state}; results are in {found['results']}"]
     for name, meaning in EXPECTED.items():
         if found[name]:
             lines += [f"{found[name]:>6} {meaning}"]
@@ -71,7 +73,9 @@ def words(found: dict[str, Any]) -> str:
     if found["late"] > MANY_LATE * found["runs"]:
         lines += ["       That is many: the machine may be slow or busy; try --jobs 1 or a longer --timeout."]
     if not found[FAILED]:
-        return "\n".join([*lines, _conclusion(sum(found[name] for name in UNANSWERED))])
+        unanswered = sum(found[name] for name in UNANSWERED)
+        last = "The same command carries out the runs that are left." if left else _conclusion(unanswered)
+        return "\n".join([*lines, last])
     lines += [f"{found[FAILED]:>6} FAILED, which is not expected:"]
     lines += _listed(found["failures"])
     again = "; the same command repeats those that were killed from outside" if found["killed"] else ""

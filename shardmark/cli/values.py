@@ -121,8 +121,10 @@ def setting(text: str) -> tuple[str, str]:
 
 
 def size(text: str) -> tuple[str, int]:
-    """A name and a positive integer."""
-    name, value = setting(text)
+    """A name, which may contain equals signs, and a positive integer."""
+    name, equals, value = text.rpartition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, found {text!r}")
     return name, positive_int(value)
 
 

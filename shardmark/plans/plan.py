@@ -143,8 +143,10 @@ def plan(
     """
     paths = {"model": model, "device": device, **({} if machine is None else {"machine": machine})}
     _require_values(paths, dims, timeout=timeout, cores=cores, seed=seed)
-    path = Path(model)
-    require_regular(path, device, machine, split if isinstance(split, str | os.PathLike) else None)
+    path, device = Path(os.fsdecode(model)), os.fsdecode(device)
+    machine = None if machine is None else os.fsdecode(machine)
+    split = os.fsdecode(split) if isinstance(split, str | os.PathLike) else split
+    require_regular(path, device, machine, split if isinstance(split, str) else None)
     target = target_of(devices, device, mesh, machine)
     if profile and not target.measurable:
         expected = "expected equal devices or a machine: times measured here do not apply to CPUs or to a mesh"

@@ -12,6 +12,7 @@ import numpy as np
 
 from instances import InputError
 from instances.catalog import near_miss
+from instances.files.columns import describe
 from instances.files.jsonfile import read_json, shortened
 from instances.graph import find_cycle
 from instances.models.model import Model
@@ -61,7 +62,7 @@ def _numbers(given: Any, where: str, names: Sequence[str], stages: int, tell: Ca
     """The numbers that ``given`` has for ``names``; InputError for anything but a stage for each."""
     if not isinstance(given, Mapping):
         expected = """expected an object with the stage of every operator, such as {"conv1": 0}"""
-        raise InputError(where, "", f"{expected}, found {type(given).__name__}")
+        raise InputError(where, "", f"{expected}, found {describe(given)}")
     missing = [name for name in names if name not in given]
     others = sorted(map(str, given.keys() - set(names)))
     if missing:
@@ -70,7 +71,7 @@ def _numbers(given: Any, where: str, names: Sequence[str], stages: int, tell: Ca
     for name in names:
         stage = given[name]
         if isinstance(stage, bool) or not isinstance(stage, Integral) or not 0 <= int(stage) < stages:
-            raise InputError(where, repr(name), f"expected a stage from 0 to {stages - 1}, found {stage!r}")
+            raise InputError(where, repr(name), f"expected a stage from 0 to {stages - 1}, found {describe(stage)}")
     if others:
         ignored = count(len(others), "name")
         tell(f"{where}: ignored {ignored} that no operator of the model has, such as {shortened(others[0])}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -107,6 +108,12 @@ def test_a_file_is_taken_before_an_id(bare, monkeypatch):
 def test_a_folder_is_no_instance(bare):
     with pytest.raises(InputError, match="expected an instance file, found a folder"):
         catalog.resolve(str(bare))
+
+
+def test_a_pipe_is_no_instance(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match=r"pipe: expected a regular file, found a pipe or a device$"):
+        catalog.resolve(str(tmp_path / "pipe"))
 
 
 def test_without_a_file_the_sentence_says_how_to_get_it(bare):

@@ -108,6 +108,10 @@ def test_paths_may_be_objects_that_yield_bytes(tmp_path):
     places = BytesPath(folder / "chain.json"), BytesPath(folder / "split.json")
     assert sm.check(*places).cost == sm.check(sm.load(places[0]), [0, 0, 1, 1]).cost
     assert "results.sqlite, run `shardmark run` first" in refusal(sm.results, BytesPath(folder))
+    assert "expected an ONNX model" in refusal(sm.plan, places[0], devices=2)
+    assert "expected a file *.toml, or one of h100" in refusal(
+        sm.plan, places[0], devices=2, device=BytesPath(folder / "none")
+    )
     assert "a solver file or a folder" in refusal(sm.solve, places[0], "x", solver_path=BytesPath(folder / "none"))
 
 

@@ -47,7 +47,7 @@ def _require_numbers(graph: Any, source: str) -> None:
         if value.name in inputs:
             missing.setdefault(_name(value, axis, dimension), value.name)
     for name, tensor in missing.items():
-        options = " ".join(f"--dim {shlex.quote(name)}=N" for name in missing)
+        options = " ".join(f"--dim{'=' if name.startswith('-') else ' '}{shlex.quote(name)}=N" for name in missing)
         values = ", ".join(f"{name!r}: N" for name in missing)
         advice = f"pass {options}, or dims={{{values}}} in Python"
         raise InputError(source, f"tensor {tensor}", f"expected a number for its size {name}; {advice}")

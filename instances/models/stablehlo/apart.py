@@ -46,9 +46,13 @@ def read_stablehlo(path: str | os.PathLike[str], tell: Callable[[str], None] = l
 
 def _crash(number: int, size: int) -> str:
     """What was expected of a file on which the process ended by a signal."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_CPU)
+    unlimited = limit == resource.RLIM_INFINITY
     if number == signal.SIGXCPU:
-        return f"expected StableHLO that MLIR can parse within {_seconds(size)} s of CPU time"
-    lack = " for lack of memory" if number == signal.SIGKILL else ""
+        seconds = _seconds(size) if unlimited else min(limit, _seconds(size))
+        return f"expected StableHLO that MLIR can parse within {seconds} s of CPU time"
+    cause = "memory" if unlimited else f"memory, or because `ulimit -t` allows {limit} s of CPU time"
+    lack = f" for lack of {cause}" if number == signal.SIGKILL else ""
     return f"expected StableHLO that MLIR can parse, but it crashed{lack} ({signal.strsignal(number)})"
 
 

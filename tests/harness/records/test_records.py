@@ -205,6 +205,12 @@ def test_csv_has_a_row_per_instance_with_floats_and_exact_texts(records):
     assert (rows["chain"]["status"], rows["chain"]["cost"], published) == ("unknown", "", ("11.0", "11"))
 
 
+def test_a_bound_above_the_cost_leaves_no_gap(tmp_path):
+    lines = LINE, {**BOUND, "value": str(2 * int(LINE["value"]))}
+    (found,) = chosen(best_known(written(tmp_path, *lines)), ids=["diamond"])
+    assert (found.status, found.gap) == ("open", None)
+
+
 def test_json_has_no_number_for_a_gap_beyond_float64(tmp_path):
     lines = {**LINE, "value": "1e308"}, {**BOUND, "value": "1e-308"}
     (found,) = chosen(best_known(written(tmp_path, *lines)), ids=["diamond"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.sandbox import external_output as printing
 from harness.sandbox.external_output import LINE_BYTES, LINE_LISTS, OutputParser
-from harness.sandbox.protocol import Message
+from harness.sandbox.protocol import Message, ProtocolError, decode
 
 OUTPUT = b'10 %\r20 %\r[9]\rreading\n[0, 1]\n[oops]\n{"block": [0]}\nlog [1]\n[1],[2]\n  [2]\t\r\n[3, 4'
 
@@ -75,11 +75,21 @@ def test_what_files_and_terminals_add_is_ignored(output):
     assert (parser.close(), reports) == (None, [b'{"solution": [1]}'])
 
 
+@pytest.mark.parametrize("line", [b"{'solution': [0, 1]}", b"{'cost': 3, 'solution': [0, 1]}", b"{'bound': 3}"])
+def test_a_report_as_python_prints_a_dict_is_told_to_be_no_json(line):
+    reports: list[bytes] = []
+    parser = OutputParser(10.0, lambda _, report: reports.append(report), lambda _: None)
+    parser.feed(line + b"\n", 1.0)
+    assert (parser.close(), reports) == (None, [line])
+    with pytest.raises(ProtocolError, match="not valid JSON"):
+        decode(line)
+
+
 @pytest.mark.parametrize("code", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 @pytest.mark.parametrize("line", ["[0, 1]\n", 'log\n{"solution": [0, 1]}\n'])
 def test_utf_16_is_named(code, line):
     parser, message, log = told((b"[1]\n", 1.0), (line.encode(code), 2.0))
-    assert parser.fault == "printed a solution or bound in UTF-16, expected UTF-8"
+    assert parser.fault == "printed a solution or bound in UTF-16 or UTF-32, expected UTF-8"
     assert (message, log) == ((1.0, ["solution", [1]]), line.encode(code))
     assert told(("log\n".encode(code), 1.0))[0].fault is None
 

@@ -116,6 +116,11 @@ def test_memory_sentence_names_step_amount_and_count():
     )
 
 
+def test_a_single_time_step_above_the_limit_is_not_counted():
+    verdict = verify(problem([[3, 4]], [[0]], [[8]], limit=7), [0])
+    assert verdict.violations == ("time step 3: expected at most 7 of memory in use, found 8, 1 too much",)
+
+
 def test_intervals_are_half_open():
     adjacent = problem([[0, 5], [5, 9]], [[0], [0]], [[7], [7]], limit=7)
     overlapping = problem([[0, 6], [5, 9]], [[0], [0]], [[7], [7]], limit=7)
@@ -152,7 +157,8 @@ def test_equals_slow_evaluator(instance, data):
         step = min(t for t, used in over.items() if used == worst)
         assert verdict.violations[0].startswith(f"time step {step}: ")
         excess = worst - instance.usage_limit
-        assert f"found {worst}, {excess} too much ({len(over)} time steps" in verdict.violations[0]
+        steps = f" ({len(over)} time steps" if len(over) > 1 else ""
+        assert f"found {worst}, {excess} too much{steps}" in verdict.violations[0]
 
 
 @given(instances())

@@ -101,6 +101,8 @@ def test_lack_of_memory():
         pipeline(model, [1, 1], 2, too_small)
     expected = "toy: parameters: expected at most 120 bytes, the memory of 2 devices like toy, found 121: 1 too many"
     assert str(caught.value) == expected
+    with pytest.raises(InputError, match="at most 60 bytes, the memory of 1 device like toy, found 121: 61 too many"):
+        pipeline(model, [1, 1], 1, too_small)
     pipeline(model, [1, 1], 2, too_small, limited=False)
     uneven = model_of([([0, 1], [2]), ([2, 3], [4])], [4, 50, 4, 61, 4], parameters=(1, 3))
     with pytest.raises(InputError) as caught:

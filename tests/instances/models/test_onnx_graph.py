@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -16,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from instances.errors import InputError
 from instances.models.onnx_file import read_onnx
+from shardmark.cli.values import size
 
 FLOAT = TensorProto.FLOAT
 
@@ -173,6 +177,16 @@ def test_sizes_without_a_name_are_listed_by_tensor_and_axis_and_taken(read, unna
     assert str(caught.value).endswith(told)
     found = read(model, {"x:0.0": 5, "x:0.2": 7, "its length": 2})
     assert [tensor.shape for tensor in found.tensors] == [(5, 3, 7, 2)] * 3
+
+
+@pytest.mark.parametrize("name", ["-n", "a=b", "its length"])
+def test_the_option_for_a_size_can_be_pasted_whatever_its_name(read, name):
+    with pytest.raises(InputError) as caught:
+        read(model_of([node("Relu", "x", "y")], [info("x", name)], "y"))
+    (option,) = re.findall(r"pass (--dim.*), or dims=", str(caught.value))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dim", type=size)
+    assert parser.parse_args(shlex.split(option.replace("=N", "=8"))).dim == (name, 8)
 
 
 def test_functions_are_inlined(read):

@@ -100,6 +100,10 @@ def test_a_small_step_has_its_operators(read):
             STEP.replace("output = 0", "output = 7"),
             "argument 0: expected tf.aliasing_output to be an index of 1 results",
         ),
+        (
+            "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }",
+            "main: expected an operation whose results follow from an argument, not from constants alone",
+        ),
         (DYNAMIC, "argument x: expected static shapes, found tensor<?x4xf32>: export with numbers"),
     ],
 )

@@ -80,7 +80,16 @@ def test_a_campaign_without_failures_says_so():
     found = {"results": "results", "runs": 2, "started": 0, **counts([ending("ok"), ending("declined")])}
     assert words(found).endswith("All runs ended as expected.")
     assert "busy" not in words(found)
-    assert "busy" in words({**found, "late": 1})
+    assert "busy" in words({**found, "ok": 0, "late": 1})
+
+
+def test_an_interrupted_campaign_tells_what_is_left_and_does_not_say_that_all_runs_ended():
+    found = {"results": "results", "runs": 3, "started": 3, **counts([ending("ok")])}
+    assert words(found).startswith("3 runs, 2 of them left; results are in results\n")
+    assert words(found).endswith("\nThe same command carries out the runs that are left.")
+    failed = words({**found, **counts([ending("crash")])})
+    assert failed.startswith("3 runs, 2 of them left;")
+    assert "mine on chain (pipeline): crash" in failed
 
 
 def test_a_search_without_a_feasible_solution_is_named_and_does_not_blame_the_machine():

@@ -98,6 +98,7 @@ def test_bad_splits_are_refused_in_a_sentence(equal, tmp_path):
         f"{first!r}: expected a stage from 0 to 2, found 3": equal | {first: STAGES},
         f"{first!r}: expected a stage from 0 to 2, found true": equal | {first: True},
         f"{first!r}: expected a stage from 0 to 2, found '1'": equal | {first: "1"},
+        f"{first!r}: expected a stage from 0 to 2, found an integer of 1329 bits": equal | {first: 10**400},
         ": expected no cycle among the stages, found 0 -> 1 -> 2 -> 0 through the edges ": equal | {first: STAGES - 1},
         f", {first!r} -> ": equal | {first: STAGES - 1},
     }
@@ -106,12 +107,12 @@ def test_bad_splits_are_refused_in_a_sentence(equal, tmp_path):
         file.write_text(json.dumps(split))
         told = refusal(sm.plan, SQUEEZENET, devices=STAGES, split=file, timeout=5)
         assert told.startswith(str(file)), words
-        assert words.replace("true", "True") in told
+        assert words in told
         if isinstance(split, dict):
             assert refusal(sm.plan, SQUEEZENET, devices=STAGES, split=split, timeout=5).startswith("split")
     assert "nowhere.json" in refusal(sm.plan, SQUEEZENET, devices=STAGES, split=tmp_path / "nowhere.json")
     assert "expected a path" in refusal(sm.plan, SQUEEZENET, devices=STAGES, split="nul\0")
-    assert refusal(sm.plan, SQUEEZENET, devices=STAGES, split=3).endswith(", found int")
+    assert refusal(sm.plan, SQUEEZENET, devices=STAGES, split=3).endswith(", found 3")
     os.mkfifo(tmp_path / "pipe")  # that nobody writes to
     assert "expected a regular file" in refusal(sm.plan, SQUEEZENET, devices=STAGES, split=tmp_path / "pipe")
 

@@ -40,6 +40,21 @@ def test_the_end_of_the_process_is_told(path, number, expected, monkeypatch):
     assert str(caught.value).endswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (signal.SIGXCPU, "that MLIR can parse within 7 s of CPU time"),
+        (signal.SIGKILL, "it crashed for lack of memory, or because `ulimit -t` allows 7 s of CPU time (Killed)"),
+    ],
+)
+def test_a_limit_of_the_shell_is_told_as_what_ended_the_process(path, number, expected, monkeypatch):
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess("", -number))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (7, 7))
+    with pytest.raises(InputError) as caught:
+        apart.read_stablehlo(path)
+    assert str(caught.value).endswith(expected)
+
+
 def test_a_mistake_of_the_reader_itself_is_no_mistake_of_the_user(path, monkeypatch):
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess("", 1, b"", b"KeyError: 5"))
     with pytest.raises(RuntimeError, match="KeyError: 5"):
