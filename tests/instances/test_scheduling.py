@@ -190,7 +190,7 @@ def test_devices_that_must_talk_need_a_link():
 
 def test_what_is_reserved_at_once_must_fit_some_device():
     document = {**TINY, "devices": {"speed": [1, 1], "memory": [50, 40]}, "options": {"holding": "reserved"}}
-    with pytest.raises(InputError, match=r"nodes\[1\]: expected a device with memory above 50, .* found 50 at most"):
+    with pytest.raises(InputError, match=r"nodes\[1\]: expected a device with memory above 50, .* found at most 50"):
         parse(document, "crowded")
     assert parse({**document, "options": {}}, "waiting").nodes == 2
 

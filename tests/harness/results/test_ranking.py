@@ -620,7 +620,7 @@ def test_contents_that_share_an_id_are_told_apart(book: Book) -> None:
     scored = book.tables()
     assert scored.instances["instance"].to_list() == ["g.json@aaaaaaaa", "g.json@bbbbbbbb"]
     assert row(scored.solvers, solver="a")["score_sum"] == 2.0
-    assert any("2 contents or options share the id g.json" in note for _, note in notes(scored))
+    assert any("2 different contents or options share the id g.json" in note for _, note in notes(scored))
 
 
 def test_tracks_are_apart_and_in_the_project_order(book: Book) -> None:

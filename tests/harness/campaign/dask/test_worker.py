@@ -55,7 +55,7 @@ def test_a_worker_refuses_other_programs(plugin, chain, quick, tmp_path):
     sent = remote_order(Job(quick, chain, 0, Limits(1.0, 64.0)))
     program = tmp_path / "program"
     program.write_text("one")
-    with pytest.raises(Refused, match=f"expected a file {program} with the content"):
+    with pytest.raises(Refused, match=f"expected a file {program} with the same content"):
         plugin._prepared(dataclasses.replace(sent, programs={str(program): "0" * 64}))
 
 

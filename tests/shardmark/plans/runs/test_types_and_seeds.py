@@ -148,7 +148,7 @@ def test_random_operators_are_compared_with_the_same_seed(kind: str, tmp_path: P
     assert found.equal
     assert [list(run.random) for run in found.stages] == [[], ["r"], []]
     assert [row["random"] for row in found.rows()] == [[], ["r"], []]
-    assert _random(found)["random"].startswith("'r'; without a seed")
+    assert _random(found)["random"].startswith("'r'; the model gives no seeds")
 
 
 def test_random_functions_of_another_operator_set_are_compared_too(tmp_path: Path) -> None:
@@ -196,4 +196,4 @@ def test_a_random_weight_is_no_constant(tmp_path: Path) -> None:
 def test_many_random_operators_are_counted() -> None:
     names = [f"n{index}" for index in range(7)]
     found = StageRuns([stage_runs.StageRun(0, 1.0, 1.0, 0.0, names)])
-    assert "'n4' and 2 more; without a seed" in _random(found)["random"]
+    assert "'n4' and 2 more; the model gives no seeds" in _random(found)["random"]
