@@ -8,7 +8,7 @@
 /* Most levels of the tree, and most rewards that are tried at a node. */
 enum { DEPTH = 64, TRIALS = 3 };
 
-/* What a bound shows about the sets of a node: all exceed the memory, unknown, or one fits. */
+/* Verdict of a bound on the sets of a node: all exceed the memory, neither is known, or one fits. */
 enum result { REFUTED, OPEN, FITS };
 
 /* The size of a set of vertices, and the memory that it holds. */

@@ -53,7 +53,10 @@ def _callee(node: Any) -> _Key:
 
 
 def _body(nodes: Iterable[Any], defaults: Mapping[_Key, int]) -> Body:
-    """What nodes hold; an operator of a function may repeat all attributes of the call, or their ``defaults``."""
+    """Count the operators, bytes and calls of a list of nodes.
+
+    Each operator of a called function may repeat the attributes of the call and the function's ``defaults``.
+    """
     inside = list(_all(nodes))
     calls = [(_callee(node), _size(node.attribute)) for node in inside if _callee(node) in defaults]
     added = [(callee, size + defaults[callee]) for callee, size in calls]

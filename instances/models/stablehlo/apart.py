@@ -45,7 +45,7 @@ def read_stablehlo(path: str | os.PathLike[str], tell: Callable[[str], None] = l
 
 
 def _crash(number: int, size: int) -> str:
-    """What was expected of a file on which the process ended by a signal."""
+    """Return what was expected of a file if signal ``number`` ended the process that read it."""
     limit, _ = resource.getrlimit(resource.RLIMIT_CPU)
     unlimited = limit == resource.RLIM_INFINITY
     if number == signal.SIGXCPU:

@@ -13,7 +13,7 @@ _GENERATORS = ("threefry2x32", "_threefry2x32")
 
 
 def bodies(functions: Mapping[str, Any]) -> Mapping[Hashable, Body]:
-    """What every function holds, by name: operations and the lengths of their names."""
+    """Return the number of operations, the length of their names and the calls of each function, by its name."""
     return {name: _body(function.regions[0].blocks[0]) for name, function in functions.items() if _has_body(function)}
 
 

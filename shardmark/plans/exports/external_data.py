@@ -133,13 +133,14 @@ def locate_weights(model: Any, path: Path) -> None:
 
     ``path`` is the model's file. Raises InputError as `external_data` does.
     """
+    folder = common_folder(path)
     for tensor in stored_outside(model.graph):
         found = external_data(tensor, path)
-        _place(tensor, str(found.file.relative_to(common_folder(path))), found.offset, found.bytes)
+        _place(tensor, str(found.file.relative_to(folder)), found.offset, found.bytes)
 
 
 def carry_weights(model: Any, source: Path, target: Path) -> None:
-    """Copy the external data of a model, whose file is ``source``, into one file, which is not made if there are none.
+    """Copy the external data of a model, whose file is ``source``, into one file; without any, write no file.
 
     Raises InputError as `external_data` does.
     """
