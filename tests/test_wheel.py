@@ -89,7 +89,10 @@ def test_it_holds_every_file_of_the_packages_and_what_is_compiled(wheel, sources
 def test_commands_and_the_examples_of_the_documentation_work_elsewhere(place):
     """No module comes from the checkout, and what runs is known by its version although there are no C sources."""
     home = run(
-        place, "python", "-c", "import shardmark, solvers._core; print(shardmark.__file__, solvers._core.__file__)"
+        place,
+        "python",
+        "-c",
+        "import shardmark, shardmark.solvers._core; print(shardmark.__file__, shardmark.solvers._core.__file__)",
     )
     assert all(Path(file).is_relative_to(place) for file in home.split())
     found = json.loads(run(place, "shardmark", "solve", "chain", "--solver", "random-100", "--timeout", "60", "--json"))

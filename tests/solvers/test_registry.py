@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from solvers import registry
-from solvers.registry import Solver, solver, solver_files, source_hash
+from shardmark.solvers import registry
+from shardmark.solvers.registry import Solver, solver, solver_files, source_hash
 
 TRACKS = {"intraop", "pipeline", "placement", "scheduling"}
 ROOT = Path(registry.__file__).parents[1]
