@@ -20,7 +20,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-import shardmark
 from shardmark.harness.sandbox.contract import Order
 from shardmark.harness.sandbox.memory import OUT_OF_MEMORY, peak_bytes
 from shardmark.harness.sandbox.protocol import encode
@@ -29,7 +28,7 @@ from shardmark.instances.evaluator import Evaluator
 from shardmark.solvers import registry
 
 #: Files whose frames are not where a user's code raised an error.
-OURS = tuple(os.path.realpath(file) for file in (__file__, registry.__file__, shardmark.__file__))
+OURS = tuple(os.path.realpath(file) for file in (__file__, registry.__file__, str(sys.modules["shardmark"].__file__)))
 #: A folder on the path of packages that are installed, as in a virtual environment next to the user's code.
 INSTALLED = f"{os.sep}site-packages{os.sep}"
 

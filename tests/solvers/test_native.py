@@ -12,4 +12,4 @@ def test_a_missing_core_is_told_with_its_fix() -> None:
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError: cannot import the compiled core shardmark.solvers._core (")
-    assert last.endswith("): run `make setup`, or `pip install -e .`")
+    assert last.endswith("): run `make setup` or `pip install -e .`")
