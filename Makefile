@@ -128,13 +128,13 @@ asv: ## times and gaps of the last commits (COMMITS=3)
 	@$(MAKE) --no-print-directory $(VENV)/extra-asv
 	@$(BIN)/asv machine --yes >/dev/null
 	@$(BIN)/asv run --skip-existing-successful HEAD~$(COMMITS)..HEAD || test $$? -eq 2 # 2: a benchmark failed: its history has a gap
-	@$(BIN)/python -m leaderboard.regressions .asv/results '$(SITE)'
+	@$(BIN)/python -m shardmark.leaderboard.regressions .asv/results '$(SITE)'
 	@test ! -f '$(RESULTS)/results.sqlite' || $(MAKE) --no-print-directory leaderboard # now with a link to it
 
 # The embedded instances again from their seeds and models; `git diff` stays empty.
 instances: $(VENV)/extra-stablehlo ## the embedded instances again from their seeds and models
-	@$(BIN)/python -m instances.generate.embedded
-	@$(BIN)/python -m instances.models.suite
+	@$(BIN)/python -m shardmark.instances.generate.embedded
+	@$(BIN)/python -m shardmark.instances.models.suite
 
 clean: ## delete everything that was made, including results
 	rm -rf $(VENV) $(SITE) $(RESULTS) .asv build dist *.egg-info solvers/_core.* instances/files/_reader.* .pytest_cache .hypothesis .mypy_cache .ruff_cache .benchmarks

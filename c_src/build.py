@@ -47,5 +47,5 @@ def builder(module: str, folders: tuple[str, ...]) -> FFI:
     return ffi
 
 
-ffibuilder = builder("solvers._core", CORE)
-reader = builder("instances.files._reader", ("reader",))
+ffibuilder = builder("shardmark.solvers._core", CORE)
+reader = builder("shardmark.instances.files._reader", ("reader",))

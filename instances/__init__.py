@@ -23,8 +23,11 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from instances.errors import InputError, TooLarge
-from instances.files.jsonfile import decode, parse_json, read_bytes, sha256, write_json
+from shardmark.instances.errors import InputError, TooLarge
+from shardmark.instances.files.jsonfile import decode, parse_json, read_bytes, sha256, write_json
+
+if __name__ != "shardmark.instances":
+    raise ImportError("the package instances is now shardmark.instances; solver files import from shardmark")
 
 # Functions import what needs NumPy: commands that read no instance answer sooner without it.
 
@@ -39,14 +42,14 @@ MODELS = (".onnx", ".mlir")
 @cache
 def tracks() -> tuple[str, ...]:
     """Names of the tracks that are built, in the order of `TRACKS`."""
-    return tuple(name for name in TRACKS if importlib.util.find_spec(f"instances.{name}"))
+    return tuple(name for name in TRACKS if importlib.util.find_spec(f"shardmark.instances.{name}"))
 
 
 def track_module(track: str) -> ModuleType:
     """Return the module of a track; raise InputError for an unknown name."""
     if track not in tracks():
         raise InputError("track", repr(track), f"expected one of {', '.join(tracks())}")
-    return importlib.import_module(f"instances.{track}")
+    return importlib.import_module(f"shardmark.instances.{track}")
 
 
 def parse(content: bytes, source: str, track: str | None = None, **options: Any) -> Any:
@@ -55,7 +58,7 @@ def parse(content: bytes, source: str, track: str | None = None, **options: Any)
     If ``track`` is None, it is recognised from the content. ``options`` with the value None are ignored; an unknown
     option raises InputError.
     """
-    from instances.files import scan
+    from shardmark.instances.files import scan
 
     with _general_reader_as_fallback(source):
         return _build(scan.scan(scan.in_memory(content)), source, track, options)
@@ -65,7 +68,7 @@ def parse(content: bytes, source: str, track: str | None = None, **options: Any)
 @contextmanager
 def _general_reader_as_fallback(source: str) -> Iterator[None]:
     """Let the general reader follow if the fast one fails, as its errors name the place; TooLarge stays an error."""
-    from instances.files.scan import Unsupported
+    from shardmark.instances.files.scan import Unsupported
 
     try:
         yield
@@ -77,7 +80,7 @@ def _general_reader_as_fallback(source: str) -> Iterator[None]:
 
 def _build(content: Any, source: str, track: str | None, options: Mapping[str, Any]) -> Any:
     """Build the instance of a document or a `scan.Scanned`; `scan.Unsupported` if the track needs lists."""
-    from instances.files import scan
+    from shardmark.instances.files import scan
 
     scanned = isinstance(content, scan.Scanned)
     document = content.document() if scanned else content
@@ -99,7 +102,7 @@ def _build(content: Any, source: str, track: str | None, options: Mapping[str, A
 
 def _expected_option(track: str, name: str, known: Iterable[str]) -> str:
     """Say which options a track has, and which of them an unknown name may stand for."""
-    from instances.catalog import near_miss
+    from shardmark.instances.catalog import near_miss
 
     names = ", ".join(known)
     if not names:
@@ -109,7 +112,7 @@ def _expected_option(track: str, name: str, known: Iterable[str]) -> str:
 
 def _found(document: Any) -> str:
     """Describe a document that no track recognises."""
-    from instances.files.columns import describe
+    from shardmark.instances.files.columns import describe
 
     if not isinstance(document, dict):
         return describe(document)
@@ -140,7 +143,7 @@ def _load(
     keep: bool = True,
 ) -> tuple[Any, str | None]:
     """Return the instance and, if ``hashed``, the checksum."""
-    from instances.files import array_cache
+    from shardmark.instances.files import array_cache
 
     source, mode = os.fspath(path), array_cache.mode()
     if source.endswith(MODELS):

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from instances.errors import InputError
-from instances.files.jsonfile import require_regular, sha256
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.jsonfile import require_regular, sha256
 
 FOLDER = Path(__file__).resolve().parent
 CATALOG = FOLDER / "catalog.toml"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from instances.errors import InputError
+from shardmark.instances.errors import InputError
 
 
 class Evaluator:

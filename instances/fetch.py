@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from instances.catalog import MIRROR_VARIABLE, Entry, cache_folder, locate
-from instances.errors import InputError
-from instances.files.jsonfile import LARGEST, write_bytes
+from shardmark.instances.catalog import MIRROR_VARIABLE, Entry, cache_folder, locate
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.jsonfile import LARGEST, write_bytes
 
 #: Address of a file of one commit in a public repository.
 PUBLIC = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"

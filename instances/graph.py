@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.errors import InputError
-from instances.files.columns import Ints, frozen
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import Ints, frozen
 
 Index = NDArray[np.int32]
 

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from instances.errors import InputError
-from instances.evaluator import Evaluator
-from instances.files.columns import (
+from shardmark.instances.errors import InputError
+from shardmark.instances.evaluator import Evaluator
+from shardmark.instances.files.columns import (
     Ints,
     describe,
     freeze_columns,
@@ -25,8 +25,8 @@ from instances.files.columns import (
     require_rows,
     require_text,
 )
-from instances.files.jsonfile import require_keys
-from instances.options import Option
+from shardmark.instances.files.jsonfile import require_keys
+from shardmark.instances.options import Option
 
 OPTIONS: Mapping[str, Option] = {}
 RAGGED = True

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from instances.errors import InputError
-from instances.files.columns import describe, require_int, require_number, require_text
-from instances.files.jsonfile import require_keys
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import describe, require_int, require_number, require_text
+from shardmark.instances.files.jsonfile import require_keys
 
 
 @dataclass(frozen=True)

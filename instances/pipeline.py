@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from instances import placement_file
-from instances.errors import InputError
-from instances.evaluator import Evaluator
-from instances.files.columns import (
+from shardmark.instances import placement_file
+from shardmark.instances.errors import InputError
+from shardmark.instances.evaluator import Evaluator
+from shardmark.instances.files.columns import (
     LARGEST_TOTAL,
     Floats,
     describe,
@@ -29,10 +29,10 @@ from instances.files.columns import (
     require_rows,
     require_text,
 )
-from instances.files.jsonfile import require_keys
-from instances.graph import Graph, OnGraph
-from instances.options import Option
-from instances.placement_as_pipeline import as_pipeline
+from shardmark.instances.files.jsonfile import require_keys
+from shardmark.instances.graph import Graph, OnGraph
+from shardmark.instances.options import Option
+from shardmark.instances.placement_as_pipeline import as_pipeline
 
 FORMAT = "shardmark/pipeline/1"
 OPTIONS: Mapping[str, Option] = {"stages": Option(int, "number of stages")}
@@ -117,7 +117,7 @@ def parse(document: Any, source: str, stages: int | None = None) -> Instance:
     """Build an instance from the columnar JSON; ``stages`` overrides the number in the file.
 
     By default the bandwidth is 1, memory is unlimited, and nodes have no parameters and are named by their numbers. A
-    graph of the placement paper is converted first, see `instances.placement_as_pipeline`.
+    graph of the placement paper is converted first, see `shardmark.instances.placement_as_pipeline`.
     """
     if placement_file.recognises(document):
         document = {"format": FORMAT, **as_pipeline(document, source)}

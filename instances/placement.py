@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from instances import placement_file
-from instances.errors import InputError
-from instances.evaluator import Evaluator
-from instances.files.columns import LARGEST_TOTAL, Floats, describe
-from instances.options import Option, non_default, read_options, refuse_other_choices
-from instances.placement_file import Workload, recognises
-from instances.rounding import safely
+from shardmark.instances import placement_file
+from shardmark.instances.errors import InputError
+from shardmark.instances.evaluator import Evaluator
+from shardmark.instances.files.columns import LARGEST_TOTAL, Floats, describe
+from shardmark.instances.options import Option, non_default, read_options, refuse_other_choices
+from shardmark.instances.placement_file import Workload, recognises
+from shardmark.instances.rounding import safely
 
 __all__ = ["OPTIONS", "Instance", "greatest", "parse", "recognises", "to_document"]
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from instances import placement_file
-from instances.errors import InputError
-from instances.files.columns import Ints, require_number
-from instances.graph import strong_components
-from instances.placement_file import Workload
-from instances.split_multi_output import Operation, Tensor, one_tensor_each
+from shardmark.instances import placement_file
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import Ints, require_number
+from shardmark.instances.graph import strong_components
+from shardmark.instances.placement_file import Workload
+from shardmark.instances.split_multi_output import Operation, Tensor, one_tensor_each
 
 
 def as_pipeline(

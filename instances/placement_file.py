@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.errors import InputError
-from instances.files.columns import (
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import (
     Floats,
     Ints,
     describe,
@@ -31,7 +31,7 @@ from instances.files.columns import (
     require_number,
     require_text,
 )
-from instances.graph import Graph, Index, OnGraph
+from shardmark.instances.graph import Graph, Index, OnGraph
 
 Flags = NDArray[np.bool_]
 SAME = 1e-6  # largest difference between costs of one node's edges, in units of time; as in the paper's program

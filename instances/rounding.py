@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from instances.files.columns import Floats
+from shardmark.instances.files.columns import Floats
 
 #: Least positive float64.
 SMALLEST_FLOAT = 2.0**-1074

@@ -9,12 +9,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from instances.errors import InputError
-from instances.evaluator import Evaluator
-from instances.files.columns import Floats, Ints, freeze_columns, frozen, plain, refuse_below_0, require_columns
-from instances.files.scheduling import FORMAT, read, recognises
-from instances.graph import Graph, OnGraph
-from instances.options import Option, non_default, read_options, refuse_other_choices
+from shardmark.instances.errors import InputError
+from shardmark.instances.evaluator import Evaluator
+from shardmark.instances.files.columns import (
+    Floats,
+    Ints,
+    freeze_columns,
+    frozen,
+    plain,
+    refuse_below_0,
+    require_columns,
+)
+from shardmark.instances.files.scheduling import FORMAT, read, recognises
+from shardmark.instances.graph import Graph, OnGraph
+from shardmark.instances.options import Option, non_default, read_options, refuse_other_choices
 
 __all__ = ["FORMAT", "OPTIONS", "TOLERANCE", "Instance", "parse", "recognises", "to_document"]
 

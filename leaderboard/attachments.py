@@ -12,12 +12,12 @@ from typing import Any
 
 import polars as pl
 
-from harness.campaign.problems import Problem
-from harness.records.best import BestKnown
-from harness.results.ranking import Tables
-from instances import InputError, catalog, track_module
-from instances.catalog import Entry
-from leaderboard.text import slug
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.records.best import BestKnown
+from shardmark.harness.results.ranking import Tables
+from shardmark.instances import InputError, catalog, track_module
+from shardmark.instances.catalog import Entry
+from shardmark.leaderboard.text import slug
 
 FOLDER = "data"  # of the site
 

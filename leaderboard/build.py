@@ -17,13 +17,13 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 
-from harness.results.ranking import Tables
-from instances import InputError
-from leaderboard import downloads, records_page
-from leaderboard.drawings.pictures import Pictures
-from leaderboard.explore import comparison, data_files, indexes
-from leaderboard.pages import failures, instance, overview, scores, solver, track
-from leaderboard.pages.site import Page, Site
+from shardmark.harness.results.ranking import Tables
+from shardmark.instances import InputError
+from shardmark.leaderboard import downloads, records_page
+from shardmark.leaderboard.drawings.pictures import Pictures
+from shardmark.leaderboard.explore import comparison, data_files, indexes
+from shardmark.leaderboard.pages import failures, instance, overview, scores, solver, track
+from shardmark.leaderboard.pages.site import Page, Site
 
 STATIC = Path(__file__).resolve().parent / "static"
 MARKER = ".shardmark-site"  # marks a folder as a site; a writer locks it
@@ -31,11 +31,9 @@ LISTED = ".shardmark-files"  # our files, one path per line: no other file is ev
 STAGE = ".shardmark-new"  # staging folder for files before they are moved into place
 ABOUT = f"Made by shardmark: it replaces and removes the files that {LISTED} lists, and leaves all others alone.\n"
 DOCS = "docs"  # a folder of the site that `make docs` writes; pages link to it
-REGRESSIONS = "regressions"  # a folder of the site that `leaderboard.regressions` writes, which builds keep
+REGRESSIONS = "regressions"  # a folder of the site that `shardmark.leaderboard.regressions` writes, which builds keep
 HISTORY = f"{REGRESSIONS}/history.csv"  # its data
-REPRODUCE = (
-    "reproduce"  # a folder of the site with the pages of `leaderboard.reproduction_page`, which builds keep and list
-)
+REPRODUCE = "reproduce"  # a folder of the site with the pages of `reproduction_page`, which builds keep and list
 INDEX = "index.html"
 #: The part of a page that holds its menu.
 HEADER = re.compile(r'<header class="top">.*?</header>', re.DOTALL)

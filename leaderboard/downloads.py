@@ -14,11 +14,11 @@ from functools import partial
 
 import polars as pl
 
-from harness.results.export import run_table
-from harness.results.ranking import Tables
-from leaderboard.attachments import FOLDER, results_file
-from leaderboard.pages.site import Page, Site
-from leaderboard.text import log_file, printable
+from shardmark.harness.results.export import run_table
+from shardmark.harness.results.ranking import Tables
+from shardmark.leaderboard.attachments import FOLDER, results_file
+from shardmark.leaderboard.pages.site import Page, Site
+from shardmark.leaderboard.text import log_file, printable
 
 File = tuple[str, bytes]  # path from the root of the site, and content
 

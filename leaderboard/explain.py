@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from leaderboard.text import count, fact, si
+from shardmark.leaderboard.text import count, fact, si
 
 #: Words of tables, and what they mean.
 TERMS = {
@@ -14,7 +14,7 @@ TERMS = {
     "Gap": "cost / lower bound − 1, so the cost is at most this far above the optimum",
     "Proven": "the lower bound meets the cost, so no solution costs less",
 }
-#: Parts of the names of rankings (`instances.options.Option.mode`), and what they mean.
+#: Parts of the names of rankings (`shardmark.instances.options.Option.mode`), and what they mean.
 MODES = {
     "throughput": "the cost is the largest load of a device, the time between two samples of a full pipeline",
     "latency": "the cost is the time that one sample takes",

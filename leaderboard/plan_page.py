@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from leaderboard.build import STATIC
-from leaderboard.pages.environment import environment
-from leaderboard.report import Report
-from leaderboard.reproduction_page import figures, grid
+from shardmark.leaderboard.build import STATIC
+from shardmark.leaderboard.pages.environment import environment
+from shardmark.leaderboard.report import Report
+from shardmark.leaderboard.reproduction_page import figures, grid
 
 
 def render(report: Report) -> str:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from leaderboard import charts
-from leaderboard.charts import Mark, Strip, tag
-from leaderboard.text import page_of, times
+from shardmark.leaderboard import charts
+from shardmark.leaderboard.charts import Mark, Strip, tag
+from shardmark.leaderboard.text import page_of, times
 
 if TYPE_CHECKING:
-    from leaderboard.pages.tracks import Division
+    from shardmark.leaderboard.pages.tracks import Division
 
 Row = dict[str, Any]
 LABEL = "published, not run here"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from harness.records import export, solutions
-from harness.records.best import BestKnown
-from harness.records.history import FOLDER, Improvement, Withdrawal
-from instances import tracks
-from leaderboard.pages.site import Page, Site
-from leaderboard.pages.tracks import Row
-from leaderboard.text import page_of, percent
+from shardmark.harness.records import export, solutions
+from shardmark.harness.records.best import BestKnown
+from shardmark.harness.records.history import FOLDER, Improvement, Withdrawal
+from shardmark.instances import tracks
+from shardmark.leaderboard.pages.site import Page, Site
+from shardmark.leaderboard.pages.tracks import Row
+from shardmark.leaderboard.text import page_of, percent
 
 PAGE = "records.html"
 DATA = "records"  # folder of the exports in the site

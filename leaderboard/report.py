@@ -170,9 +170,9 @@ class Split:
 class Load:
     """The load of a stage or device.
 
-    ``times`` has sequences of times by kind, as `harness.verify.Parts` has; the longest is the ``load``, or the sum of
-    those of all passes. ``nodes`` counts its nodes, ``filled`` is the share of its memory that it uses, if that is
-    limited.
+    ``times`` has sequences of times by kind, as `shardmark.harness.verify.Parts` has; the longest is the ``load``, or
+    the sum of those of all passes. ``nodes`` counts its nodes, ``filled`` is the share of its memory that it uses, if
+    that is limited.
     """
 
     name: str

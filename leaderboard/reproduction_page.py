@@ -10,8 +10,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from leaderboard import charts, published_results
-from leaderboard.build import (
+from shardmark.leaderboard import charts, published_results
+from shardmark.leaderboard.build import (
     REPRODUCE,
     File,
     InputError,
@@ -23,11 +23,11 @@ from leaderboard.build import (
     reproductions,
     static,
 )
-from leaderboard.charts import Bar, Curve, Rule, Scale, Strip
-from leaderboard.drawings import pictures
-from leaderboard.pages.environment import environment
-from leaderboard.report import PAPER, Axis, Bars, Ladder, Line, Picture, Plot, Report, Strips, Table
-from leaderboard.text import BEYOND, short
+from shardmark.leaderboard.charts import Bar, Curve, Rule, Scale, Strip
+from shardmark.leaderboard.drawings import pictures
+from shardmark.leaderboard.pages.environment import environment
+from shardmark.leaderboard.report import PAPER, Axis, Bars, Ladder, Line, Picture, Plot, Report, Strips, Table
+from shardmark.leaderboard.text import BEYOND, short
 
 WITHOUT_RUNS = '<meta name="runs" content="none"/>'  # marks a page whose figures are all published ones
 

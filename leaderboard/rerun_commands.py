@@ -9,12 +9,12 @@ from itertools import pairwise
 from shlex import quote
 from typing import Any
 
-from harness.campaign.discover import discover
-from harness.campaign.settings import declared_and_settings
-from harness.sandbox.contract import DEFAULT_MEMORY_MIB, Limits
-from instances import track_module
-from leaderboard.attachments import Origin
-from leaderboard.pages.tracks import Row
+from shardmark.harness.campaign.discover import discover
+from shardmark.harness.campaign.settings import declared_and_settings
+from shardmark.harness.sandbox.contract import DEFAULT_MEMORY_MIB, Limits
+from shardmark.instances import track_module
+from shardmark.leaderboard.attachments import Origin
+from shardmark.leaderboard.pages.tracks import Row
 
 LIMITS = ("timeout_s", "memory_mib", "cores", "cpu_limit_s", "processes", "output_mib")  # columns of runs
 FILE = "FILE"  # stands for the path of an instance that is not of the catalog

@@ -9,8 +9,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from leaderboard.pages.tracks import Row
-from leaderboard.text import (
+from shardmark.leaderboard.pages.tracks import Row
+from shardmark.leaderboard.text import (
     exact,
     gap,
     log_file,

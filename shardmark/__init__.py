@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from typing import Unpack
 
-    from instances import InputError
     from shardmark.api import Method, Paths, Reference, RunOptions, Value, check, load, results, solve
+    from shardmark.instances import InputError
     from shardmark.outcomes import CheckResult, RunResult
     from shardmark.plans.plan import Plan, plan
-    from solvers.registry import Declined, Function, LocalRun, Run, solver
+    from shardmark.solvers.registry import Declined, Function, LocalRun, Run, solver
 
 __all__ = [
     "CheckResult",
@@ -51,14 +51,14 @@ SOURCES: Mapping[str, str] = {
     **dict.fromkeys(["check", "load", "results", "solve"], "shardmark.api"),
     **dict.fromkeys(["CheckResult", "RunResult"], "shardmark.outcomes"),
     **dict.fromkeys(["Plan", "plan"], "shardmark.plans.plan"),
-    **dict.fromkeys(["Declined", "LocalRun", "Run", "solver"], "solvers.registry"),
-    "InputError": "instances.errors",
+    **dict.fromkeys(["Declined", "LocalRun", "Run", "solver"], "shardmark.solvers.registry"),
+    "InputError": "shardmark.instances.errors",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":  # looked up only if asked for: in a checkout it names the commit
-        from harness.campaign import host
+        from shardmark.harness.campaign import host
 
         return host.version()
     if name not in SOURCES:
@@ -108,8 +108,8 @@ def bound(*arguments: Any, **options: Any) -> Any:
         from shardmark.api import bound as prove
 
         return prove(*arguments, **options)
-    from instances import TRACKS
-    from solvers.registry import bound as declare
+    from shardmark.instances import TRACKS
+    from shardmark.solvers.registry import bound as declare
 
     if arguments and arguments[0] not in TRACKS:
         raise TypeError("bound() expects an instance and a method, or, as a decorator, a track")

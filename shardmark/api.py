@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, overload
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from harness.results.ranking import Tables
-    from instances import intraop, pipeline, placement, scheduling
-    from instances.evaluator import Evaluator
+    from shardmark.harness.results.ranking import Tables
+    from shardmark.instances import intraop, pipeline, placement, scheduling
+    from shardmark.instances.evaluator import Evaluator
     from shardmark.live import Show
     from shardmark.outcomes import CheckResult, RunResult
 
@@ -79,7 +79,7 @@ def load(
 @overload
 def load(instance: str | os.PathLike[str], *, track: str | None = None, **options: Value | None) -> Any: ...
 def load(instance: str | os.PathLike[str], *, track: str | None = None, **options: Value | None) -> Any:
-    """Read an instance: a frozen dataclass of NumPy arrays, such as `instances.pipeline.Instance`.
+    """Read an instance: a frozen dataclass of NumPy arrays, such as `shardmark.instances.pipeline.Instance`.
 
     ``instance`` is a file, or an id of the catalog (``shardmark list instances``). ``track`` is recognised from the
     content if it is None; type checkers know the class of the instance if it is given. ``options`` are the track's,
@@ -120,8 +120,8 @@ def solve(
     'ok'
     """
     refuse_inside_runs()
-    from harness.campaign.discover import from_command
     from shardmark import runs
+    from shardmark.harness.campaign.discover import from_command
     from shardmark.problems import Known, problem_of
 
     _require_known("solve", options)
@@ -196,7 +196,7 @@ def check(
     141
     """
     refuse_inside_runs()
-    from harness.verify import verify
+    from shardmark.harness.verify import verify
     from shardmark.outcomes import CheckResult
     from shardmark.problems import Known, nondefault_options, problem_of, solution_of
 
@@ -239,8 +239,8 @@ def results(folder: str | os.PathLike[str] = "results") -> Tables:
     Raises InputError for a folder without results.
     """
     refuse_inside_runs()
-    from harness.results.database import Store
-    from harness.results.ranking import tables
+    from shardmark.harness.results.database import Store
+    from shardmark.harness.results.ranking import tables
 
     with closing(Store.open(Path(os.fsdecode(folder)))) as store:
         return tables(store)
@@ -250,7 +250,7 @@ def _require_known(function: str, options: Mapping[str, Any]) -> None:
     """TypeError for keywords that are none of `RunOptions`."""
     unknown = sorted(options.keys() - RunOptions.__annotations__.keys())
     if unknown:
-        from instances.catalog import near_miss
+        from shardmark.instances.catalog import near_miss
 
         known = RunOptions.__annotations__
         expected = f"expected {', '.join(known)}{near_miss(unknown[0], known)}; options of an instance go to load()"
@@ -259,8 +259,8 @@ def _require_known(function: str, options: Mapping[str, Any]) -> None:
 
 def refuse_inside_runs() -> None:
     """Raise InputError in a process started by the referee, such as a run that imports a script that starts runs."""
-    from harness.sandbox.contract import SUPERVISOR_VARIABLE
-    from instances import InputError
+    from shardmark.harness.sandbox.contract import SUPERVISOR_VARIABLE
+    from shardmark.instances import InputError
 
     if SUPERVISOR_VARIABLE in os.environ:
         expected = 'in a solver file, put calls under `if __name__ == "__main__":`'

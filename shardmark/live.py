@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.results.claims import contradicts, gap, optimal
-from harness.results.judgement import Reports
-from harness.results.records import decimal
-from harness.sandbox.contract import Outcome
-from leaderboard.text import exact
+from shardmark.harness.results.claims import contradicts, gap, optimal
+from shardmark.harness.results.judgement import Reports
+from shardmark.harness.results.records import decimal
+from shardmark.harness.sandbox.contract import Outcome
+from shardmark.leaderboard.text import exact
 from shardmark.outcomes import Cost
 from shardmark.problems import Stated
 
@@ -49,7 +49,7 @@ class Live:
 
     ``known`` is a lower bound known before the run, with its source; None if there is none.
 
-    Implements `harness.sandbox.link.Watch`.
+    Implements `shardmark.harness.sandbox.link.Watch`.
     """
 
     def __init__(self, instance: Any, timeout_s: float, known: Stated | None, show: Show | None) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from markupsafe import Markup, escape
 
-from harness.results.records import Bound, Incumbent
-from leaderboard import charts
-from leaderboard.charts import Curve, Rule, Scale, tag
+from shardmark.harness.results.records import Bound, Incumbent
+from shardmark.leaderboard import charts
+from shardmark.leaderboard.charts import Curve, Rule, Scale, tag
 
 SIZE = charts.HALF, 260  # SVG user units
 MARGIN = 0.06  # of the range of values, above and below it

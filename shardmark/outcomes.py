@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from harness.results.records import Bound, Incumbent
+    from shardmark.harness.results.records import Bound, Incumbent
 
 Cost = int | float
 MOST_VIOLATIONS = 10  # that a table shows
@@ -65,21 +65,21 @@ class RunResult:
     @property
     def gap(self) -> float | None:
         """cost / lower_bound - 1; 0.0 if the cost is proven optimal, None if either is missing or the bound is 0."""
-        from harness.results.claims import gap
+        from shardmark.harness.results.claims import gap
 
         return gap(self.cost, self.lower_bound)
 
     @property
     def over_best(self) -> float | None:
         """cost / best_known - 1: negative if the cost is better; None if either is missing or best_known is 0."""
-        from harness.results.claims import excess
+        from shardmark.harness.results.claims import excess
 
         return excess(self.cost, self.best_known)
 
     @property
     def optimal(self) -> bool | None:
         """True if the lower bound proves the cost optimal; None without a cost."""
-        from harness.results.claims import optimal
+        from shardmark.harness.results.claims import optimal
 
         return optimal(self.cost, self.lower_bound)
 
@@ -96,8 +96,8 @@ class RunResult:
         return in_notebook(self._facts(), self._chart(rules))
 
     def _facts(self) -> dict[str, str]:
-        from harness.results.records import decimal
-        from leaderboard.text import exact, seconds
+        from shardmark.harness.results.records import decimal
+        from shardmark.leaderboard.text import exact, seconds
 
         return {
             "instance": self.instance,
@@ -151,21 +151,21 @@ class CheckResult:
     @property
     def gap(self) -> float | None:
         """cost / lower_bound - 1 of a feasible solution; see `RunResult.gap`."""
-        from harness.results.claims import gap
+        from shardmark.harness.results.claims import gap
 
         return gap(self.cost, self.lower_bound) if self.feasible else None
 
     @property
     def over_best(self) -> float | None:
         """cost / best_known - 1 of a feasible solution; see `RunResult.over_best`."""
-        from harness.results.claims import excess
+        from shardmark.harness.results.claims import excess
 
         return excess(self.cost, self.best_known) if self.feasible else None
 
     @property
     def optimal(self) -> bool | None:
         """True if the lower bound proves the solution optimal; None if it is infeasible."""
-        from harness.results.claims import optimal
+        from shardmark.harness.results.claims import optimal
 
         return optimal(self.cost, self.lower_bound) if self.feasible else None
 
@@ -183,8 +183,8 @@ class CheckResult:
         return in_notebook(self._facts(), self.run._chart({"this solution": self.cost}))
 
     def _facts(self) -> dict[str, str]:
-        from harness.results.records import decimal
-        from leaderboard.text import exact
+        from shardmark.harness.results.records import decimal
+        from shardmark.leaderboard.text import exact
 
         return {
             "instance": self.instance,
@@ -197,8 +197,8 @@ class CheckResult:
 
 
 def _facts_of_bound(found: RunResult | CheckResult) -> dict[str, str]:
-    from harness.results.records import decimal
-    from leaderboard.text import exact, gap
+    from shardmark.harness.results.records import decimal
+    from shardmark.leaderboard.text import exact, gap
 
     whose = f" ({found.bound_from})" if found.bound_from else ""
     bound = {"lower bound": f"{exact(decimal(found.lower_bound))}{whose}", "gap": gap(found.gap)}

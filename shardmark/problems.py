@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-from harness.campaign.problems import Problem
-from harness.records.best import RECORDS, BestKnown, by_checksum
-from harness.results.claims import contradicts
-from harness.results.records import number
-from harness.verify import longest_solution, verify_reported
-from instances import InputError, catalog, save, track_module, tracks
-from instances.evaluator import Evaluator
-from instances.files.jsonfile import plain_json, read_json
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.records.best import RECORDS, BestKnown, by_checksum
+from shardmark.harness.results.claims import contradicts
+from shardmark.harness.results.records import number
+from shardmark.harness.verify import longest_solution, verify_reported
+from shardmark.instances import InputError, catalog, save, track_module, tracks
+from shardmark.instances.evaluator import Evaluator
+from shardmark.instances.files.jsonfile import plain_json, read_json
 
 if TYPE_CHECKING:
     from shardmark.outcomes import Cost, RunResult

@@ -11,20 +11,20 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from harness.campaign.cpus import core_sets, usable_cpus
-from harness.campaign.discover import SolverInfo, declared_in, discover
-from harness.campaign.jobs import Job, perform
-from harness.campaign.problems import Problem
-from harness.campaign.settings import with_settings
-from harness.results.claims import contradicts
-from harness.results.records import Record
-from harness.sandbox.backends.choice import choose, described
-from harness.sandbox.contract import DEFAULT_MEMORY_MIB, DEFAULT_TIMEOUT_S, ISOLATION, LIMITS, Limits
-from instances import InputError, catalog
+from shardmark.harness.campaign.cpus import core_sets, usable_cpus
+from shardmark.harness.campaign.discover import SolverInfo, declared_in, discover
+from shardmark.harness.campaign.jobs import Job, perform
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.campaign.settings import with_settings
+from shardmark.harness.results.claims import contradicts
+from shardmark.harness.results.records import Record
+from shardmark.harness.sandbox.backends.choice import choose, described
+from shardmark.harness.sandbox.contract import DEFAULT_MEMORY_MIB, DEFAULT_TIMEOUT_S, ISOLATION, LIMITS, Limits
+from shardmark.instances import InputError, catalog
 from shardmark.live import Live, Show
 from shardmark.outcomes import Cost, RunResult
 from shardmark.problems import Known, Stated, nondefault_options
-from solvers.registry import declared_by
+from shardmark.solvers.registry import declared_by
 
 NO_BOUND = "reported no lower bound"
 MAX_AMOUNT = 1e9  # seconds or MiB; excludes NaN and infinity as well

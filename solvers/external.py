@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from instances import InputError, tracks
-from instances.files.jsonfile import encode
-from instances.files.tomlfile import load_toml
-from solvers.registry import FOLDER, NAME, files_in, hash_of, legal_name
+from shardmark.instances import InputError, tracks
+from shardmark.instances.files.jsonfile import encode
+from shardmark.instances.files.tomlfile import load_toml
+from shardmark.solvers.registry import FOLDER, NAME, files_in, hash_of, legal_name
 
 SHIPPED = FOLDER / "external.toml"
 #: Words of a command that the referee replaces when it starts it.

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from instances.graph import Graph, Index
+from shardmark.instances.graph import Graph, Index
 
 try:
-    from solvers._core import ffi, lib
+    from shardmark.solvers._core import ffi, lib
 except ImportError as error:
     raise ImportError(
-        f"the compiled core solvers._core cannot be imported ({error}): run `make setup`, or `pip install -e .`"
+        f"cannot import the compiled core {__package__}._core ({error}): run `make setup` or `pip install -e .`"
     ) from error
 
 Floats = NDArray[np.float64]

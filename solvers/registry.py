@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 FOLDER = Path(__file__).resolve().parent
+#: Packages that were installed under these names before they became parts of `shardmark`.
+ROOMS = ("harness", "instances", "leaderboard", "records", "solvers")
 PUBLIC = ("*/*.py", "*/bounds/*.py")  # patterns of solver files; other folders of a track are machinery
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 GROUP = "shardmark.solvers"  # of entry points, each names a module that declares solvers
@@ -166,7 +168,7 @@ def _declare(
     deterministic: bool,
     proves_bounds: bool,
 ) -> Callable[[Function], Function]:
-    from instances import TRACKS  # for whoever declares a solver only
+    from shardmark.instances import TRACKS  # for whoever declares a solver only
 
     if track not in TRACKS:
         raise ValueError(f"track {track!r}: expected one of {', '.join(TRACKS)}")
@@ -284,7 +286,7 @@ class _FromSource(SourceFileLoader):
 
 def _import(path: Path) -> ModuleType:
     if path.is_relative_to(FOLDER):
-        name = ".".join(("solvers", *path.relative_to(FOLDER).with_suffix("").parts))
+        name = ".".join(("shardmark.solvers", *path.relative_to(FOLDER).with_suffix("").parts))
         return importlib.import_module(name)
     name = f"shardmark_external_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
     loader = _FromSource(name, str(path))
@@ -295,6 +297,10 @@ def _import(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent))  # helpers in the folder of an external solver
     try:
         loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        if (room := (error.name or "").split(".")[0]) in ROOMS:
+            error.msg = f"the package {room} is now shardmark.{room}; solver files import from shardmark"
+        raise
     finally:
         sys.path.remove(str(path.parent))
     return module

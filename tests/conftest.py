@@ -16,18 +16,18 @@ import stablehlo_models
 from effort import GATE, draws
 from referee import CHAIN, ZOO, Lending, Lent, Pool, backend_here
 
-from harness.campaign.discover import SolverInfo, discover
-from harness.campaign.jobs import Job, perform
-from harness.campaign.problems import Problem
-from harness.results.records import Record
-from harness.sandbox.backends.choice import Backend, choose
-from harness.sandbox.contract import Limits, Order
-from harness.sandbox.supervisor import Supervisor
-from instances.files.jsonfile import write_json
 from shardmark import runs
 from shardmark.cli import matrix
 from shardmark.cli.arguments import main
 from shardmark.cli.submission import conformance, standing
+from shardmark.harness.campaign.discover import SolverInfo, discover
+from shardmark.harness.campaign.jobs import Job, perform
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results.records import Record
+from shardmark.harness.sandbox.backends.choice import Backend, choose
+from shardmark.harness.sandbox.contract import Limits, Order
+from shardmark.harness.sandbox.supervisor import Supervisor
+from shardmark.instances.files.jsonfile import write_json
 
 # A noisy machine must not fail a test, and a failure must come back: no deadline, the same examples every time.
 hypothesis.settings.register_profile(
@@ -168,7 +168,7 @@ def posix_for_auto(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
 def stablehlo_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """StableHLO is read without a process of its own, which would import JAX anew."""
     for module in ("stablehlo.apart", "reader"):
-        monkeypatch.setattr(f"instances.models.{module}.read_stablehlo", stablehlo_models.read_stablehlo)
+        monkeypatch.setattr(f"shardmark.instances.models.{module}.read_stablehlo", stablehlo_models.read_stablehlo)
 
 
 @pytest.fixture(scope="module", params=["posix", "benchexec"])

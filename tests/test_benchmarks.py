@@ -13,9 +13,9 @@ import pytest
 import yardstick
 from tracked import benchmarks
 
-from instances.files.jsonfile import read_json
-from solvers.native import kahn
-from solvers.pipeline._kernels import PipelineCore
+from shardmark.instances.files.jsonfile import read_json
+from shardmark.solvers.native import kahn
+from shardmark.solvers.pipeline._kernels import PipelineCore
 
 GROUPS = (
     benchmarks.Slicing,

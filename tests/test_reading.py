@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import reading
 
-from instances import load
+from shardmark.instances import load
 
 PROBLEM = {
     "name": "small",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import instances
-from instances.catalog import entries, locate, suite
+from shardmark import instances
+from shardmark.instances.catalog import entries, locate, suite
 
 ROOT = Path(__file__).parents[1]
 

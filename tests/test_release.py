@@ -6,7 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from instances import tracks
+from shardmark.instances import tracks
 
 ROOT = Path(__file__).parents[1]
 GITHUB = ROOT / ".github"

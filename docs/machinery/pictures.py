@@ -16,9 +16,9 @@ from typing import Any
 DOCS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(DOCS.parent)]
 
-import instances  # noqa: E402 the root of the project is on the path now
-from harness import verify  # noqa: E402
-from harness.verify.intraop import usage_profile  # noqa: E402
+from shardmark import instances  # noqa: E402 the root of the project is on the path now
+from shardmark.harness import verify  # noqa: E402
+from shardmark.harness.verify.intraop import usage_profile  # noqa: E402
 
 FILE = re.compile(r'^```json title="([^"]+)"\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 STYLE = """<style>

@@ -9,11 +9,11 @@ from functools import partial
 from html import escape
 from inspect import cleandoc
 
-from harness.campaign.discover import discover
-from instances import tracks
-from instances.catalog import suite, suites
-from leaderboard.text import STATUS
 from shardmark.cli.arguments import parser
+from shardmark.harness.campaign.discover import discover
+from shardmark.instances import tracks
+from shardmark.instances.catalog import suite, suites
+from shardmark.leaderboard.text import STATUS
 
 
 def commands() -> str:

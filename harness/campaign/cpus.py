@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import islice
 
-from instances import InputError
+from shardmark.instances import InputError
 
 
 def usable_cpus() -> list[int]:

@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from harness.campaign import import_check, survey_cache
-from harness.campaign.import_check import IMPORT_TIMEOUT_S
-from harness.sandbox.contract import SUPERVISOR_VARIABLE, Cancelled
-from harness.sandbox.memory import OUT_OF_MEMORY
-from harness.sandbox.supervisor import environment, remove
-from instances import InputError, tracks
-from solvers import external
-from solvers.registry import NAME, PACKAGE, legal_name, solver_files, source_hash
+from shardmark.harness.campaign import import_check, survey_cache
+from shardmark.harness.campaign.import_check import IMPORT_TIMEOUT_S
+from shardmark.harness.sandbox.contract import SUPERVISOR_VARIABLE, Cancelled
+from shardmark.harness.sandbox.memory import OUT_OF_MEMORY
+from shardmark.harness.sandbox.supervisor import environment, remove
+from shardmark.instances import InputError, tracks
+from shardmark.solvers import external
+from shardmark.solvers.registry import NAME, PACKAGE, legal_name, solver_files, source_hash
 
 CHECK_S = 0.2  # seconds between two checks whether an import was cancelled
 PARALLEL = 2  # third-party files that are imported at the same time
@@ -191,8 +191,8 @@ def _import(places: Sequence[str], cancel: threading.Event, survey: bool) -> tup
     scratch = os.path.join(tempfile.gettempdir(), f"shardmark-{uuid4().hex}")
     # A file, because a process left by an import could hold a pipe open.
     with tempfile.TemporaryFile() as answers:
-        isolated = ["harness.campaign.import_check", *places, scratch, str(os.getpid())]
-        module = ["harness.sandbox.worker", "survey", json.dumps(places)] if survey else isolated
+        isolated = ["shardmark.harness.campaign.import_check", *places, scratch, str(os.getpid())]
+        module = ["shardmark.harness.sandbox.worker", "survey", json.dumps(places)] if survey else isolated
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", *module],
             stdin=subprocess.DEVNULL,

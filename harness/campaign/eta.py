@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.campaign.jobs import Job
+    from shardmark.harness.campaign.jobs import Job
 
 
 Key = tuple[str, ...]  # of a cell (track, solver, instance), a solver (track, solver), or all jobs ()

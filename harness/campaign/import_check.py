@@ -1,7 +1,7 @@
 """Imports one third-party solver file or package, isolated if the system permits.
 
-``python -m harness.campaign.import_check PLACE FOLDER PARENT`` is ``python -m harness.sandbox.worker list`` for one
-place, isolated as a run is. FOLDER becomes its scratch folder: it is made here, and deleted here on SIGTERM and when
+``python -m shardmark.harness.campaign.import_check PLACE FOLDER PARENT`` does for one place what the worker's ``list``
+does, isolated as a run is. FOLDER becomes its scratch folder: it is made here, and deleted here on SIGTERM and when
 process PARENT, the client, has ended, so that a killed client leaves none behind.
 Each process has limits on CPU time and memory; if isolated, the limit on memory holds for all together.
 """
@@ -20,13 +20,13 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from harness.sandbox.backends import namespaces, prctl
-from harness.sandbox.backends.visible_files import view_of
-from harness.sandbox.contract import BackendError
+from shardmark.harness.sandbox.backends import namespaces, prctl
+from shardmark.harness.sandbox.backends.visible_files import view_of
+from shardmark.harness.sandbox.contract import BackendError
 
 # None of these loads NumPy, which starts threads: a process that forks into namespaces must have one thread.
-from harness.sandbox.meters.processes import Proc, ProcMeter
-from harness.sandbox.signals import lower_limit, reset_signals
+from shardmark.harness.sandbox.meters.processes import Proc, ProcMeter
+from shardmark.harness.sandbox.signals import lower_limit, reset_signals
 
 FILE_BYTES = 64 << 20  # bytes for files, in memory
 MEMORY_BYTES = 4 << 30  # bytes of memory
@@ -98,7 +98,7 @@ def become_import(place: str, scratch: str) -> NoReturn:
     lower_limit(resource.RLIMIT_CPU, CPU_S)
     os.chdir(scratch)
     own = {"HOME": scratch, "TMPDIR": scratch, "PYTHONUSERBASE": site.getuserbase()}  # the user's packages stay visible
-    command = [sys.executable, "-P", "-m", "harness.sandbox.worker", "list", json.dumps([place])]
+    command = [sys.executable, "-P", "-m", "shardmark.harness.sandbox.worker", "list", json.dumps([place])]
     os.execve(command[0], command, {**os.environ, **own})
 
 

@@ -12,13 +12,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.campaign.discover import SolverInfo
-from harness.campaign.problems import Problem
-from harness.results.judgement import Reports, merge
-from harness.results.records import Record
-from harness.sandbox.contract import Limits, Order, Outcome
-from harness.sandbox.link import Watch
-from harness.sandbox.supervisor import Supervisor
+from shardmark.harness.campaign.discover import SolverInfo
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results.judgement import Reports, merge
+from shardmark.harness.results.records import Record
+from shardmark.harness.sandbox.contract import Limits, Order, Outcome
+from shardmark.harness.sandbox.link import Watch
+from shardmark.harness.sandbox.supervisor import Supervisor
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 
-from harness.campaign.cpus import core_sets, usable_cpus
-from harness.campaign.host import Disturbances
-from harness.campaign.jobs import Job, judge, perform, utc_now
-from harness.results.records import Record
-from harness.sandbox.supervisor import Supervisor
+from shardmark.harness.campaign.cpus import core_sets, usable_cpus
+from shardmark.harness.campaign.host import Disturbances
+from shardmark.harness.campaign.jobs import Job, judge, perform, utc_now
+from shardmark.harness.results.records import Record
+from shardmark.harness.sandbox.supervisor import Supervisor
 
 
 class CoRunners:
@@ -40,7 +40,7 @@ class CoRunners:
 
 
 class LocalExecutor:
-    """Carries out ``parallel`` jobs at once with ``cores`` each; see `harness.campaign.queue.Executor`."""
+    """Carries out ``parallel`` jobs at once with ``cores`` each; see `shardmark.harness.campaign.queue.Executor`."""
 
     name = "local"
 

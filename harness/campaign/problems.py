@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from instances import InputError, load_hashed
-from instances.catalog import Entry
-from instances.files.jsonfile import read_bytes, sha256
+from shardmark.instances import InputError, load_hashed
+from shardmark.instances.catalog import Entry
+from shardmark.instances.files.jsonfile import read_bytes, sha256
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
-from harness.campaign.eta import Eta
-from harness.campaign.jobs import Job, utc_now
-from harness.results.database import Store
-from harness.results.records import Record
-from harness.sandbox.contract import KILLED
-from harness.sandbox.outside import UNSENT
+from shardmark.harness.campaign.eta import Eta
+from shardmark.harness.campaign.jobs import Job, utc_now
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.records import Record
+from shardmark.harness.sandbox.contract import KILLED
+from shardmark.harness.sandbox.outside import UNSENT
 
 WAIT_S = 0.5  # seconds after which the queue checks whether the executor can take more jobs
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that end a campaign or a worker

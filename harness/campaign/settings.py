@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.campaign.discover import SolverInfo
-from instances import InputError, catalog
-from instances.files.jsonfile import decode, read_bytes, sha256
+from shardmark.harness.campaign.discover import SolverInfo
+from shardmark.instances import InputError, catalog
+from shardmark.instances.files.jsonfile import decode, read_bytes, sha256
 
 #: Descriptions of a value by the type of the declared one.
 WORDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}

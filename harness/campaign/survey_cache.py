@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from instances.catalog import cache_folder
-from instances.errors import InputError
+from shardmark.instances.catalog import cache_folder
+from shardmark.instances.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Folders that declarations and versions depend on.

@@ -9,11 +9,11 @@ from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 
-from harness.records.history import FOLDER, Improvement, locked, read
-from harness.results import claims
-from harness.results.records import number
-from instances import InputError, catalog
-from instances.catalog import Entry
+from shardmark.harness.records.history import FOLDER, Improvement, locked, read
+from shardmark.harness.results import claims
+from shardmark.harness.results.records import number
+from shardmark.instances import InputError, catalog
+from shardmark.instances.catalog import Entry
 
 #: Name of the records among the authors of costs and bounds, which are methods and "published" otherwise.
 RECORDS = "records"

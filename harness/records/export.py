@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.records.best import BestKnown
-from harness.records.history import Improvement, keys_of
-from harness.records.solutions import name_of
+from shardmark.harness.records.best import BestKnown
+from shardmark.harness.records.history import Improvement, keys_of
+from shardmark.harness.records.solutions import name_of
 
 _RUN = ("method", "version", "seed", "timeout_s", "memory_mib", "cores", "wall_s", "machine", "date", "by")
 

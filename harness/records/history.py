@@ -6,10 +6,10 @@ An improvement is an object with these keys, all required:
 ``checksum``   SHA-256 of its decompressed file, its track and its options, see `Problem.checksum`
 ``kind``       "cost": of a solution that the referee verified; "bound": a lower bound that a method proved
 ``value``      exact decimal text
-``solution``   of a cost: SHA-256 of its solution, see `harness.records.solutions`; empty for a bound
+``solution``   of a cost: SHA-256 of its solution, see `shardmark.harness.records.solutions`; empty for a bound
 ``method``     the solver or bound method of the run
 ``version``    hash of the method's code
-``seed``, ``timeout_s``, ``memory_mib``, ``cores``  seed and limits of the run, see `harness.results.schema`
+``seed``, ``timeout_s``, ``memory_mib``, ``cores``  seed and limits of the run, see `shardmark.harness.results.schema`
 ``wall_s``     seconds that the run took
 ``machine``    processor, number of CPUs, memory
 ``date``       UTC day on which the run began
@@ -39,10 +39,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from harness.results.records import number
-from harness.results.rows import AMOUNT, DECIMAL, INTEGER, TEXT, Kind, one_of, shown
-from instances import InputError, catalog
-from instances.files.jsonfile import decode, parse_json, read_bytes, require_keys, write_bytes
+from shardmark.harness.results.records import number
+from shardmark.harness.results.rows import AMOUNT, DECIMAL, INTEGER, TEXT, Kind, one_of, shown
+from shardmark.instances import InputError, catalog
+from shardmark.instances.files.jsonfile import decode, parse_json, read_bytes, require_keys, write_bytes
 
 #: The project's own records, in a clone and in an installed wheel.
 FOLDER = Path(__file__).resolve().parents[2] / "records"

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from harness.records.history import Improvement
-from harness.verify import longest_solution
-from instances import InputError
-from instances.files.jsonfile import decode, encode, parse_json, read_bytes, sha256, write_json
+from shardmark.harness.records.history import Improvement
+from shardmark.harness.verify import longest_solution
+from shardmark.instances import InputError
+from shardmark.instances.files.jsonfile import decode, encode, parse_json, read_bytes, sha256, write_json
 
 FOLDER_NAME = "solutions"
 DIGITS = 12  # of the SHA-256, in the name of a file

@@ -11,16 +11,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness.campaign.problems import Problem
-from harness.records import history, solutions
-from harness.records.best import BestKnown, unlocked
-from harness.records.history import Improvement
-from harness.results.claims import TOLERANCE, contradicts, optimal
-from harness.results.database import Store, storable
-from harness.results.records import decimal, number
-from harness.verify import verify
-from instances import catalog
-from instances.files.jsonfile import require_writable
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.records import history, solutions
+from shardmark.harness.records.best import BestKnown, unlocked
+from shardmark.harness.records.history import Improvement
+from shardmark.harness.results.claims import TOLERANCE, contradicts, optimal
+from shardmark.harness.results.database import Store, storable
+from shardmark.harness.results.records import decimal, number
+from shardmark.harness.verify import verify
+from shardmark.instances import catalog
+from shardmark.instances.files.jsonfile import require_writable
 
 Run = Mapping[str, Any]
 VERSION_DIGITS = 12  # of the hash of a method's code
@@ -84,7 +84,7 @@ def _machines(store: Store) -> Mapping[tuple[int, str], str]:
 
 
 def machine_class(facts: Mapping[str, Any]) -> str:
-    """Describe a machine in words, from the facts of `harness.campaign.host`."""
+    """Describe a machine in words, from the facts of `shardmark.harness.campaign.host`."""
     memory = facts.get("memory_mib")
     gib = f"{round(memory / 1024)} GiB" if isinstance(memory, int | float) else "unknown memory"
     return f"{facts.get('cpu') or 'unknown processor'}, {facts.get('cores') or '?'} CPUs, {gib}"

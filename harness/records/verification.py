@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.campaign.problems import Problem
-from harness.records import solutions
-from harness.records.best import BestKnown, chosen, unlocked
-from harness.records.history import locked
-from harness.results.claims import TOLERANCE
-from harness.verify import verify
-from instances import InputError, catalog
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.records import solutions
+from shardmark.harness.records.best import BestKnown, chosen, unlocked
+from shardmark.harness.records.history import locked
+from shardmark.harness.results.claims import TOLERANCE
+from shardmark.harness.verify import verify
+from shardmark.instances import InputError, catalog
 
 VERIFIED, ABSENT, WRONG = "verified", "not at hand", "wrong"
 

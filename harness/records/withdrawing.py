@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.records import history
-from harness.records.best import BestKnown, unlocked
-from harness.records.history import Improvement, Withdrawal
-from harness.results.database import storable
-from instances import InputError
-from instances.files.jsonfile import require_writable
+from shardmark.harness.records import history
+from shardmark.harness.records.best import BestKnown, unlocked
+from shardmark.harness.records.history import Improvement, Withdrawal
+from shardmark.harness.results.database import storable
+from shardmark.instances import InputError
+from shardmark.instances.files.jsonfile import require_writable
 
 
 def withdraw(

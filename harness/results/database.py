@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from harness.results.records import Record, as_float, decimal
-from harness.results.rows import COLUMNS, Row, checked
-from harness.results.schema import require_schema
-from instances import InputError
+from shardmark.harness.results.records import Record, as_float, decimal
+from shardmark.harness.results.rows import COLUMNS, Row, checked
+from shardmark.harness.results.schema import require_schema
+from shardmark.instances import InputError
 
 FILE_NAME = "results.sqlite"
 LOCK_NAME = ".lock"

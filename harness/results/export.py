@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from harness.results.ranking import Tables
-from harness.results.ranking.frames import DIVISION
+from shardmark.harness.results.ranking import Tables
+from shardmark.harness.results.ranking.frames import DIVISION
 
 #: The columns that fit a terminal, of exported tables that have more.
 _SHORT = {

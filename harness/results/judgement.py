@@ -6,11 +6,11 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from harness.results.claims import contradicts
-from harness.results.records import Bound, Incumbent, decimal
-from harness.sandbox.contract import KILLED, Limits, Outcome
-from harness.sandbox.protocol import Message, ProtocolError, decode, is_number, lists_in, values_in
-from harness.verify import Verdict, longest_solution, malformed, verify
+from shardmark.harness.results.claims import contradicts
+from shardmark.harness.results.records import Bound, Incumbent, decimal
+from shardmark.harness.sandbox.contract import KILLED, Limits, Outcome
+from shardmark.harness.sandbox.protocol import Message, ProtocolError, decode, is_number, lists_in, values_in
+from shardmark.harness.verify import Verdict, longest_solution, malformed, verify
 
 #: Limits on values and keys in a message, and on lists and objects among them: a constant and a number per node. A
 #: longer message is no solution, and parsing it can take a hundred times its length of the referee's memory.
@@ -30,7 +30,7 @@ class Reports:
     ``incumbents``     all solutions, verified, as they arrived           ``bounds``        all lower bounds
     ``cost``           least verified cost, None without one              ``solution``      the one of that cost
     ``claimed_cost``   least cost claimed for a solution, None if none    ``misclaim``      the first that was too low
-    ``verified``       verdict on the best, see `harness.results.schema`   ``violation``     the rule it breaks, if any
+    ``verified``       verdict on the best, as in `results.schema`        ``violation``     the rule it breaks, if any
     ``word``           the last message that says how it ends             ``fault``         first breach of the protocol
     ``refused``        number of messages that do not count, infeasible solutions among them
     ``remarks``        a sentence on each of the first `MOST_REMARKS` of these

@@ -26,7 +26,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Record:
-    """One run as it is stored; the fields are documented in `harness.results.schema`."""
+    """One run as it is stored; the fields are documented in `shardmark.harness.results.schema`."""
 
     id: str
     track: str

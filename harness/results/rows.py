@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from instances import InputError, tracks
+from shardmark.instances import InputError, tracks
 
 #: Longest decimal text of a number within float64: 309 digits and a sign, or the digits of a float.
 LONGEST_DECIMAL = 320
@@ -130,7 +130,7 @@ MACHINE = _json(
 ENFORCED = _json("an object of texts", lambda found: isinstance(found, dict) and _is_texts(list(found.values())))
 CLAIM = _json("an object with end, cost, lower_bound, solutions and bounds", _is_claim)
 
-#: Values of each column that is read, by table; `harness.results.schema` documents their meaning.
+#: Values of each column that is read, by table; `shardmark.harness.results.schema` documents their meaning.
 COLUMNS: Mapping[str, Mapping[str, Kind]] = {
     "campaigns": {
         "id": INTEGER,

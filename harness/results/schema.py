@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from instances import InputError
+from shardmark.instances import InputError
 
 VERSION = 3
 
@@ -23,7 +23,7 @@ CREATE TABLE campaigns (          -- one call of `shardmark run`
 CREATE TABLE hosts (              -- the machines of a campaign
   campaign INTEGER NOT NULL REFERENCES campaigns(id),
   name TEXT NOT NULL,             -- '' for the referee's own
-  facts TEXT NOT NULL,            -- JSON object, see `harness.campaign.host.facts`
+  facts TEXT NOT NULL,            -- JSON object, see `shardmark.harness.campaign.host.facts`
   disturbances TEXT,              -- JSON list of sentences on throttling, swapping, stolen time and the like, found
                                   --   after the campaign; NULL if not checked
   PRIMARY KEY (campaign, name)

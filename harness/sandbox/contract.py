@@ -16,7 +16,8 @@ THREAD_VARIABLES = (
     "NUMEXPR_NUM_THREADS",
     "POLARS_MAX_THREADS",
 )
-LIMITS = ("auto", "benchexec", "posix")  # values of ``--limits``, see `harness.sandbox.backends.choice.choose`
+#: Values of ``--limits``, see `shardmark.harness.sandbox.backends.choice.choose`.
+LIMITS = ("auto", "benchexec", "posix")
 ISOLATION = ("auto", "none")  # values of ``--isolation``
 #: Keys of `Outcome.enforced`; "network" and "files" are isolation.
 MEASURES = ("wall", "cpu", "memory", "cores", "processes", "output", "network", "files")

@@ -8,9 +8,9 @@ import re
 import zlib
 from pathlib import Path
 
-from harness.sandbox.contract import Order
-from instances import InputError, parse, save
-from instances.files.jsonfile import GZIP_MAGIC, read_bytes, sha256
+from shardmark.harness.sandbox.contract import Order
+from shardmark.instances import InputError, parse, save
+from shardmark.instances.files.jsonfile import GZIP_MAGIC, read_bytes, sha256
 
 CHUNK = 1 << 20  # bytes that are copied at once
 

@@ -14,7 +14,7 @@ import codecs
 import re
 from collections.abc import Callable
 
-from harness.sandbox.protocol import PRINTED, ProtocolError, decode, lists_in
+from shardmark.harness.sandbox.protocol import PRINTED, ProtocolError, decode, lists_in
 
 LINE_BYTES = 4 << 20  # largest report or answer in bytes: parsing a longer line would keep the monitor from its clock
 LINE_LISTS = 1 << 17  # largest number of lists and objects in an answer, for the same reason

@@ -13,8 +13,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from harness.sandbox.contract import Cancelled
-from harness.sandbox.protocol import kind_of
+from shardmark.harness.sandbox.contract import Cancelled
+from shardmark.harness.sandbox.protocol import kind_of
 
 LENGTH = struct.Struct(">I")
 

@@ -18,11 +18,11 @@ from itertools import chain
 from types import TracebackType
 from typing import Protocol
 
-from harness.sandbox import outside
-from harness.sandbox.contract import KILLED, Cancelled, Limits, Outcome, Usage
-from harness.sandbox.external_output import OutputParser
-from harness.sandbox.link import Relay
-from harness.sandbox.protocol import BEGUN, FrameDecoder, kind_of
+from shardmark.harness.sandbox import outside
+from shardmark.harness.sandbox.contract import KILLED, Cancelled, Limits, Outcome, Usage
+from shardmark.harness.sandbox.external_output import OutputParser
+from shardmark.harness.sandbox.link import Relay
+from shardmark.harness.sandbox.protocol import BEGUN, FrameDecoder, kind_of
 
 LOG_BYTES = 16 * 1024  # bytes of the log that are kept, those at its end
 KEPT_MESSAGES = 500  # messages kept from the beginning of a run, and as many solutions, bounds and others from its end

@@ -7,7 +7,7 @@ import resource
 import signal
 from pathlib import Path
 
-from harness.sandbox.contract import Limits
+from shardmark.harness.sandbox.contract import Limits
 
 COUNTERS = Path("/proc/vmstat")  # the system's counters, in a container those of the whole machine
 #: Signals that no fault of a program raises, so somebody sent them. A program that sends one to itself looks the same.

@@ -11,7 +11,7 @@ the payload: a JSON list ``[kind, value]``, or ``["solution", value, cost]`` wit
 The first message of a worker is `BEGUN`: the instance has been read and the solver is called. The monitor records only
 its time of arrival.
 
-An external program prints solutions and bounds as objects, see `harness.sandbox.external_output`.
+An external program prints solutions and bounds as objects, see `shardmark.harness.sandbox.external_output`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from instances.files.jsonfile import collector_paused, plain
+from shardmark.instances.files.jsonfile import collector_paused, plain
 
 MAGIC = b"SM"
 HEADER = struct.Struct(">2sII")

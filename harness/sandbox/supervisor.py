@@ -2,7 +2,7 @@
 
 The referee verifies in its own process; the supervisor keeps the time of a run and does nothing else, so that reading
 a large instance in the referee never delays the time stamp of a message.
-``python -m harness.sandbox.supervisor BACKEND ISOLATION SOCKET`` serves orders on a socket until it closes.
+``python -m shardmark.harness.sandbox.supervisor BACKEND ISOLATION SOCKET`` serves orders on a socket until it closes.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from uuid import uuid4
 
 import psutil
 
-from harness.sandbox.backends import control_groups
-from harness.sandbox.contract import (
+from shardmark.harness.sandbox.backends import control_groups
+from shardmark.harness.sandbox.contract import (
     SUPERVISOR_VARIABLE,
     THREAD_VARIABLES,
     BackendError,
@@ -36,10 +36,10 @@ from harness.sandbox.contract import (
     Order,
     Outcome,
 )
-from harness.sandbox.link import Relay, Watch, receive, send
-from harness.sandbox.memory import resident_bytes
-from instances.catalog import CACHE_VARIABLE, cache_folder
-from instances.errors import InputError
+from shardmark.harness.sandbox.link import Relay, Watch, receive, send
+from shardmark.harness.sandbox.memory import resident_bytes
+from shardmark.instances.catalog import CACHE_VARIABLE, cache_folder
+from shardmark.instances.errors import InputError
 
 #: Seconds beyond a run's time limit within which a supervisor must reply: BenchExec may take 20 s to clear up.
 GRACE_S = 30.0
@@ -147,7 +147,7 @@ class Supervisor:
         self.socket.settimeout(GRACE_S)
         self.cores = cores
         self.folder = str(Path(tempfile.gettempdir(), f"shardmark-{uuid4().hex}"))
-        module = ["-P", "-m", "harness.sandbox.supervisor", self.backend, self.isolation]
+        module = ["-P", "-m", "shardmark.harness.sandbox.supervisor", self.backend, self.isolation]
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, *module, str(theirs.fileno())],
@@ -281,10 +281,10 @@ def serve(link: socket.socket, backend: Any, folder: Path) -> NoReturn:
 def backend_of(name: str, isolation: str) -> Any:
     """Return the named backend; ImportError if a package it needs is missing."""
     if name == "benchexec":
-        from harness.sandbox.backends.benchexec_backend import BenchexecBackend
+        from shardmark.harness.sandbox.backends.benchexec_backend import BenchexecBackend
 
         return BenchexecBackend(isolation)
-    from harness.sandbox.backends.posix_backend import ForkBackend
+    from shardmark.harness.sandbox.backends.posix_backend import ForkBackend
 
     return ForkBackend(isolation)
 
@@ -295,7 +295,7 @@ def carry_out(order: Order, backend: Any, folder: Path, control: int, relay: Rel
     ``control`` is a file that becomes readable to cancel the run; with a ``relay``, which is on the same socket, when
     the client has a request, or has gone.
     """
-    from harness.sandbox.monitor import Monitor, Pipes
+    from shardmark.harness.sandbox.monitor import Monitor, Pipes
 
     external = bool(order.command)
     with run_folders(folder, keep=not external and backend.isolated) as (outside, scratch):
@@ -339,7 +339,7 @@ def prepare(order: Order, outside: Path, scratch: Path, backend: Any) -> tuple[l
 
     A run that could write to the instance gets a copy.
     """
-    from harness.sandbox.external_input import fill_command, write_instance
+    from shardmark.harness.sandbox.external_input import fill_command, write_instance
 
     if order.command:
         return fill_command(order, write_instance(order, outside)), order

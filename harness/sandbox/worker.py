@@ -1,9 +1,11 @@
 """The worker: the process of a run, which loads instance and solver and reports over a pipe.
 
-``python -m harness.sandbox.worker run CHANNEL DEADLINE ORDER...``  one run, see `main`
-``python -m harness.sandbox.worker list PLACES``    print the solvers that files and packages declare; PLACES is a JSON
-list, the output one JSON object per line
-``python -m harness.sandbox.worker survey PLACES``  the same, preceded by the versions of all installed packages
+``python -m shardmark.harness.sandbox.worker ARGUMENTS``, of which
+
+``run CHANNEL DEADLINE ORDER...``  are one run, see `main`
+``list PLACES``    print the solvers that files and packages declare; PLACES is a JSON list, the output one JSON object
+                   per line
+``survey PLACES``  print the same, preceded by the versions of all installed packages
 """
 
 from __future__ import annotations
@@ -18,22 +20,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.sandbox.contract import Order
-from harness.sandbox.memory import OUT_OF_MEMORY, peak_bytes
-from harness.sandbox.protocol import encode
-from instances import InputError, load_hashed, track_module, tracks
-from instances.evaluator import Evaluator
-from solvers import registry
+from shardmark.harness.sandbox.contract import Order
+from shardmark.harness.sandbox.memory import OUT_OF_MEMORY, peak_bytes
+from shardmark.harness.sandbox.protocol import encode
+from shardmark.instances import InputError, load_hashed, track_module, tracks
+from shardmark.instances.evaluator import Evaluator
+from shardmark.solvers import registry
 
 #: Files whose frames are not where a user's code raised an error.
-OURS = (__file__, registry.__file__, f"{registry.FOLDER.parent / 'shardmark'}{os.sep}")
+OURS = tuple(os.path.realpath(file) for file in (__file__, registry.__file__, str(sys.modules["shardmark"].__file__)))
 #: A folder on the path of packages that are installed, as in a virtual environment next to the user's code.
 INSTALLED = f"{os.sep}site-packages{os.sep}"
 
 
 def verdict(instance: Any, solution: Any) -> Any:
     """Return the referee's verdict on a solution; only runs import it and NumPy, not a process that lists solvers."""
-    from harness.verify import verify_reported
+    from shardmark.harness.verify import verify_reported
 
     return verify_reported(instance, solution)
 
@@ -73,7 +75,8 @@ def main(arguments: list[str]) -> int:
     """Carry out a command of the referee.
 
     CHANNEL is the file descriptor of the message pipe, DEADLINE a value of `time.monotonic`. ORDER is a
-    `harness.sandbox.contract.Order` as JSON, split into several arguments because Linux limits the length of each.
+    `shardmark.harness.sandbox.contract.Order` as JSON, split into several arguments because Linux limits the length of
+    each.
     """
     action, *rest = arguments
     if action == "run":
@@ -86,7 +89,7 @@ def main(arguments: list[str]) -> int:
 
 def warm_up() -> None:
     """Import and initialise what every run needs; a process that forks runs calls this once, before the first."""
-    import harness.verify  # noqa: F401
+    import shardmark.harness.verify  # noqa: F401
 
     for track in tracks():
         track_module(track)
@@ -175,11 +178,12 @@ def one_line(error: BaseException, file: str) -> str:
     text = " ".join(str(error).split())
     place = ""
     with contextlib.suppress(IndexError):
-        frames = [x for x in traceback.extract_tb(error.__traceback__) if not x.filename.startswith(OURS)]
+        places = ((os.path.realpath(x.filename), x.lineno) for x in traceback.extract_tb(error.__traceback__))
+        frames = [(name, line) for name, line in places if name not in OURS]
         home = f"{Path(file).parent}{os.sep}"
-        below = [x for x in frames if x.filename.startswith(home)]
-        frame = ([x for x in below if INSTALLED not in x.filename.removeprefix(home)] or frames)[-1]
-        place = f" ({Path(frame.filename).name}:{frame.lineno})"
+        below = [(name, line) for name, line in frames if name.startswith(home)]
+        name, line = ([x for x in below if INSTALLED not in x[0].removeprefix(home)] or frames)[-1]
+        place = f" ({Path(name).name}:{line})"
     if isinstance(error, SyntaxError) and isinstance(error.filename, str) and error.lineno:
         text, place = " ".join(str(error.msg).split()), f" ({Path(error.filename).name}:{error.lineno})"
     kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "

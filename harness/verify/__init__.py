@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from instances.files.columns import Ints, describe
-from instances.files.jsonfile import plain_json
+from shardmark.instances.files.columns import Ints, describe
+from shardmark.instances.files.jsonfile import plain_json
 
 #: Limit on the bytes of a solution as JSON: a constant and a number per node.
 LONGEST, LONGEST_PER_NODE = 1 << 20, 256
@@ -181,4 +181,4 @@ def choices(instance: Any, solution: Any) -> Choices | None:
 
 
 def _module(track: str) -> ModuleType:
-    return importlib.import_module(f"harness.verify.{track}")
+    return importlib.import_module(f"shardmark.harness.verify.{track}")

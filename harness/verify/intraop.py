@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.verify import Choices, Verdict, malformed, misplaced
-from instances.files.columns import Ints
-from instances.intraop import Instance
+from shardmark.harness.verify import Choices, Verdict, malformed, misplaced
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.intraop import Instance
 
 LOW = 2**32 - 1
 

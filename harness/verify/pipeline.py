@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.verify import Parts, Transfer, Verdict, malformed, misplaced
-from instances.files.columns import Floats, Ints
-from instances.graph import Graph, find_cycle
-from instances.pipeline import Instance
+from shardmark.harness.verify import Parts, Transfer, Verdict, malformed, misplaced
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.graph import Graph, find_cycle
+from shardmark.instances.pipeline import Instance
 
 Exact = NDArray[np.object_]  # of Python ints
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.verify import Parts, Subgraphs, Transfer, Verdict, malformed, misplaced
-from harness.verify.placement_groups import MOST_NAMED, Groups, groups_of
-from instances.files.columns import Ints
-from instances.graph import Graph, find_cycle
-from instances.placement import Instance
+from shardmark.harness.verify import Parts, Subgraphs, Transfer, Verdict, malformed, misplaced
+from shardmark.harness.verify.placement_groups import MOST_NAMED, Groups, groups_of
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.graph import Graph, find_cycle
+from shardmark.instances.placement import Instance
 
 AT_ONCE = 1024  # groups whose contiguity is tested in one pass over the graph
 PASSES = ("forward", "backward")  # of training, if their loads count separately

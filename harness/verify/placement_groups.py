@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.verify import misplaced
-from instances.files.columns import Floats, Ints, describe
-from instances.placement import Instance
+from shardmark.harness.verify import misplaced
+from shardmark.instances.files.columns import Floats, Ints, describe
+from shardmark.instances.placement import Instance
 
 MOST_NAMED = 10  # most groups named in a sentence, and most sentences of one kind
 

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.verify import Times, Verdict, malformed, misplaced
-from instances.files.columns import LARGEST, describe
-from instances.graph import find_cycle
-from instances.scheduling import TOLERANCE, Instance
+from shardmark.harness.verify import Times, Verdict, malformed, misplaced
+from shardmark.instances.files.columns import LARGEST, describe
+from shardmark.instances.graph import find_cycle
+from shardmark.instances.scheduling import TOLERANCE, Instance
 
 FORMS = ({"device", "order"}, {"device", "priority"})
 LACKING = {frozenset({"device"}): "device", frozenset({"order", "priority"}): "order or priority"}

@@ -1,8 +1,8 @@
 """Cache of large instances as arrays, memory-mapped when the same content is read again.
 
-Array files lie in the user's cache (`instances.catalog.cache_folder`), in the folder ``arrays``, named by a digest of
-the instance's path. An array file contains the result of `scan` on the instance's file (FILE below); reading it
-validates the instance as reading the JSON does. SHARDMARK_ARRAYS=off disables the cache, =read never writes to it.
+Array files lie in the user's cache (`shardmark.instances.catalog.cache_folder`), in the folder ``arrays``, named by a
+digest of the instance's path. An array file contains the result of `scan` on the instance's file (FILE below); reading
+it validates the instance as reading the JSON does. SHARDMARK_ARRAYS=off disables the cache, =read never writes to it.
 Array files may be deleted at any time. Writing one deletes the least recently used until at most `MAX_BYTES` remain.
 
 An array file is used only if all its bytes match their digest, and FILE has the content it was made of. The latter is
@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.catalog import place_of_arrays
-from instances.errors import InputError
-from instances.files.scan import Digest, Scanned, Unsupported, limited, on_disk, scan, seen_by, unpacked
+from shardmark.instances.catalog import place_of_arrays
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.scan import Digest, Scanned, Unsupported, limited, on_disk, scan, seen_by, unpacked
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -47,7 +47,7 @@ MIN_BYTES = 8 << 20  # of arrays worth caching: smaller instances are read in hu
 MAX_BYTES = 4 << 30  # of all arrays in the user's cache
 
 MAGIC = b"shardmark arrays"
-VERSION = 1  # of the file's layout and of what `instances.files.scan` makes of a text
+VERSION = 1  # of the file's layout and of what `shardmark.instances.files.scan` makes of a text
 PAGE = 4096  # bytes; sections are aligned to it
 ABANDONED_S = 3600.0  # age in seconds at which a temporary file is deleted
 FRONT = len(MAGIC) + 32 + 8  # SHA-256 and length of the header, which follows

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.errors import InputError
+from shardmark.instances.errors import InputError
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from instances.errors import InputError
+from shardmark.instances.errors import InputError
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from instances.errors import InputError, TooLarge
+from shardmark.instances.errors import InputError, TooLarge
 
 GZIP_MAGIC = b"\x1f\x8b"
 LARGEST = 2 << 30  # bytes of a file; the largest of the contest has 1.3 GiB

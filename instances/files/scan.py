@@ -1,8 +1,8 @@
 """Fast reader of JSON that is mostly lists of lists of integers: these become flat arrays, the rest is parsed as JSON.
 
-No Python object is created per integer. Everything else is left to the general reader (`instances.files.jsonfile`),
-which names the place of a defect: lists of lists of anything but 64-bit integers, invalid JSON, and documents that a
-track refuses.
+No Python object is created per integer. Everything else is left to the general reader
+(`shardmark.instances.files.jsonfile`), which names the place of a defect: lists of lists of anything but 64-bit
+integers, invalid JSON, and documents that a track refuses.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from instances.errors import InputError, TooLarge
-from instances.files import jsonfile
-from instances.files.columns import Ints, Ragged, frozen
+from shardmark.instances.errors import InputError, TooLarge
+from shardmark.instances.files import jsonfile
+from shardmark.instances.files.columns import Ints, Ragged, frozen
 
 try:
-    from instances.files._reader import ffi, lib
+    from shardmark.instances.files._reader import ffi, lib
 except ImportError as error:
     raise ImportError(
-        f"cannot import the compiled module instances.files._reader ({error}): run `make setup` or `pip install -e .`"
+        f"cannot import the compiled module {__package__}._reader ({error}): run `make setup` or `pip install -e .`"
     ) from error
 
 PIECE = 1 << 18  # bytes; fits in a core's cache

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from instances.errors import InputError
-from instances.files.columns import (
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import (
     LARGEST,
     Floats,
     Ints,
@@ -24,8 +24,8 @@ from instances.files.columns import (
     require_number,
     require_text,
 )
-from instances.files.jsonfile import require_keys
-from instances.graph import Graph
+from shardmark.instances.files.jsonfile import require_keys
+from shardmark.instances.graph import Graph
 
 FORMAT = "shardmark/scheduling/1"
 MAX_DEVICES = 4096  # every pair has a bandwidth, even if the file gives one number for all

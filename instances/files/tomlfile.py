@@ -6,8 +6,8 @@ import os
 import tomllib
 from typing import Any
 
-from instances.errors import InputError
-from instances.files.jsonfile import decode, read_bytes
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.jsonfile import decode, read_bytes
 
 LARGEST = 1 << 20  # bytes of a TOML file
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from instances.errors import InputError
-from instances.files.columns import describe
-from instances.generate import (
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import describe
+from shardmark.instances.generate import (
     dataflows,
     hand_solved,
     inception,
@@ -21,7 +21,7 @@ from instances.generate import (
     sharding,
     training_graphs,
 )
-from instances.generate.portable_random import Draws
+from shardmark.instances.generate.portable_random import Draws
 
 __all__ = ["MEANING", "Family", "families"]
 

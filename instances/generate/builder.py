@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from instances.models.model import Access, Model
+from shardmark.instances.models.model import Access, Model
 
 DTYPE = "bfloat16"  # of every tensor of a generated network
 

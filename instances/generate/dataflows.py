@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from instances import scheduling
-from instances.errors import InputError
-from instances.files.columns import Ints
-from instances.generate.portable_random import Draws
-from instances.generate.random_graphs import barabasi_albert, watts_strogatz
-from instances.generate.simulated import links as symmetric_links
-from instances.generate.simulated import speeds, weights
-from instances.generate.training_graphs import convolutional
-from instances.graph import Graph
-from instances.scheduling import Instance
+from shardmark.instances import scheduling
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.generate.portable_random import Draws
+from shardmark.instances.generate.random_graphs import barabasi_albert, watts_strogatz
+from shardmark.instances.generate.simulated import links as symmetric_links
+from shardmark.instances.generate.simulated import speeds, weights
+from shardmark.instances.generate.training_graphs import convolutional
+from shardmark.instances.graph import Graph
+from shardmark.instances.scheduling import Instance
 
 #: Vertices of a colocation group, and distinct sets of devices that vertices are restricted to.
 TOGETHER, SETS = 3, 4

@@ -1,6 +1,6 @@
 """The instances that come with the project: their parameters, and the command that generates them.
 
-``python -m instances.generate.embedded`` writes those that have changed to ``instances/data``
+``python -m shardmark.instances.generate.embedded`` writes those that have changed to ``instances/data``
 and prints their checksums for ``instances/catalog.toml``.
 """
 
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from instances import track_module
-from instances.files.jsonfile import encode, read_bytes, sha256, write_json
-from instances.generate import families
-from instances.importers.to_scheduling import converted
+from shardmark.instances import track_module
+from shardmark.instances.files.jsonfile import encode, read_bytes, sha256, write_json
+from shardmark.instances.generate import families
+from shardmark.instances.importers.to_scheduling import converted
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 PLAIN = 4096  # bytes; smaller files stay uncompressed, for people to read
@@ -25,7 +25,7 @@ PLAIN = 4096  # bytes; smaller files stay uncompressed, for people to read
 class Recipe:
     """An embedded instance: its id in the catalog, and the family, parameters and seed that make it.
 
-    ``scheduled``: the instance is the dataflow made from it, see `instances.importers.to_scheduling`.
+    ``scheduled``: the instance is the dataflow made from it, see `shardmark.instances.importers.to_scheduling`.
     """
 
     id: str

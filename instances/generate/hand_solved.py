@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from instances import intraop, pipeline
-from instances.generate.portable_random import Draws
+from shardmark.instances import intraop, pipeline
+from shardmark.instances.generate.portable_random import Draws
 
 
 def chain(draws: Draws) -> pipeline.Instance:

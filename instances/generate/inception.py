@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from instances.generate.portable_random import Draws
-from instances.graph import Graph
-from instances.placement import Instance
+from shardmark.instances.generate.portable_random import Draws
+from shardmark.instances.graph import Graph
+from shardmark.instances.placement import Instance
 
 BYTES = 4  # per number
 FLOPS, MEMORY_BANDWIDTH, LINK_BANDWIDTH = 10e12 / 1e3, 500e9 / 1e3, 12e9 / 1e3  # per millisecond

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from instances import intraop
-from instances.generate.portable_random import Draws
+from shardmark.instances import intraop
+from shardmark.instances.generate.portable_random import Draws
 
 
 def menus(draws: Draws, *, nodes: int, largest_menu: int, longest: int, tightness: float) -> intraop.Instance:

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from instances.files.columns import Floats
-from instances.generate import networks
-from instances.generate.portable_random import Draws
-from instances.graph import Graph
-from instances.models.model import Model
-from instances.pipeline import Instance
+from shardmark.instances.files.columns import Floats
+from shardmark.instances.generate import networks
+from shardmark.instances.generate.portable_random import Draws
+from shardmark.instances.graph import Graph
+from shardmark.instances.models.model import Model
+from shardmark.instances.pipeline import Instance
 
 FLOPS = 100e12 / 1e6  # per microsecond
 MEMORY_BANDWIDTH = 1e12 / 1e6  # bytes per microsecond

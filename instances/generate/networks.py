@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from instances.errors import InputError
-from instances.generate.builder import Network
-from instances.models.model import Model
+from shardmark.instances.errors import InputError
+from shardmark.instances.generate.builder import Network
+from shardmark.instances.models.model import Model
 
 
 def _divides(divisor: int, whole: int, place: str) -> int:

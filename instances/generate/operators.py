@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.generate.portable_random import Draws
-from instances.graph import Graph
-from instances.placement import Instance
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.generate.portable_random import Draws
+from shardmark.instances.graph import Graph
+from shardmark.instances.placement import Instance
 
 
 def crossing(draws: Draws) -> Instance:

@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
+from shardmark.instances.files.columns import Floats, Ints
 
 
 class Draws:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from instances.errors import InputError
-from instances.files.columns import Floats, Ints
-from instances.generate.portable_random import Draws
-from instances.graph import Graph
-from instances.pipeline import Instance
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.generate.portable_random import Draws
+from shardmark.instances.graph import Graph
+from shardmark.instances.pipeline import Instance
 
 Pairs = Sequence[tuple[int, int]] | Ints  # shape (edges, 2)
 

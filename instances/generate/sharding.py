@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from instances import intraop
-from instances.errors import InputError
-from instances.files.columns import Floats, Ints
-from instances.generate import networks
-from instances.generate.menus import with_limit
-from instances.generate.portable_random import Draws
-from instances.models.model import Model
-from instances.models.sharding.buffers import TRAINING_STATE
-from instances.models.sharding.mesh import Mesh, Splits, mesh_sizes
-from instances.models.sharding.problem import IMPOSSIBLE, instance_of
-from instances.models.sharding.splits import Nest, Use, menu, nest
+from shardmark.instances import intraop
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.generate import networks
+from shardmark.instances.generate.menus import with_limit
+from shardmark.instances.generate.portable_random import Draws
+from shardmark.instances.models.model import Model
+from shardmark.instances.models.sharding.buffers import TRAINING_STATE
+from shardmark.instances.models.sharding.mesh import Mesh, Splits, mesh_sizes
+from shardmark.instances.models.sharding.problem import IMPOSSIBLE, instance_of
+from shardmark.instances.models.sharding.splits import Nest, Use, menu, nest
 
 FLOPS = 100e12 / 1e9  # per nanosecond and device
 MEMORY_BANDWIDTH = 1e12 / 1e9  # bytes per nanosecond

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Floats
-from instances.generate.portable_random import Draws
+from shardmark.instances.files.columns import Floats
+from shardmark.instances.generate.portable_random import Draws
 
 
 def weights(draws: Draws, count: int) -> Floats:

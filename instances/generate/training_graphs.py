@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from instances.errors import InputError
-from instances.generate.portable_random import Draws
-from instances.generate.simulated import links, speeds, weights
-from instances.graph import Graph
-from instances.scheduling import Instance
+from shardmark.instances.errors import InputError
+from shardmark.instances.generate.portable_random import Draws
+from shardmark.instances.generate.simulated import links, speeds, weights
+from shardmark.instances.graph import Graph
+from shardmark.instances.scheduling import Instance
 
 
 def convolutional(draws: Draws, *, devices: int) -> Instance:

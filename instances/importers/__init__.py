@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from functools import cache
 from types import ModuleType
 
-from instances.options import Option
+from shardmark.instances.options import Option
 
 __all__ = ["Option", "importers"]
 

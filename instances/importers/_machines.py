@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from instances import scheduling
-from instances.errors import InputError
-from instances.files.columns import plain
-from instances.files.jsonfile import read_json, require_keys
-from instances.generate.portable_random import Draws
-from instances.generate.simulated import links, speeds
-from instances.importers import Option
+from shardmark.instances import scheduling
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import plain
+from shardmark.instances.files.jsonfile import read_json, require_keys
+from shardmark.instances.generate.portable_random import Draws
+from shardmark.instances.generate.simulated import links, speeds
+from shardmark.instances.importers import Option
 
 DEFAULT_DEVICES = 50  # as in the paper
 MAX_DEVICES = 2000  # every pair has a bandwidth

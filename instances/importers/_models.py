@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from instances.errors import InputError
-from instances.importers import Option
-from instances.models.model import Model
+from shardmark.instances.errors import InputError
+from shardmark.instances.importers import Option
+from shardmark.instances.models.model import Model
 
 #: For every track the option that it needs, with its placeholder.
 NEEDED: Mapping[str, str] = {
@@ -37,13 +37,13 @@ def instance_of(model: Model, *, track: str, device: str, fuse: bool, **given: A
     Raises InputError if the track's own option is missing, if another track's option is given, or if the track refuses
     the model.
     """
-    from instances.models.as_intraop import as_intraop
-    from instances.models.as_pipeline import as_pipeline
-    from instances.models.as_placement import as_placement
-    from instances.models.as_scheduling import as_scheduling
-    from instances.models.devices import device as device_named
-    from instances.models.fuse import fuse as fused
-    from instances.models.roofline import roofline
+    from shardmark.instances.models.as_intraop import as_intraop
+    from shardmark.instances.models.as_pipeline import as_pipeline
+    from shardmark.instances.models.as_placement import as_placement
+    from shardmark.instances.models.as_scheduling import as_scheduling
+    from shardmark.instances.models.devices import device as device_named
+    from shardmark.instances.models.fuse import fuse as fused
+    from shardmark.instances.models.roofline import roofline
 
     _require_options(track, given)
     kind = device_named(device)

@@ -27,9 +27,9 @@ from itertools import chain
 from math import prod
 from typing import NoReturn
 
-from instances.errors import InputError
-from instances.files.columns import describe
-from instances.importers._text_proto import Message
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import describe
+from shardmark.instances.importers._text_proto import Message
 
 Shape = tuple[int, ...]
 Input = tuple[int, int]  # the node that makes a tensor, and the number of its output

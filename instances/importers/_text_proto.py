@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from instances.errors import InputError, TooLarge
-from instances.files.jsonfile import line_and_column
+from shardmark.instances.errors import InputError, TooLarge
+from shardmark.instances.files.jsonfile import line_and_column
 
 MAX_VALUES = 1 << 24  # values and messages; each takes up to 250 bytes of memory
 #: Under this key a message has the index of its first character in the text.

@@ -23,13 +23,13 @@ from pathlib import Path
 
 import numpy as np
 
-from instances import pipeline
-from instances.errors import InputError
-from instances.files.jsonfile import collector_paused, decode, line_and_column, read_bytes
-from instances.graph import find_cycle, no_cycle
-from instances.importers import Option
-from instances.importers._text_proto import AT, SKIPPED, Message, Schema, parse
-from instances.split_multi_output import Operation, Tensor, one_tensor_each
+from shardmark.instances import pipeline
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.jsonfile import collector_paused, decode, line_and_column, read_bytes
+from shardmark.instances.graph import find_cycle, no_cycle
+from shardmark.instances.importers import Option
+from shardmark.instances.importers._text_proto import AT, SKIPPED, Message, Schema, parse
+from shardmark.instances.split_multi_output import Operation, Tensor, one_tensor_each
 
 TRACK = "pipeline"
 OPTIONS: Mapping[str, Option] = {

@@ -35,18 +35,18 @@ from typing import Any
 
 import numpy as np
 
-from instances import scheduling
-from instances.errors import InputError
-from instances.files.columns import plain
-from instances.files.jsonfile import collector_paused, decode, line_and_column, read_bytes
-from instances.generate.portable_random import Draws
-from instances.generate.simulated import weights as drawn_weights
-from instances.graph import find_cycle, no_cycle
-from instances.importers import Option
-from instances.importers._device_specs import EXAMPLE, Devices, random_device_name
-from instances.importers._machines import MACHINE, SEED, machine_of, seeded
-from instances.importers._operations import Input, Operations
-from instances.importers._text_proto import AT, SKIPPED, Message, Schema, Word, parse
+from shardmark.instances import scheduling
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import plain
+from shardmark.instances.files.jsonfile import collector_paused, decode, line_and_column, read_bytes
+from shardmark.instances.generate.portable_random import Draws
+from shardmark.instances.generate.simulated import weights as drawn_weights
+from shardmark.instances.graph import find_cycle, no_cycle
+from shardmark.instances.importers import Option
+from shardmark.instances.importers._device_specs import EXAMPLE, Devices, random_device_name
+from shardmark.instances.importers._machines import MACHINE, SEED, machine_of, seeded
+from shardmark.instances.importers._operations import Input, Operations
+from shardmark.instances.importers._text_proto import AT, SKIPPED, Message, Schema, Word, parse
 
 TRACK = "scheduling"
 TELLS = True

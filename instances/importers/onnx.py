@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from instances.importers import Option, _models
+from shardmark.instances.importers import Option, _models
 
 TRACK = "pipeline"
 TELLS = True
@@ -31,6 +31,6 @@ OPTIONS: Mapping[str, Option] = {
 
 def read(path: Path, *, dim: Mapping[str, int], tell: Callable[[str], None], **given: Any) -> Any:
     """Read an ONNX file, plain or gzip, as an instance; InputError if the model has none."""
-    from instances.models.onnx_file import read_onnx
+    from shardmark.instances.models.onnx_file import read_onnx
 
     return _models.instance_of(read_onnx(path, dim, tell), **given)

@@ -24,10 +24,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from instances import track_module
-from instances.files.jsonfile import read_json
-from instances.importers import Option
-from instances.placement_as_pipeline import as_pipeline
+from shardmark.instances import track_module
+from shardmark.instances.files.jsonfile import read_json
+from shardmark.instances.importers import Option
+from shardmark.instances.placement_as_pipeline import as_pipeline
 
 TRACK = "pipeline"
 OPTIONS: Mapping[str, Option] = {

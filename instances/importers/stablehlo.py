@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from instances.importers import Option
-from instances.importers._models import OPTIONS as OPTIONS_OF_MODELS
-from instances.importers._models import instance_of
+from shardmark.instances.importers import Option
+from shardmark.instances.importers._models import OPTIONS as OPTIONS_OF_MODELS
+from shardmark.instances.importers._models import instance_of
 
 TRACK = "pipeline"
 TELLS = True
@@ -24,6 +24,6 @@ OPTIONS: Mapping[str, Option] = OPTIONS_OF_MODELS
 
 def read(path: Path, *, tell: Callable[[str], None], **given: Any) -> Any:
     """Read a program, plain or gzip, as an instance; InputError if the program has none."""
-    from instances.models.stablehlo.apart import read_stablehlo
+    from shardmark.instances.models.stablehlo.apart import read_stablehlo
 
     return instance_of(read_stablehlo(path, tell), **given)

@@ -36,12 +36,12 @@ from typing import Any
 
 import numpy as np
 
-from instances import catalog, load, pipeline, scheduling
-from instances.errors import InputError
-from instances.files.columns import plain
-from instances.files.jsonfile import collector_paused, read_json
-from instances.importers import Option
-from instances.importers._machines import MACHINE, MAX_DEVICES, SEED, Machine, machine_of, seeded
+from shardmark.instances import catalog, load, pipeline, scheduling
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import plain
+from shardmark.instances.files.jsonfile import collector_paused, read_json
+from shardmark.instances.importers import Option
+from shardmark.instances.importers._machines import MACHINE, MAX_DEVICES, SEED, Machine, machine_of, seeded
 
 TRACK = "scheduling"
 OPTIONS: Mapping[str, Option] = {

@@ -5,10 +5,10 @@ the contest's format; ``.specs(solution)`` tells by the name of each tensor whic
 JAX's ``PartitionSpec`` does, and ``.loops(solution)`` by the name of each operator which loop each mesh axis splits.
 
 The cost model is that of Alpa (Zheng et al., OSDI 2022). A strategy gives every axis of the mesh a loop of an operator,
-or none. Operators that choose together (see `instances.models.sharding.groups`) are one node, and so is every parameter
-and every input of the model; a node costs the times of its operators, partial sums included. An edge costs the change
-of layouts between the node in which a tensor is made and the one in which it is read; a tensor that a node reads
-several times in one layout arrives once.
+or none. Operators that choose together (see `shardmark.instances.models.sharding.groups`) are one node, and so is every
+parameter and every input of the model; a node costs the times of its operators, partial sums included. An edge costs
+the change of layouts between the node in which a tensor is made and the one in which it is read; a tensor that a node
+reads several times in one layout arrives once.
 
 Memory. Time step i is the run of operator i; with ``training`` of a model that has no backward pass, that pass follows
 in reverse order. Parameters, and what training keeps for them, are in memory all the time; other inputs, and parameters
@@ -30,17 +30,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.errors import InputError
-from instances.files.columns import Floats, Ints
-from instances.intraop import LARGEST, Instance
-from instances.models.devices import Device
-from instances.models.model import Model
-from instances.models.sharding.buffers import TRAINING_STATE, Buffer, buffers
-from instances.models.sharding.groups import Group, grouped
-from instances.models.sharding.mesh import Mesh, Splits, mesh_sizes
-from instances.models.sharding.problem import IMPOSSIBLE, instance_of
-from instances.models.sharding.splits import nest
-from instances.models.sharding.times import operator_times, trained
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.intraop import LARGEST, Instance
+from shardmark.instances.models.devices import Device
+from shardmark.instances.models.model import Model
+from shardmark.instances.models.sharding.buffers import TRAINING_STATE, Buffer, buffers
+from shardmark.instances.models.sharding.groups import Group, grouped
+from shardmark.instances.models.sharding.mesh import Mesh, Splits, mesh_sizes
+from shardmark.instances.models.sharding.problem import IMPOSSIBLE, instance_of
+from shardmark.instances.models.sharding.splits import nest
+from shardmark.instances.models.sharding.times import operator_times, trained
 
 __all__ = ["IMPOSSIBLE", "Edge", "Node", "Sharding", "as_intraop"]
 

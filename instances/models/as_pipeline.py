@@ -1,9 +1,9 @@
 """Models as instances of track ``pipeline``: operators to be cut into stages for equal devices.
 
 Times are in microseconds, sizes in bytes, the bandwidth in bytes per microsecond. Node i is operator i; after the
-operators come the helpers of operators that write several tensors (`instances.split_multi_output`). The cost of a
-split of the operators is that with every helper in the stage of its operator (`with_helpers`); no other stages of the
-helpers are cheaper.
+operators come the helpers of operators that write several tensors (`shardmark.instances.split_multi_output`). The cost
+of a split of the operators is that with every helper in the stage of its operator (`with_helpers`); no other stages of
+the helpers are cheaper.
 
 Sending a tensor takes the link's latency plus bytes / bandwidth. The track has no latency, so the output size of a node
 includes the bytes that the link carries in that time.
@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from instances import pipeline
-from instances.errors import InputError
-from instances.files.columns import Ints
-from instances.models.devices import Device
-from instances.models.model import Model
-from instances.models.roofline import Costs
-from instances.split_multi_output import Operation, Tensor, one_tensor_each
+from shardmark.instances import pipeline
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.models.devices import Device
+from shardmark.instances.models.model import Model
+from shardmark.instances.models.roofline import Costs
+from shardmark.instances.split_multi_output import Operation, Tensor, one_tensor_each
 
 MICROSECONDS = 1e6  # in a second
 

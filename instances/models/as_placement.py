@@ -21,13 +21,13 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from instances import placement
-from instances.files.columns import Floats, Ints
-from instances.graph import Graph
-from instances.models.as_pipeline import MICROSECONDS, refuse_lack_of_memory
-from instances.models.devices import Device
-from instances.models.model import Model
-from instances.models.roofline import Costs
+from shardmark.instances import placement
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.graph import Graph
+from shardmark.instances.models.as_pipeline import MICROSECONDS, refuse_lack_of_memory
+from shardmark.instances.models.devices import Device
+from shardmark.instances.models.model import Model
+from shardmark.instances.models.roofline import Costs
 
 
 def as_placement(

@@ -15,12 +15,12 @@ import os
 from collections import defaultdict
 from pathlib import Path
 
-from instances import scheduling
-from instances.errors import InputError
-from instances.importers._machines import Machine, machine_in
-from instances.models.as_placement import MICROSECONDS, classes, state_readers
-from instances.models.model import Model
-from instances.models.roofline import Costs
+from shardmark.instances import scheduling
+from shardmark.instances.errors import InputError
+from shardmark.instances.importers._machines import Machine, machine_in
+from shardmark.instances.models.as_placement import MICROSECONDS, classes, state_readers
+from shardmark.instances.models.model import Model
+from shardmark.instances.models.roofline import Costs
 
 
 def as_scheduling(model: Model, costs: Costs | None, machine: Machine | str | os.PathLike[str]) -> scheduling.Instance:

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
-from instances.errors import InputError
+from shardmark.instances.errors import InputError
 
 MOST = 2_000_000  # operators of a program, calls replaced
 MOST_BYTES = 1 << 30  # of their names and attributes

@@ -11,12 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from instances.catalog import near_miss
-from instances.errors import InputError
-from instances.files.columns import describe
-from instances.files.jsonfile import require_keys
-from instances.files.tomlfile import load_toml
-from instances.models.model import BITS
+from shardmark.instances.catalog import near_miss
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import describe
+from shardmark.instances.files.jsonfile import require_keys
+from shardmark.instances.files.tomlfile import load_toml
+from shardmark.instances.models.model import BITS
 
 CATALOG = Path(__file__).with_name("devices.toml")
 #: Data types that a device can have a rate for. One rate stands for all 8-bit floats, another for all 4-bit ones.

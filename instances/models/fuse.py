@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from instances.graph import Graph
-from instances.models.model import Access, Model, Operator
+from shardmark.instances.graph import Graph
+from shardmark.instances.models.model import Access, Model, Operator
 
 #: For every member of a group, the loops of the heaviest member that its own loops run along with.
 Aligned = Mapping[int, Mapping[str | None, str]]

@@ -1,8 +1,9 @@
 """The intermediate form of a model of any format: operators that read and write tensors.
 
-Readers of files (`instances.models.onnx_file`, `instances.models.stablehlo_file`) and generated networks
-(`instances.generate.networks`) produce it; `instances.models.roofline` estimates its times on a device; the
-modules ``as_pipeline``, ``as_placement``, ``as_scheduling`` and ``as_intraop`` turn it into instances of each track.
+Readers of files (`shardmark.instances.models.onnx_file`, `shardmark.instances.models.stablehlo_file`) and generated
+networks (`shardmark.instances.generate.networks`) produce it; `shardmark.instances.models.roofline` estimates its times
+on a device; the modules ``as_pipeline``, ``as_placement``, ``as_scheduling`` and ``as_intraop`` turn it into instances
+of each track.
 
 A *tensor* has a shape and a data type. Inputs of the model and parameters have no producer.
 
@@ -11,7 +12,7 @@ matrix product, for example, has ``loops = {"m": 64, "n": 32, "k": 128}``, reads
 writes ``("m", "n")``. This determines arithmetic, traffic, and the ways to split the operator over devices: a loop
 that is missing from the written tensor is summed over, so splitting it leaves partial sums.
 
-    >>> from instances.models.model import Access, Model
+    >>> from shardmark.instances.models.model import Access, Model
     >>> model = Model("one product")
     >>> x = model.tensor("x", (64, 128), "float32")
     >>> w = model.tensor("w", (128, 32), "float32", parameter=True)

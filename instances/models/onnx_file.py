@@ -3,15 +3,16 @@
 Treatment of the parts of a graph:
 
 functions         inlined
-old operators     converted, as `instances.models.onnx_graph.operator_sets` says
+old operators     converted, as `shardmark.instances.models.onnx_graph.operator_sets` says
 control flow      refused
-symbolic sizes    replaced by the numbers that the caller gives; `instances.models.onnx_graph.sizes` has their names
+symbolic sizes    replaced by the numbers that the caller gives; their names: `onnx_graph.sizes`
 initializers      parameters, also those that the graph lists among its inputs; external data is never opened
 constants         what depends only on constants and shapes is folded: it is a parameter if an operator reads it
 values as shapes  a constant input that sets a shape, such as that of a Reshape, does not count as read
 outputs           unread outputs, such as the mask of a Dropout, are omitted
 views             Reshape, Flatten, Squeeze, Unsqueeze, Identity and Dropout move no byte
-operators         named as `instances.models.onnx_graph.names` does; those without a rule move bytes and are told of
+operators         named as `shardmark.instances.models.onnx_graph.names` does; those without a rule move bytes and are
+                  told of
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from instances.errors import InputError
-from instances.files.jsonfile import collector_paused, read_bytes
-from instances.models.model import Access, Dims, Model, Nest, of_unknown_arithmetic
-from instances.models.onnx_graph.call import Call, Unfit
-from instances.models.onnx_graph.constants import Constants
-from instances.models.onnx_graph.load import load
-from instances.models.onnx_graph.loops import nest_of
-from instances.models.onnx_graph.names import operator_names
-from instances.models.onnx_graph.types import Types
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.jsonfile import collector_paused, read_bytes
+from shardmark.instances.models.model import Access, Dims, Model, Nest, of_unknown_arithmetic
+from shardmark.instances.models.onnx_graph.call import Call, Unfit
+from shardmark.instances.models.onnx_graph.constants import Constants
+from shardmark.instances.models.onnx_graph.load import load
+from shardmark.instances.models.onnx_graph.loops import nest_of
+from shardmark.instances.models.onnx_graph.names import operator_names
+from shardmark.instances.models.onnx_graph.types import Types
 
 LARGEST = 2 << 30  # bytes of a file, the most that protobuf reads
 _STANDARD = ("", "ai.onnx")
@@ -46,9 +47,9 @@ def read_onnx(
 ) -> Model:
     """The model of an ONNX file, plain or gzip.
 
-    ``dims`` has values for symbolic sizes, by the names of `instances.models.onnx_graph.sizes`. ``tell`` is called with
-    a sentence on operators of unknown arithmetic. Raises InputError for anything that is not an ONNX model with known
-    shapes and without control flow.
+    ``dims`` has values for symbolic sizes, by the names of `shardmark.instances.models.onnx_graph.sizes`. ``tell`` is
+    called with a sentence on operators of unknown arithmetic. Raises InputError for anything that is not an ONNX model
+    with known shapes and without control flow.
     """
     source = os.fspath(path)
     with collector_paused():

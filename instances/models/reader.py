@@ -8,12 +8,12 @@ import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from instances.errors import InputError
-from instances.files.jsonfile import GZIP_MAGIC, read_bytes
-from instances.models.model import Model
-from instances.models.onnx_file import LARGEST, read_onnx
-from instances.models.stablehlo.apart import read_stablehlo
-from instances.models.stablehlo.module import is_stablehlo
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.jsonfile import GZIP_MAGIC, read_bytes
+from shardmark.instances.models.model import Model
+from shardmark.instances.models.onnx_file import LARGEST, read_onnx
+from shardmark.instances.models.stablehlo.apart import read_stablehlo
+from shardmark.instances.models.stablehlo.module import is_stablehlo
 
 
 def is_onnx(content: bytes) -> bool:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from instances.files.columns import Floats, frozen
-from instances.models.devices import Device
-from instances.models.model import Model
+from shardmark.instances.files.columns import Floats, frozen
+from shardmark.instances.models.devices import Device
+from shardmark.instances.models.model import Model
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ random numbers        a call of ``threefry2x32``, JAX's generator, is one operat
 custom calls          moves of bytes, counted in one sentence, unless a rule has their name
 arguments of main     parameters if their buffers are donated for a result (``tf.aliasing_output``) or if their names
                       begin with one of `STATE`; inputs otherwise. JAX writes names as locations, ``params['w']``
-passes                those of a training step are told apart by `instances.models.stablehlo.passes`
+passes                those of a training step are told apart by `shardmark.instances.models.stablehlo.passes`
 layers                the number at the end of a scope's name, as in ``jax.named_scope("layer7")``
 """
 
@@ -26,17 +26,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from instances.errors import InputError
-from instances.files.jsonfile import collector_paused
-from instances.models.calls import require_few
-from instances.models.model import Access, Dims, Model, Nest, Shape, of_unknown_arithmetic
-from instances.models.stablehlo import scopes
-from instances.models.stablehlo.functions import RETURNS, bodies, callee_of, composed, label
-from instances.models.stablehlo.loops import nest_of
-from instances.models.stablehlo.operation import Operation
-from instances.models.stablehlo.passes import mark_passes
-from instances.models.stablehlo.types import Types
-from instances.models.stablehlo.values import Constant, Value, View
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.jsonfile import collector_paused
+from shardmark.instances.models.calls import require_few
+from shardmark.instances.models.model import Access, Dims, Model, Nest, Shape, of_unknown_arithmetic
+from shardmark.instances.models.stablehlo import scopes
+from shardmark.instances.models.stablehlo.functions import RETURNS, bodies, callee_of, composed, label
+from shardmark.instances.models.stablehlo.loops import nest_of
+from shardmark.instances.models.stablehlo.operation import Operation
+from shardmark.instances.models.stablehlo.passes import mark_passes
+from shardmark.instances.models.stablehlo.types import Types
+from shardmark.instances.models.stablehlo.values import Constant, Value, View
 
 #: Names of arguments that stay on the devices between steps begin with one of these.
 STATE = ("param", "weight", "state", "train_state", "opt", "variable", "model", "mu", "nu", "moment")
@@ -49,7 +49,7 @@ _DIALECTS = {"stablehlo", "chlo", "func", "sdy"}
 
 
 def model_of(module: Any, source: str, tell: Callable[[str], None] = lambda _: None) -> Model:
-    """The model of a module that `instances.models.stablehlo.module.parse` returns.
+    """The model of a module that `shardmark.instances.models.stablehlo.module.parse` returns.
 
     ``tell`` is called with a sentence on operations of unknown arithmetic, and one if no argument is a parameter.
     Raises InputError for dynamic shapes, control flow and recursion.

@@ -1,7 +1,7 @@
 """Suite ``models``: well-known networks as instances, made from the files of real models.
 
-``python -m instances.models.suite`` writes those that have changed to ``instances/data/models`` and prints their
-checksums for ``instances/catalog.toml``. It needs the packages onnx and jaxlib, and a checkout of the project.
+``python -m shardmark.instances.models.suite`` writes those that have changed to ``instances/data/models`` and prints
+their checksums for ``instances/catalog.toml``. It needs the packages onnx and jaxlib, and a checkout of the project.
 
 Networks for inference are those that the package onnx carries (``backend/test/data/light``: structure and shapes of
 the model zoo's files, weights left out), with a batch of `BATCH` instead of one. Training steps are those in
@@ -19,17 +19,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from instances import track_module
-from instances.generate.embedded import DATA, write
-from instances.models.as_intraop import as_intraop
-from instances.models.as_pipeline import MICROSECONDS, as_pipeline
-from instances.models.as_placement import as_placement
-from instances.models.as_scheduling import as_scheduling
-from instances.models.devices import Device, device
-from instances.models.fuse import fuse
-from instances.models.model import Model
-from instances.models.reader import read_model
-from instances.models.roofline import roofline
+from shardmark.instances import track_module
+from shardmark.instances.generate.embedded import DATA, write
+from shardmark.instances.models.as_intraop import as_intraop
+from shardmark.instances.models.as_pipeline import MICROSECONDS, as_pipeline
+from shardmark.instances.models.as_placement import as_placement
+from shardmark.instances.models.as_scheduling import as_scheduling
+from shardmark.instances.models.devices import Device, device
+from shardmark.instances.models.fuse import fuse
+from shardmark.instances.models.model import Model
+from shardmark.instances.models.reader import read_model
+from shardmark.instances.models.roofline import roofline
 
 STEPS = Path(__file__).resolve().parents[2] / "examples" / "steps"
 FOLDER = "models"  # in DATA

@@ -4,9 +4,9 @@ Every chart is drawn twice, for wide and for narrow screens, so that its text ke
 of the two. Lengths are SVG user units, which the page shows as CSS pixels or less.
 """
 
-from leaderboard.charts.curves import MAX_POINTS, Curve, Rule, curves, figure, legend, spread, thin
-from leaderboard.charts.elements import COLOURS, HALF, NARROW, WIDE, responsive, svg, tag, text, tooltip
-from leaderboard.charts.rows import (
+from shardmark.leaderboard.charts.curves import MAX_POINTS, Curve, Rule, curves, figure, legend, spread, thin
+from shardmark.leaderboard.charts.elements import COLOURS, HALF, NARROW, WIDE, responsive, svg, tag, text, tooltip
+from shardmark.leaderboard.charts.rows import (
     Bar,
     Mark,
     Strip,
@@ -19,7 +19,7 @@ from leaderboard.charts.rows import (
     strips,
     without_overlaps,
 )
-from leaderboard.charts.scales import Scale, amounts, gaps, linear, logarithmic, losses, round_values
+from shardmark.leaderboard.charts.scales import Scale, amounts, gaps, linear, logarithmic, losses, round_values
 
 __all__ = [
     "COLOURS",

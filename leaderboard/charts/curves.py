@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from markupsafe import Markup, escape
 
-from leaderboard.charts.elements import NARROW, WIDE, named, responsive, svg, tag, text, tooltip
-from leaderboard.charts.scales import Scale
-from leaderboard.text import printable, shorten
+from shardmark.leaderboard.charts.elements import NARROW, WIDE, named, responsive, svg, tag, text, tooltip
+from shardmark.leaderboard.charts.scales import Scale
+from shardmark.leaderboard.text import printable, shorten
 
 MAX_POINTS = 200  # per curve, more than a screen can show
 Point = TypeVar("Point")

@@ -7,7 +7,7 @@ from functools import cache
 
 from markupsafe import Markup, escape
 
-from leaderboard.text import printable
+from shardmark.leaderboard.text import printable
 
 WIDE, HALF, NARROW = 1000, 544, 340  # full page width, one of two columns, a phone
 COLOURS = 6  # classes s1..s6 of the style sheet; s0 is the neutral one for all others

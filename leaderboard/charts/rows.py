@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from leaderboard.charts.elements import NARROW, named, svg, tag, text, tooltip
-from leaderboard.charts.scales import Scale, linear
-from leaderboard.text import printable, shorten
+from shardmark.leaderboard.charts.elements import NARROW, named, svg, tag, text, tooltip
+from shardmark.leaderboard.charts.scales import Scale, linear
+from shardmark.leaderboard.text import printable, shorten
 
 
 def ruled(scale: Scale, left: int, inner: int, top: int, foot: int, axis: str) -> list[Markup]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from leaderboard.text import short
+from shardmark.leaderboard.text import short
 
 GAP_UNIT = 1e-4  # distances below 0.01 % are drawn linearly
 DECADES = (1.0, 0.1, 0.01, 0.001, 0.0)  # distances of scores from 1 at the ticks of `losses`

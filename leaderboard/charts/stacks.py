@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from leaderboard.charts.elements import tag, text, tooltip
-from leaderboard.charts.scales import Scale
-from leaderboard.text import printable
+from shardmark.leaderboard.charts.elements import tag, text, tooltip
+from shardmark.leaderboard.charts.scales import Scale
+from shardmark.leaderboard.text import printable
 
 LINE = 14.0  # height of a label above the rows
 

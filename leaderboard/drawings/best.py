@@ -14,16 +14,16 @@ from typing import Any
 
 import polars as pl
 
-from harness import verify
-from harness.campaign.problems import Problem
-from harness.results.database import Store
-from harness.results.ranking import Tables
-from harness.results.records import number
-from instances import InputError, catalog, track_module
-from leaderboard.drawings import choices_layout, latency_layout, loads_layout, schedule_layout, split_layout
-from leaderboard.drawings.pictures import Pictures
-from leaderboard.report import MAX_NODES
-from leaderboard.text import exact
+from shardmark.harness import verify
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.ranking import Tables
+from shardmark.harness.results.records import number
+from shardmark.instances import InputError, catalog, track_module
+from shardmark.leaderboard.drawings import choices_layout, latency_layout, loads_layout, schedule_layout, split_layout
+from shardmark.leaderboard.drawings.pictures import Pictures
+from shardmark.leaderboard.report import MAX_NODES
+from shardmark.leaderboard.text import exact
 
 #: The option that names an instance, with its value in one word.
 JOINED = re.compile("(?:--instance=|-i)(.+)")

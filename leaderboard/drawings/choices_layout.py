@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness import verify
-from harness.results import claims
-from harness.verify import Choices
-from harness.verify.intraop import exact_sum, usage_profile
-from instances.files.columns import Floats, Ints
-from leaderboard.report import Memory, Share, Shares
-from leaderboard.text import count, exact, percent
+from shardmark.harness import verify
+from shardmark.harness.results import claims
+from shardmark.harness.verify import Choices
+from shardmark.harness.verify.intraop import exact_sum, usage_profile
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.leaderboard.report import Memory, Share, Shares
+from shardmark.leaderboard.text import count, exact, percent
 
 LARGEST = 10  # nodes and edges that are named
 RANKS = 5  # of strategies by cost that have rows of their own

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from leaderboard import charts
-from leaderboard.charts import NARROW, WIDE, tag, text, tooltip
-from leaderboard.drawings.layers import Edges, layers, positions
-from leaderboard.drawings.split_svg import title
-from leaderboard.report import Split
-from leaderboard.text import count, printable, shorten
+from shardmark.leaderboard import charts
+from shardmark.leaderboard.charts import NARROW, WIDE, tag, text, tooltip
+from shardmark.leaderboard.drawings.layers import Edges, layers, positions
+from shardmark.leaderboard.drawings.split_svg import title
+from shardmark.leaderboard.report import Split
+from shardmark.leaderboard.text import count, printable, shorten
 
 #: Most lanes drawn.
 MAX_LANES = 64

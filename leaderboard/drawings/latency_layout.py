@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harness import verify
-from harness.verify import Subgraphs
-from leaderboard.report import Device, Link, Schedule
+from shardmark.harness import verify
+from shardmark.harness.verify import Subgraphs
+from shardmark.leaderboard.report import Device, Link, Schedule
 
 CPUS = "CPUs"
 WORDS = (

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from harness import verify
-from harness.verify import Transfer
-from leaderboard.drawings.layers import layers, positions
-from leaderboard.report import Load, Loads, Tensors
-from leaderboard.text import count, short
+from shardmark.harness import verify
+from shardmark.harness.verify import Transfer
+from shardmark.leaderboard.drawings.layers import layers, positions
+from shardmark.leaderboard.report import Load, Loads, Tensors
+from shardmark.leaderboard.text import count, short
 
 AXIS = "load: time per sample, in the unit of the instance"
 

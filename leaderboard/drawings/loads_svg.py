@@ -7,12 +7,12 @@ from itertools import islice
 
 from markupsafe import Markup
 
-from harness.results import claims
-from leaderboard import charts
-from leaderboard.charts import NARROW, WIDE, linear, stacks, tag, text, tooltip
-from leaderboard.charts.stacks import Frame, Piece
-from leaderboard.report import Load, Loads, Tensors
-from leaderboard.text import count, printable, shorten, si
+from shardmark.harness.results import claims
+from shardmark.leaderboard import charts
+from shardmark.leaderboard.charts import NARROW, WIDE, linear, stacks, tag, text, tooltip
+from shardmark.leaderboard.charts.stacks import Frame, Piece
+from shardmark.leaderboard.report import Load, Loads, Tensors
+from shardmark.leaderboard.text import count, printable, shorten, si
 
 #: Most rows drawn.
 MAX_ROWS = 64

@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 from markupsafe import Markup
 
-from leaderboard import charts
-from leaderboard.charts import NARROW, WIDE, linear, stacks, tag, text, tooltip
-from leaderboard.drawings.choices_layout import MEMORY_KINDS, peak, total
-from leaderboard.report import Memory
-from leaderboard.text import percent, si
+from shardmark.leaderboard import charts
+from shardmark.leaderboard.charts import NARROW, WIDE, linear, stacks, tag, text, tooltip
+from shardmark.leaderboard.drawings.choices_layout import MEMORY_KINDS, peak, total
+from shardmark.leaderboard.report import Memory
+from shardmark.leaderboard.text import percent, si
 
 FAR = 4  # times the peak: a limit beyond is told in words only
 COLUMN = 2  # width of a step of the drawing

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from leaderboard.charts import WIDE
-from leaderboard.drawings import lanes_svg, loads_svg, memory_svg, schedule_svg, shares_svg, split_svg
-from leaderboard.report import Loads, Memory, Schedule, Shares, Split
+from shardmark.leaderboard.charts import WIDE
+from shardmark.leaderboard.drawings import lanes_svg, loads_svg, memory_svg, schedule_svg, shares_svg, split_svg
+from shardmark.leaderboard.report import Loads, Memory, Schedule, Shares, Split
 
 Drawable = Split | Schedule | Loads | Memory | Shares
 Pictures = tuple[Drawable, ...]

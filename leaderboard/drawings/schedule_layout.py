@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from harness import verify
-from harness.verify import Times
-from leaderboard.report import Device, Link, Schedule
+from shardmark.harness import verify
+from shardmark.harness.verify import Times
+from shardmark.leaderboard.report import Device, Link, Schedule
 
 
 def drawing(

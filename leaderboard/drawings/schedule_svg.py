@@ -8,11 +8,11 @@ from itertools import pairwise
 
 from markupsafe import Markup, escape
 
-from leaderboard import charts
-from leaderboard.charts import NARROW, WIDE, tag, text, tooltip
-from leaderboard.charts.stacks import Frame
-from leaderboard.report import Schedule
-from leaderboard.text import count
+from shardmark.leaderboard import charts
+from shardmark.leaderboard.charts import NARROW, WIDE, tag, text, tooltip
+from shardmark.leaderboard.charts.stacks import Frame
+from shardmark.leaderboard.report import Schedule
+from shardmark.leaderboard.text import count
 
 #: Most devices drawn.
 MAX_ROWS = 60

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from leaderboard import charts
-from leaderboard.charts import NARROW, WIDE, linear, stacks, tag, text, tooltip
-from leaderboard.charts.stacks import Frame, Piece
-from leaderboard.report import Share, Shares
-from leaderboard.text import shorten, si
+from shardmark.leaderboard import charts
+from shardmark.leaderboard.charts import NARROW, WIDE, linear, stacks, tag, text, tooltip
+from shardmark.leaderboard.charts.stacks import Frame, Piece
+from shardmark.leaderboard.report import Share, Shares
+from shardmark.leaderboard.text import shorten, si
 
 NAME = 7.2  # width of a character of a name
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness import verify
-from leaderboard.report import Device, Split
+from shardmark.harness import verify
+from shardmark.leaderboard.report import Device, Split
 
 
 def drawing(instance: Any, solution: Any, *, title: str = "", caption: str = "") -> Split | None:

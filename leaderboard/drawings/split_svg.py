@@ -8,11 +8,11 @@ from itertools import accumulate
 
 from markupsafe import Markup, escape
 
-from leaderboard import charts
-from leaderboard.charts import COLOURS, NARROW, WIDE, spread, tag, tooltip
-from leaderboard.drawings.layers import Edges, Lists, layers, neighbours
-from leaderboard.report import Device, Split
-from leaderboard.text import count, printable
+from shardmark.leaderboard import charts
+from shardmark.leaderboard.charts import COLOURS, NARROW, WIDE, spread, tag, tooltip
+from shardmark.leaderboard.drawings.layers import Edges, Lists, layers, neighbours
+from shardmark.leaderboard.report import Device, Split
+from shardmark.leaderboard.text import count, printable
 
 #: Most nodes and edges with a mark each; graphs of more are drawn as lanes.
 MAX_MARKS, MAX_EDGES = 200, 600

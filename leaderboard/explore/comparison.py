@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leaderboard.explore.data_files import INDEX
-from leaderboard.explore.pairs import pairs
-from leaderboard.pages.site import Page, Site
-from leaderboard.text import printable
+from shardmark.leaderboard.explore.data_files import INDEX
+from shardmark.leaderboard.explore.pairs import pairs
+from shardmark.leaderboard.pages.site import Page, Site
+from shardmark.leaderboard.text import printable
 
 
 def pages(site: Site) -> Iterator[Page]:

@@ -12,11 +12,11 @@ from typing import Any
 
 import polars as pl
 
-from harness.results.ranking import Tables
-from leaderboard.explore.newest import newest_solver
-from leaderboard.pages.cells import Parts
-from leaderboard.pages.tracks import Row
-from leaderboard.text import page_of, printable, slug
+from shardmark.harness.results.ranking import Tables
+from shardmark.leaderboard.explore.newest import newest_solver
+from shardmark.leaderboard.pages.cells import Parts
+from shardmark.leaderboard.pages.tracks import Row
+from shardmark.leaderboard.text import page_of, printable, slug
 
 INDEX = "data/js/index.js"
 METHOD = ["track", "solver"]

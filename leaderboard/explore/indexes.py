@@ -9,10 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from harness.results.ranking import Tables
-from instances import catalog
-from leaderboard.pages.site import Page, Site
-from leaderboard.pages.tracks import FAILED, Row
+from shardmark.harness.results.ranking import Tables
+from shardmark.instances import catalog
+from shardmark.leaderboard.pages.site import Page, Site
+from shardmark.leaderboard.pages.tracks import FAILED, Row
 
 METHOD = ["track", "solver"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from harness.results.ranking import Tables
+from shardmark.harness.results.ranking import Tables
 
 
 def newest_solver(tables: Tables, track: str) -> str | None:

@@ -7,9 +7,9 @@ from itertools import combinations
 
 import polars as pl
 
-from harness.results.ranking import Tables
-from leaderboard.explore.wilcoxon import TIE, signed_rank
-from leaderboard.pages.tracks import Division, Row
+from shardmark.harness.results.ranking import Tables
+from shardmark.leaderboard.explore.wilcoxon import TIE, signed_rank
+from shardmark.leaderboard.pages.tracks import Division, Row
 
 LEADERS = 6  # solvers of a ranking that are compared with each other
 

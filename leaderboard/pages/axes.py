@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from leaderboard import charts
+from shardmark.leaderboard import charts
 
 
 def fractions() -> charts.Scale:

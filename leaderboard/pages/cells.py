@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from harness.results.ranking import Tables
-from leaderboard.pages.tracks import DECLINED, FAILED
-from leaderboard.rerun_commands import LIMITS
+from shardmark.harness.results.ranking import Tables
+from shardmark.leaderboard.pages.tracks import DECLINED, FAILED
+from shardmark.leaderboard.rerun_commands import LIMITS
 
 CELL = ["track", "solver", "checksum"]
 #: Columns of runs that failed or were declined, as `parts.failures` shows them.
@@ -20,7 +20,7 @@ DRAWN = [
     *("lower_bound_exact", "lower_bound", "bound_trusted"),
 ]
 MOST_DRAWN = 30  # runs of solvers, and of bound methods, of a chart of convergence
-#: Columns of runs that a command which repeats them needs, see `leaderboard.rerun_commands`.
+#: Columns of runs that a command which repeats them needs, see `shardmark.leaderboard.rerun_commands`.
 ASKED = ["seed", "campaign", *LIMITS]
 MOST_SEEDS = 10  # whose runs a cell names
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.records.best import RECORDS
-from harness.results.ranking.cases import KNOWN
-from leaderboard import charts
-from leaderboard.charts import Curve, Rule, tag
-from leaderboard.pages.axes import times
-from leaderboard.pages.site import Site
-from leaderboard.pages.tracks import Division, Row
-from leaderboard.text import count, exact, seconds
+from shardmark.harness.records.best import RECORDS
+from shardmark.harness.results.ranking.cases import KNOWN
+from shardmark.leaderboard import charts
+from shardmark.leaderboard.charts import Curve, Rule, tag
+from shardmark.leaderboard.pages.axes import times
+from shardmark.leaderboard.pages.site import Site
+from shardmark.leaderboard.pages.tracks import Division, Row
+from shardmark.leaderboard.text import count, exact, seconds
 
 FARTHEST = 9.0  # distance to the best cost at which the axis ends, 10 times that cost, unless every run ends beyond
 

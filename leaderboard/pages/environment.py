@@ -11,9 +11,9 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
-from leaderboard import explain, table_html, text
-from leaderboard.pages.tracks import Row, grouped
-from leaderboard.text import exact, page_of, printable, score_text, seconds
+from shardmark.leaderboard import explain, table_html, text
+from shardmark.leaderboard.pages.tracks import Row, grouped
+from shardmark.leaderboard.text import exact, page_of, printable, score_text, seconds
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from leaderboard.pages.cells import failed
-from leaderboard.pages.site import Page, Site
+from shardmark.leaderboard.pages.cells import failed
+from shardmark.leaderboard.pages.site import Page, Site
 
 MAX_RUNS = 500  # of the failed ones; with the ends of their logs, more would pass 2 MiB
 

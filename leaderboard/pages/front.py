@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from leaderboard.charts import Bar
-from leaderboard.pages.axes import losses
-from leaderboard.pages.tracks import Division, Row
-from leaderboard.text import apart, page_of, score_text
+from shardmark.leaderboard.charts import Bar
+from shardmark.leaderboard.pages.axes import losses
+from shardmark.leaderboard.pages.tracks import Division, Row
+from shardmark.leaderboard.text import apart, page_of, score_text
 
 
 def front(division: Division, root: str, most: int, wide: int, newest: str | None) -> Row:

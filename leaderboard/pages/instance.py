@@ -8,18 +8,18 @@ from fractions import Fraction
 
 import polars as pl
 
-from harness.records.best import RECORDS, BestKnown
-from harness.results.claims import TOLERANCE
-from harness.results.ranking.cases import KNOWN
-from instances.intraop import INFINITE
-from leaderboard import rerun_commands
-from leaderboard.attachments import results_file
-from leaderboard.drawings import pictures as drawn_as
-from leaderboard.pages.cells import unfinished
-from leaderboard.pages.convergence import convergence
-from leaderboard.pages.site import Page, Site
-from leaderboard.pages.tracks import Division, Row, Track, grouped
-from leaderboard.text import page_of
+from shardmark.harness.records.best import RECORDS, BestKnown
+from shardmark.harness.results.claims import TOLERANCE
+from shardmark.harness.results.ranking.cases import KNOWN
+from shardmark.instances.intraop import INFINITE
+from shardmark.leaderboard import rerun_commands
+from shardmark.leaderboard.attachments import results_file
+from shardmark.leaderboard.drawings import pictures as drawn_as
+from shardmark.leaderboard.pages.cells import unfinished
+from shardmark.leaderboard.pages.convergence import convergence
+from shardmark.leaderboard.pages.site import Page, Site
+from shardmark.leaderboard.pages.tracks import Division, Row, Track, grouped
+from shardmark.leaderboard.text import page_of
 
 
 def pages(site: Site) -> Iterator[Page]:

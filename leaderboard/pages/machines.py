@@ -8,9 +8,9 @@ from datetime import datetime
 
 import polars as pl
 
-from leaderboard.pages.site import Site
-from leaderboard.pages.tracks import Row
-from leaderboard.text import held
+from shardmark.leaderboard.pages.site import Site
+from shardmark.leaderboard.pages.tracks import Row
+from shardmark.leaderboard.text import held
 
 
 def machines(site: Site) -> list[Row]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leaderboard import charts
-from leaderboard.pages.front import front
-from leaderboard.pages.machines import limits, machines
-from leaderboard.pages.site import Page, Site
+from shardmark.leaderboard import charts
+from shardmark.leaderboard.pages.front import front
+from shardmark.leaderboard.pages.machines import limits, machines
+from shardmark.leaderboard.pages.site import Page, Site
 
 FEW_ROWS = 8  # at most, of a ranking chart
 

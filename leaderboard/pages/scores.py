@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.results.claims import PROVEN, TOLERANCE
-from harness.results.ranking.methods import FEWEST_RESAMPLED, RESAMPLES
-from leaderboard import text
-from leaderboard.pages.site import Page, Site
+from shardmark.harness.results.claims import PROVEN, TOLERANCE
+from shardmark.harness.results.ranking.methods import FEWEST_RESAMPLED, RESAMPLES
+from shardmark.leaderboard import text
+from shardmark.leaderboard.pages.site import Page, Site
 
 
 def pages(site: Site) -> Iterator[Page]:

@@ -9,17 +9,17 @@ from typing import Any
 
 import polars as pl
 
-from harness.records.best import best_known
-from harness.results.ranking import Tables
-from harness.results.schema import VERSION
-from leaderboard import text
-from leaderboard.attachments import instance_files_of, logs_of, origins_of, solutions_of
-from leaderboard.drawings.pictures import Pictures
-from leaderboard.explore.newest import newest_solver
-from leaderboard.pages.cells import cells_of, drawn
-from leaderboard.pages.environment import environment
-from leaderboard.pages.tracks import tracks_of
-from leaderboard.text import page_of
+from shardmark.harness.records.best import best_known
+from shardmark.harness.results.ranking import Tables
+from shardmark.harness.results.schema import VERSION
+from shardmark.leaderboard import text
+from shardmark.leaderboard.attachments import instance_files_of, logs_of, origins_of, solutions_of
+from shardmark.leaderboard.drawings.pictures import Pictures
+from shardmark.leaderboard.explore.newest import newest_solver
+from shardmark.leaderboard.pages.cells import cells_of, drawn
+from shardmark.leaderboard.pages.environment import environment
+from shardmark.leaderboard.pages.tracks import tracks_of
+from shardmark.leaderboard.text import page_of
 
 Page = tuple[str, str]  # path from the root of the site, and content
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from leaderboard.charts import Bar
-from leaderboard.pages.axes import losses
-from leaderboard.pages.cells import Parts, unfinished
-from leaderboard.pages.machines import ways
-from leaderboard.pages.site import Page, Site
-from leaderboard.pages.tracks import Division, Row, Track
-from leaderboard.text import page_of, score_text
+from shardmark.leaderboard.charts import Bar
+from shardmark.leaderboard.pages.axes import losses
+from shardmark.leaderboard.pages.cells import Parts, unfinished
+from shardmark.leaderboard.pages.machines import ways
+from shardmark.leaderboard.pages.site import Page, Site
+from shardmark.leaderboard.pages.tracks import Division, Row, Track
+from shardmark.leaderboard.text import page_of, score_text
 
 MAX_BARS = 40  # at most, of the chart of its results
 MAX_ENDS = 200  # runs whose end is told

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import polars as pl
 from markupsafe import Markup
 
-from leaderboard import charts, published_results
-from leaderboard.charts import Curve
-from leaderboard.pages.axes import fractions, times
-from leaderboard.pages.cells import failed
-from leaderboard.pages.front import front
-from leaderboard.pages.site import Page, Site
-from leaderboard.pages.tracks import Division, Row, grouped
-from leaderboard.text import page_of
+from shardmark.leaderboard import charts, published_results
+from shardmark.leaderboard.charts import Curve
+from shardmark.leaderboard.pages.axes import fractions, times
+from shardmark.leaderboard.pages.cells import failed
+from shardmark.leaderboard.pages.front import front
+from shardmark.leaderboard.pages.site import Page, Site
+from shardmark.leaderboard.pages.tracks import Division, Row, grouped
+from shardmark.leaderboard.text import page_of
 
 MAX_ROWS = 40  # at most, of a ranking chart
 MAX_CURVES = 25  # at most, of a chart of curves

@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from harness.results.ranking import Tables
-from leaderboard import charts
+from shardmark.harness.results.ranking import Tables
+from shardmark.leaderboard import charts
 
 DECLINED = "declined"  # status of a run whose method does not take the instance
 

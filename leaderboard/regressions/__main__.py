@@ -1,4 +1,4 @@
-"""Draw what asv measured as a page of a site: ``python -m leaderboard.regressions .asv/results site``."""
+"""Draw what asv measured as a page of a site: ``python -m shardmark.leaderboard.regressions .asv/results site``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from instances.errors import InputError
-from leaderboard.regressions.history import commits, series
-from leaderboard.regressions.page import sentence, write
-from leaderboard.regressions.steps import regression
+from shardmark.instances.errors import InputError
+from shardmark.leaderboard.regressions.history import commits, series
+from shardmark.leaderboard.regressions.page import sentence, write
+from shardmark.leaderboard.regressions.steps import regression
 
 
 def main() -> int:
     """Write the page, and print the regressions; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m leaderboard.regressions", description=__doc__.split(":")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m shardmark.leaderboard.regressions", description=__doc__.split(":")[0]
+    )
     parser.add_argument("results", type=Path, help="asv's folder of results")
     parser.add_argument("site", type=Path, help="the folder of the site")
     options = parser.parse_args()

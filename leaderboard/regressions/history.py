@@ -11,8 +11,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from instances.errors import InputError
-from instances.files.jsonfile import parse_json
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.jsonfile import parse_json
 
 SECONDS = "seconds"
 QUARTILES = 1.349  # standard deviations between the quartiles of a normal distribution

@@ -11,12 +11,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from leaderboard import charts, text
-from leaderboard.build import HISTORY, INDEX, REGRESSIONS, File, has_docs, held, menu, publish, static
-from leaderboard.charts import Curve, Scale
-from leaderboard.pages.environment import environment
-from leaderboard.regressions.history import Commit, Series
-from leaderboard.regressions.steps import FLOOR, PENALTY, Step, regression, steps
+from shardmark.leaderboard import charts, text
+from shardmark.leaderboard.build import HISTORY, INDEX, REGRESSIONS, File, has_docs, held, menu, publish, static
+from shardmark.leaderboard.charts import Curve, Scale
+from shardmark.leaderboard.pages.environment import environment
+from shardmark.leaderboard.regressions.history import Commit, Series
+from shardmark.leaderboard.regressions.steps import FLOOR, PENALTY, Step, regression, steps
 
 TICKS = 4  # at most, of commits on an axis
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from leaderboard.regressions.history import Point, Series
+from shardmark.leaderboard.regressions.history import Point, Series
 
 PENALTY = 5.0  # times the noise: the least change that is reported
 FLOOR = 0.02  # noise of times, relative: machines differ so much from hour to hour

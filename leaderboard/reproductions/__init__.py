@@ -5,7 +5,7 @@ TOML files in the same folder. A reproduction offers three names:
 
 ``DEFAULTS``                its `Settings`, ``seed`` among them
 ``plan(settings, folder)``  the runs that it needs, as `Cell`s; generated instances are written to the folder
-``report(settings, runs)``  the results compared with the published ones, a `leaderboard.report.Report`
+``report(settings, runs)``  the results compared with the published ones, a `shardmark.leaderboard.report.Report`
 
 Its runs are a campaign like any other: verified by the referee, resumable, stored in a results folder.
 """
@@ -19,13 +19,13 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from harness.campaign.problems import Problem
-from instances import InputError, catalog
-from instances.catalog import Entry
-from leaderboard.report import Report
+from shardmark.harness.campaign.problems import Problem
+from shardmark.instances import InputError, catalog
+from shardmark.instances.catalog import Entry
+from shardmark.leaderboard.report import Report
 
 if TYPE_CHECKING:
-    from harness.results.ranking import Tables
+    from shardmark.harness.results.ranking import Tables
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.results.claims import Number, gap, quotient
-from harness.results.database import make_folder
-from instances import InputError, track_module
-from instances.files.jsonfile import encode, read_bytes, sha256, write_bytes
-from leaderboard.report import Report, Section
-from leaderboard.reproductions import Run, Settings, failures
+from shardmark.harness.results.claims import Number, gap, quotient
+from shardmark.harness.results.database import make_folder
+from shardmark.instances import InputError, track_module
+from shardmark.instances.files.jsonfile import encode, read_bytes, sha256, write_bytes
+from shardmark.leaderboard.report import Report, Section
+from shardmark.leaderboard.reproductions import Run, Settings, failures
 
 
 def written(graph: Any, folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The command line: ``shardmark COMMAND``, also ``python -m harness``.
+"""The command line: ``shardmark COMMAND``, also ``python -m shardmark``.
 
 Exit status 0 for success, 1 for "no" (infeasible, nothing found, a check failed), 2 for bad input or usage, 3 if an
 answer was found but its run crashed, failed or made a refuted claim, 128 + N if signal N ended it: 130 for Ctrl-C, 143
@@ -23,13 +23,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from instances import InputError
-from instances.catalog import near_miss
 from shardmark.cli.commands import campaigns, completion, files, lists, one_run, planning, records, reports
 from shardmark.cli.options import add_json
 from shardmark.cli.output import NotWrittenError, drop_output, emit, open_streams, say, tell
 from shardmark.cli.terminal import in_colour, painted, printable, without_backticks
 from shardmark.cli.values import STDOUT
+from shardmark.instances import InputError
+from shardmark.instances.catalog import near_miss
 
 COMMANDS = (
     *lists.COMMANDS,
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 emit(error.answer, as_json, to_stderr=options.output == STDOUT)
         return failed(2, shortened(str(error)), "", as_json, error.answer)
     except database_error() as error:
-        from harness.results.database import FILE_NAME
+        from shardmark.harness.results.database import FILE_NAME
 
         expected = f"expected a database that can be read and written ({error})"
         return failed(2, printable(f"{results / FILE_NAME}: {expected}"), "", as_json)
@@ -225,7 +225,7 @@ class Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         """Print the version and exit."""
-        from harness.campaign import host
+        from shardmark.harness.campaign import host
 
         say(f"shardmark {host.version()}\n")
         parser.exit()

@@ -11,25 +11,25 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.campaign import host
-from harness.campaign.discover import SolverInfo, discover, from_command
-from harness.campaign.jobs import Job, utc_now
-from harness.campaign.local_executor import LocalExecutor
-from harness.campaign.problems import Problem
-from harness.campaign.queue import Executor, campaign
-from harness.campaign.settings import by_name, with_settings
-from harness.results.database import Store, exclusive
-from harness.sandbox.backends.choice import Backend, choose
-from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, KILLED, Limits
-from instances import InputError, catalog
 from shardmark.cli import summary
 from shardmark.cli.options import Answer, check_settings, given_options
 from shardmark.cli.terminal import Progress, printable
+from shardmark.harness.campaign import host
+from shardmark.harness.campaign.discover import SolverInfo, discover, from_command
+from shardmark.harness.campaign.jobs import Job, utc_now
+from shardmark.harness.campaign.local_executor import LocalExecutor
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.campaign.queue import Executor, campaign
+from shardmark.harness.campaign.settings import by_name, with_settings
+from shardmark.harness.results.database import Store, exclusive
+from shardmark.harness.sandbox.backends.choice import Backend, choose
+from shardmark.harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, KILLED, Limits
+from shardmark.instances import InputError, catalog
 from shardmark.problems import find_problem
 from shardmark.runs import find_method
 
 if TYPE_CHECKING:
-    from leaderboard.reproductions import Cell
+    from shardmark.leaderboard.reproductions import Cell
 
 
 def matrix(options: argparse.Namespace) -> list[Job]:
@@ -141,8 +141,8 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
 
 def run_cells(options: argparse.Namespace, cells: Sequence[Cell]) -> Answer:
     """Carry out the missing runs of a reproduction; return the outcomes of all runs, unless interrupted."""
-    from harness.results import ranking
-    from leaderboard.reproductions import finished
+    from shardmark.harness.results import ranking
+    from shardmark.leaderboard.reproductions import finished
 
     infos = discover()
     asked: dict[str, Cell] = {}
@@ -169,7 +169,7 @@ def executor_of(options: argparse.Namespace, jobs: Sequence[Job], tell: Callable
         tell(f"limits: {backend}")
         warn_of(backend)
         return LocalExecutor(options.jobs or 1, cores, backend.supervisor)
-    from harness.campaign.dask.executor import DaskExecutor
+    from shardmark.harness.campaign.dask.executor import DaskExecutor
 
     return DaskExecutor(options.scheduler, cores, options.jobs, tell)
 

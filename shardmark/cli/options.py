@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.sandbox.contract import DEFAULT_MEMORY_MIB, ISOLATION, LIMITS, Limits
-from instances import InputError, track_module, tracks
-from instances.files.jsonfile import require_writable
 from shardmark.cli import values
+from shardmark.harness.sandbox.contract import DEFAULT_MEMORY_MIB, ISOLATION, LIMITS, Limits
+from shardmark.instances import InputError, track_module, tracks
+from shardmark.instances.files.jsonfile import require_writable
 
 if TYPE_CHECKING:
-    from instances.options import Option
+    from shardmark.instances.options import Option
 
 Answer = tuple[int, Any]  # exit status, and what is printed: an object or a list of objects
 FAULTY = 3  # exit status of a command that has an answer from a run that crashed, failed or made a refuted claim
@@ -222,7 +222,7 @@ def _same(target: Path, source: str | Path) -> bool:
 
 def solver_files(options: argparse.Namespace) -> list[Path]:
     """Return the files of --solver-path, including those in folders."""
-    from solvers.registry import files_in
+    from shardmark.solvers.registry import files_in
 
     return [file for path in options.solver_path for file in files_in(path, ".py")]
 

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from instances import InputError
-from instances.files.jsonfile import encode, write_bytes, write_json
 from shardmark.cli.terminal import in_colour, pairs, printable, table
 from shardmark.cli.values import STDOUT
+from shardmark.instances import InputError
+from shardmark.instances.files.jsonfile import encode, write_bytes, write_json
 
 
 class NotWrittenError(Exception):

@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
-from harness.results.database import Ending
-from harness.sandbox.contract import KILLED, margin_s
-from instances import catalog
 from shardmark.cli.terminal import MAX_LINES, printable
+from shardmark.harness.results.database import Ending
+from shardmark.harness.sandbox.contract import KILLED, margin_s
+from shardmark.instances import catalog
 
 #: Kinds of ends that are expected, with their meaning.
 EXPECTED = {

@@ -12,10 +12,10 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from harness.campaign.jobs import Job
-    from harness.campaign.queue import CampaignProgress
-    from harness.results.records import Record
-    from leaderboard.report import Report
+    from shardmark.harness.campaign.jobs import Job
+    from shardmark.harness.campaign.queue import CampaignProgress
+    from shardmark.harness.results.records import Record
+    from shardmark.leaderboard.report import Report
 
 
 #: Text for a ratio beyond float64.

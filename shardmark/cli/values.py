@@ -130,7 +130,7 @@ def size(text: str) -> tuple[str, int]:
 
 def solver_name(text: str) -> str:
     """The name of a solver, from which the name of a Python function can be derived."""
-    from solvers.registry import NAME
+    from shardmark.solvers.registry import NAME
 
     name = text.replace("-", "_")
     if not NAME.fullmatch(text) or not name.isidentifier() or keyword.iskeyword(name):

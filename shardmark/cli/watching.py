@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from leaderboard.text import percent
 from shardmark.cli.terminal import cell_text, duration, printable
+from shardmark.leaderboard.text import percent
 
 if TYPE_CHECKING:
     from shardmark.live import Progress

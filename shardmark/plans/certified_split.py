@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.results import claims
-from instances.models.model import Model
-from instances.models.roofline import Costs
+from shardmark.harness.results import claims
+from shardmark.instances.models.model import Model
+from shardmark.instances.models.roofline import Costs
 from shardmark.plans.parts import Part
 from shardmark.plans.solving import words
 from shardmark.plans.targets import Layout, Target

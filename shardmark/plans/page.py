@@ -8,11 +8,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness import verify
-from leaderboard import plan_page
-from leaderboard.drawings import choices_layout, loads_layout, pictures, schedule_layout
-from leaderboard.report import Device, Loads, Picture, Report, Schedule, Section, Split, Table
-from leaderboard.text import count
+from shardmark.harness import verify
+from shardmark.leaderboard import plan_page
+from shardmark.leaderboard.drawings import choices_layout, loads_layout, pictures, schedule_layout
+from shardmark.leaderboard.report import Device, Loads, Picture, Report, Schedule, Section, Split, Table
+from shardmark.leaderboard.text import count
 from shardmark.notebook import in_notebook
 from shardmark.plans.certified_split import CertifiedSplit
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from instances.models.as_intraop import Sharding
+    from shardmark.instances.models.as_intraop import Sharding
 
 FORMAT = "shardmark/partition-specs/1"
 

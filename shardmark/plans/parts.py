@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from instances.models.model import Model
+from shardmark.instances.models.model import Model
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from harness.verify import verify
-from instances import InputError
-from instances.files.columns import Floats
-from instances.files.jsonfile import read_bytes, require_regular, sha256
-from instances.models.fuse import fuse as fused
-from instances.models.model import Model
-from instances.models.reader import is_onnx, read_model
-from instances.models.roofline import Costs, roofline
-from leaderboard.text import count
+from shardmark.harness.verify import verify
+from shardmark.instances import InputError
+from shardmark.instances.files.columns import Floats
+from shardmark.instances.files.jsonfile import read_bytes, require_regular, sha256
+from shardmark.instances.models.fuse import fuse as fused
+from shardmark.instances.models.model import Model
+from shardmark.instances.models.reader import is_onnx, read_model
+from shardmark.instances.models.roofline import Costs, roofline
+from shardmark.leaderboard.text import count
 from shardmark.outcomes import Cost
 from shardmark.plans.certified_split import CertifiedSplit
 from shardmark.plans.solving import certify

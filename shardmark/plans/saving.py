@@ -26,9 +26,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from instances import InputError
-from instances import save as save_instance
-from instances.files.jsonfile import read_bytes, read_json, require_keys, write_bytes, write_json
+from shardmark.instances import InputError
+from shardmark.instances import save as save_instance
+from shardmark.instances.files.jsonfile import read_bytes, read_json, require_keys, write_bytes, write_json
 from shardmark.plans.certified_split import CertifiedSplit
 
 FORMAT = "shardmark/plan/1"
@@ -116,7 +116,7 @@ def save(plan: CertifiedSplit, folder: Path, export: str | None = None) -> Path:
 
 def require_export(export: str | None, model: str | os.PathLike[str], *, on_mesh: bool) -> None:
     """InputError for files that plans of this model on these devices do not have; None is no export."""
-    from instances.models.reader import begins_as_onnx
+    from shardmark.instances.models.reader import begins_as_onnx
 
     if export is None:
         return

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.results.claims import contradicts, gap
-from instances import InputError
 from shardmark import api
+from shardmark.harness.results.claims import contradicts, gap
+from shardmark.instances import InputError
 from shardmark.outcomes import Cost
 
 #: A method has at least this long, in seconds: starting a run takes half of it on a busy machine.

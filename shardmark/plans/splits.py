@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from instances import InputError
-from instances.catalog import near_miss
-from instances.files.columns import describe
-from instances.files.jsonfile import read_json, shortened
-from instances.graph import find_cycle
-from instances.models.model import Model
-from leaderboard.text import count
+from shardmark.instances import InputError
+from shardmark.instances.catalog import near_miss
+from shardmark.instances.files.columns import describe
+from shardmark.instances.files.jsonfile import read_json, shortened
+from shardmark.instances.graph import find_cycle
+from shardmark.instances.models.model import Model
+from shardmark.leaderboard.text import count
 from shardmark.plans import saving
 
 #: The stage of every operator by its name, or the path of a JSON file with such an object or with a whole plan.

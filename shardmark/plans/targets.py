@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness import verify
-from instances import InputError
-from instances.models.devices import Device, device
-from instances.models.devices import devices as devices_of_catalog
-from instances.models.model import Model
-from instances.models.roofline import Costs, roofline
-from instances.models.sharding.mesh import mesh_sizes
+from shardmark.harness import verify
+from shardmark.instances import InputError
+from shardmark.instances.models.devices import Device, device
+from shardmark.instances.models.devices import devices as devices_of_catalog
+from shardmark.instances.models.model import Model
+from shardmark.instances.models.roofline import Costs, roofline
+from shardmark.instances.models.sharding.mesh import mesh_sizes
 from shardmark.plans.parts import Part, in_order, parts_of
 from shardmark.plans.solving import Step
 
@@ -104,7 +104,7 @@ class Pipeline(Target):
 
     def task(self, model: Model, costs: Costs) -> Task:
         """An instance of ``pipeline``; parts are stages, first to last."""
-        from instances.models.as_pipeline import as_pipeline, with_helpers
+        from shardmark.instances.models.as_pipeline import as_pipeline, with_helpers
 
         instance = as_pipeline(model, costs, self.device, _useful(self.stages, model))
         edges = list(zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True))
@@ -152,7 +152,7 @@ class MeshOfDevices(Target):
 
     def task(self, model: Model, costs: Costs) -> Task:
         """An instance of ``intraop``; there is one part, which holds every operator."""
-        from instances.models.as_intraop import as_intraop
+        from shardmark.instances.models.as_intraop import as_intraop
         from shardmark.plans.partition_specs import partition_specs
 
         sharding = as_intraop(model, self.device, self.mesh)
@@ -199,7 +199,7 @@ class AcceleratorsAndCpus(Target):
 
     def task(self, model: Model, costs: Costs) -> Task:
         """An instance of ``placement``; parts are devices, in the order of the data's flow if it has one."""
-        from instances.models.as_placement import as_placement
+        from shardmark.instances.models.as_placement import as_placement
 
         on_cpu = roofline(model, self.cpu)
         accelerators, cpus = _useful(self.accelerators, model), _useful(self.cpus, model)
@@ -247,7 +247,7 @@ class Machine(Target):
 
     def task(self, model: Model, costs: Costs) -> Task:
         """An instance of ``scheduling``; parts are devices, whose load is the time that they compute."""
-        from instances.models.as_scheduling import as_scheduling
+        from shardmark.instances.models.as_scheduling import as_scheduling
 
         instance = as_scheduling(model, costs, self.path)
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.intraop.network.ragged import offsets
-from solvers.native import Floats, Longs, array_in, array_out, check, ffi, floats, lib, shaped
+from shardmark.solvers.intraop.network.ragged import offsets
+from shardmark.solvers.native import Floats, Longs, array_in, array_out, check, ffi, floats, lib, shaped
 
 #: Cost of a forbidden value or cell in the core.
 FORBIDDEN = 2**60

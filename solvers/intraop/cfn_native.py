@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from instances.intraop import Instance
-from solvers.intraop.cfn.portfolio import Portfolio
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.search.attempt import BestBound, attempt_or_decline, first_incumbent, reserve
-from solvers.registry import Run, solver
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.cfn.portfolio import Portfolio
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.reduced_problem import Problem
+from shardmark.solvers.intraop.search.attempt import BestBound, attempt_or_decline, first_incumbent, reserve
+from shardmark.solvers.registry import Run, solver
 
 
 @solver(

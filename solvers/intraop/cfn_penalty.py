@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from instances.intraop import Instance
-from solvers.intraop.cfn.adaptive_penalty import SLICE, solve
-from solvers.intraop.cfn.penalty_weights import GlobalWeight, NodeWeights
-from solvers.registry import Run, solver
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.cfn.adaptive_penalty import SLICE, solve
+from shardmark.solvers.intraop.cfn.penalty_weights import GlobalWeight, NodeWeights
+from shardmark.solvers.registry import Run, solver
 
 PAPER = "Soft Constraints, Strong Solutions"
 

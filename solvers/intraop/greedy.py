@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from instances.intraop import Instance
-from solvers.intraop.network.memory import Footprint, Timeline
-from solvers.intraop.network.ragged import argmin
-from solvers.intraop.network.reduction import prepare
-from solvers.intraop.search.attempt import reserve
-from solvers.intraop.search.greedy import assignments
-from solvers.intraop.search.incumbent import Incumbent
-from solvers.registry import Run, solver
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.network.memory import Footprint, Timeline
+from shardmark.solvers.intraop.network.ragged import argmin
+from shardmark.solvers.intraop.network.reduction import prepare
+from shardmark.solvers.intraop.search.attempt import reserve
+from shardmark.solvers.intraop.search.greedy import assignments
+from shardmark.solvers.intraop.search.incumbent import Incumbent
+from shardmark.solvers.registry import Run, solver
 
 
 @solver(track="intraop", source="steepest regret construction, first-improvement descent", proves_bounds=False)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from instances.intraop import Instance
-from solvers.intraop.programs.baseline import solve
-from solvers.intraop.programs.cpsat_search import search
-from solvers.registry import Run, solver
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.programs.baseline import solve
+from shardmark.solvers.intraop.programs.cpsat_search import search
+from shardmark.solvers.registry import Run, solver
 
 
 @solver(track="intraop", source="XLA auto-sharding's integer program; Perron and Didier, CP-SAT", deterministic=False)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from instances.intraop import Instance
-from solvers import _scip
-from solvers.intraop.programs.baseline import Task, solve
-from solvers.intraop.programs.cpsat_search import confirmed
-from solvers.intraop.programs.floating_point import FloatProgram
-from solvers.registry import Run, solver
+from shardmark.instances.intraop import Instance
+from shardmark.solvers import _scip
+from shardmark.solvers.intraop.programs.baseline import Task, solve
+from shardmark.solvers.intraop.programs.cpsat_search import confirmed
+from shardmark.solvers.intraop.programs.floating_point import FloatProgram
+from shardmark.solvers.registry import Run, solver
 
 #: Bytes that SCIP needs per entry of the program (measured: 1200).
 BYTES = 1300

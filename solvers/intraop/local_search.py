@@ -6,14 +6,14 @@ import time
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.intraop import Instance
-from solvers.intraop.network.memory import Footprint, Timeline
-from solvers.intraop.network.reduction import prepare
-from solvers.intraop.search.assignment import Search
-from solvers.intraop.search.attempt import first_incumbent, reserve
-from solvers.intraop.search.construction import construct
-from solvers.registry import Run, solver
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.network.memory import Footprint, Timeline
+from shardmark.solvers.intraop.network.reduction import prepare
+from shardmark.solvers.intraop.search.assignment import Search
+from shardmark.solvers.intraop.search.attempt import first_incumbent, reserve
+from shardmark.solvers.intraop.search.construction import construct
+from shardmark.solvers.registry import Run, solver
 
 
 @solver(

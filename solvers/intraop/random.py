@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from instances.intraop import Instance
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.search.attempt import reserve
-from solvers.intraop.search.incumbent import Incumbent
-from solvers.registry import Run, solver
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.search.attempt import reserve
+from shardmark.solvers.intraop.search.incumbent import Incumbent
+from shardmark.solvers.registry import Run, solver
 
 
 @solver(track="intraop", source="uniform sampling", deterministic=False, proves_bounds=False)

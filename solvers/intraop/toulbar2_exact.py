@@ -8,18 +8,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.intraop import Instance
-from solvers.intraop.network.model import Model
-from solvers.intraop.network.ragged import offsets
-from solvers.intraop.network.reduced_problem import worst_steps
-from solvers.intraop.programs.baseline import Task, solve
-from solvers.intraop.programs.child_processes import GRACE
-from solvers.intraop.programs.cpsat_search import confirmed
-from solvers.intraop.programs.memory_rows import MemoryRows, memory_of_steps
-from solvers.intraop.programs.toulbar2 import minimum
-from solvers.intraop.programs.toulbar2_network import Minimum, Network, Status
-from solvers.registry import Run, solver
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.network.model import Model
+from shardmark.solvers.intraop.network.ragged import offsets
+from shardmark.solvers.intraop.network.reduced_problem import worst_steps
+from shardmark.solvers.intraop.programs.baseline import Task, solve
+from shardmark.solvers.intraop.programs.child_processes import GRACE
+from shardmark.solvers.intraop.programs.cpsat_search import confirmed
+from shardmark.solvers.intraop.programs.memory_rows import MemoryRows, memory_of_steps
+from shardmark.solvers.intraop.programs.toulbar2 import minimum
+from shardmark.solvers.intraop.programs.toulbar2_network import Minimum, Network, Status
+from shardmark.solvers.registry import Run, solver
 
 #: Knapsack constraints added at once.
 MORE_ROWS = 5

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from instances.graph import Graph, Index
-from instances.pipeline import Instance
-from solvers.native import Floats, Longs, array_in, array_out, check, ffi, floats, lib, shaped
+from shardmark.instances.graph import Graph, Index
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.native import Floats, Longs, array_in, array_out, check, ffi, floats, lib, shaped
 
 
 @dataclass(frozen=True)

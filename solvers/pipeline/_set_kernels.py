@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.graph import Graph, Index
-from solvers.native import Longs, Words, array_in, array_out, check, ffi, lib, shaped
+from shardmark.instances.graph import Graph, Index
+from shardmark.solvers.native import Longs, Words, array_in, array_out, check, ffi, lib, shaped
 
 #: Elements of the array that the threads of one search share.
 SHARED: int = 2 * lib.SHARD_TRUNK

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from instances.pipeline import Instance
-from solvers.pipeline.search.annealing import anneal
-from solvers.pipeline.search.orders import Search
-from solvers.registry import Run, solver
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.pipeline.search.annealing import anneal
+from shardmark.solvers.pipeline.search.orders import Search
+from shardmark.solvers.registry import Run, solver
 
 
 @solver(track="pipeline", source="this project; Kirkpatrick, Gelatt & Vecchi 1983", proves_bounds=False)

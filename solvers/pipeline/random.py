@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from instances.pipeline import Instance
-from solvers.pipeline.search.orders import Search
-from solvers.registry import Run, solver
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.pipeline.search.orders import Search
+from shardmark.solvers.registry import Run, solver
 
 
 @solver(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import sys
 
-from instances.placement import Instance
-from solvers.placement.ideals.dynamic_program import IdealProgram, deadline, fits, require_chains
-from solvers.placement.ideals.splits import ideal_programs, report_cuts
-from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
-from solvers.registry import Declined, Run, solver
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.dynamic_program import IdealProgram, deadline, fits, require_chains
+from shardmark.solvers.placement.ideals.splits import ideal_programs, report_cuts
+from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
+from shardmark.solvers.registry import Declined, Run, solver
 
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.1, Appendices E, H")

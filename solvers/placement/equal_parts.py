@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.placement import Instance
-from solvers.placement.ideals.blocks import blocks
-from solvers.registry import Declined, Run, solver
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.blocks import blocks
+from shardmark.solvers.registry import Declined, Run, solver
 
 
 @solver(

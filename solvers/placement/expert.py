@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from instances.placement import Instance
-from solvers.registry import Declined, Run, solver
+from shardmark.instances.placement import Instance
+from shardmark.solvers.registry import Declined, Run, solver
 
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 6, hand-crafted placements", proves_bounds=False)

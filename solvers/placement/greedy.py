@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.placement import Instance
-from solvers.placement.ideals.blocks import blocks
-from solvers.registry import Declined, Run, solver
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.blocks import blocks
+from shardmark.solvers.registry import Declined, Run, solver
 
 
 @solver(track="placement", source="Tarnawski et al. 2020, Appendix F, greedy", proves_bounds=False)

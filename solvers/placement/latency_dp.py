@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.placement import Instance
-from solvers.placement.ideals.dynamic_program import deadline
-from solvers.placement.latency.ideals import Schedules
-from solvers.placement.latency.ip_incumbent import LatencyIncumbent, unfit
-from solvers.registry import Declined, Run, bound, solver
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.dynamic_program import deadline
+from shardmark.solvers.placement.latency.ideals import Schedules
+from shardmark.solvers.placement.latency.ip_incumbent import LatencyIncumbent, unfit
+from shardmark.solvers.registry import Declined, Run, bound, solver
 
 #: Share of the time after which the search ends.
 SHARE = 0.95

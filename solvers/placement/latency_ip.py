@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from instances.placement import Instance
-from solvers.placement.latency.ip import solve_one
-from solvers.registry import Run, solver
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.latency.ip import solve_one
+from shardmark.solvers.registry import Run, solver
 
 
 @solver(track="placement", source="Tarnawski et al. 2020, Appendix A, Figure 5", deterministic=False)

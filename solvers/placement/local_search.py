@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from instances.placement import Instance
-from solvers.placement.kernels.loads import LoadAnnealer
-from solvers.placement.throughput.best_placements import Search, require_free
-from solvers.placement.throughput.filling import fill
-from solvers.registry import Declined, Run, solver
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.kernels.loads import LoadAnnealer
+from shardmark.solvers.placement.throughput.best_placements import Search, require_free
+from shardmark.solvers.placement.throughput.filling import fill
+from shardmark.solvers.registry import Declined, Run, solver
 
 #: Moves evaluated between two checks of the clock.
 LOOKED_AT = 10_000_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from instances.placement import Instance
-from solvers.placement.ideals.dynamic_program import deadline
-from solvers.placement.ideals.splits import best_split
-from solvers.registry import Declined, Run, solver
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.dynamic_program import deadline
+from shardmark.solvers.placement.ideals.splits import best_split
+from shardmark.solvers.registry import Declined, Run, solver
 
 
 @solver(track="placement", source="Tarnawski et al. 2020, Appendix F, max-load DP", proves_bounds=False)

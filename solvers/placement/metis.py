@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.placement import Instance
-from solvers.placement.throughput.partitions import Weighted, place_parts
-from solvers.registry import Declined, Run, solver
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.throughput.partitions import Weighted, place_parts
+from shardmark.solvers.registry import Declined, Run, solver
 
 
 @solver(track="placement", source="Karypis & Kumar 1998", proves_bounds=False)

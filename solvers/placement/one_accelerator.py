@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from instances.placement import Instance
-from solvers.registry import Declined, Run, solver
+from shardmark.instances.placement import Instance
+from shardmark.solvers.registry import Declined, Run, solver
 
 
 @solver(track="placement", source="Tarnawski et al. 2020, Table 2, single accelerator", proves_bounds=False)

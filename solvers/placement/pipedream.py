@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from instances.placement import Instance
-from solvers.placement.ideals.branchings import contract_branchings
-from solvers.placement.ideals.dynamic_program import deadline, require_chains
-from solvers.placement.ideals.splits import ideal_programs, report_cuts
-from solvers.registry import Declined, Run, solver
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.branchings import contract_branchings
+from shardmark.solvers.placement.ideals.dynamic_program import deadline, require_chains
+from shardmark.solvers.placement.ideals.splits import ideal_programs, report_cuts
+from shardmark.solvers.registry import Declined, Run, solver
 
 
 @solver(

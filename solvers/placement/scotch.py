@@ -10,10 +10,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.placement import Instance
-from solvers.placement.throughput.partitions import Weighted, place_parts
-from solvers.registry import Declined, Run, solver
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.throughput.partitions import Weighted, place_parts
+from shardmark.solvers.registry import Declined, Run, solver
 
 #: Names of the program in Debian and elsewhere; the second may also be an editor of disk partitions.
 NAMES = ("scotch_gpart", "gpart")

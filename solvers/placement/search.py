@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from instances.placement import Instance
-from solvers.placement.latency.search import search_latency
-from solvers.placement.throughput.annealing import anneal
-from solvers.placement.throughput.best_placements import Search, require_single
-from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
-from solvers.registry import Run, solver
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.latency.search import search_latency
+from shardmark.solvers.placement.throughput.annealing import anneal
+from shardmark.solvers.placement.throughput.best_placements import Search, require_single
+from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
+from shardmark.solvers.registry import Run, solver
 
 
 @solver(track="placement", source="this project; Kirkpatrick, Gelatt & Vecchi 1983")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 
-from instances.placement import Instance
-from solvers.placement.ip.cpsat import solve as cpsat
-from solvers.placement.ip.incumbent import Engine, Incumbent
-from solvers.placement.ip.program import Build
-from solvers.placement.ip.scip import solve as scip
-from solvers.placement.ip.shapes import programs, require_covered
-from solvers.placement.ip.start import begin
-from solvers.placement.latency.ip import solve_several
-from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
-from solvers.registry import Declined, Run, solver
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ip.cpsat import solve as cpsat
+from shardmark.solvers.placement.ip.incumbent import Engine, Incumbent
+from shardmark.solvers.placement.ip.program import Build
+from shardmark.solvers.placement.ip.scip import solve as scip
+from shardmark.solvers.placement.ip.shapes import programs, require_covered
+from shardmark.solvers.placement.ip.start import begin
+from shardmark.solvers.placement.latency.ip import solve_several
+from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
+from shardmark.solvers.registry import Declined, Run, solver
 
 ENGINES: dict[str, Engine] = {"cpsat": cpsat, "scip": scip}
 #: Relative tolerance with which floating-point engines call a program infeasible.

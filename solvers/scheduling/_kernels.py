@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from instances.files.columns import Ints
-from instances.graph import Index
-from instances.scheduling import TOLERANCE, Instance
-from solvers.native import Floats, array_in, array_out, check, ffi, floats, lib, shaped
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.graph import Index
+from shardmark.instances.scheduling import TOLERANCE, Instance
+from shardmark.solvers.native import Floats, array_in, array_out, check, ffi, floats, lib, shaped
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.scheduling import Instance
-from solvers.scheduling.heuristics.local import partitioner
-from solvers.scheduling.heuristics.partition import Partition
-from solvers.scheduling.heuristics.ranks import total_rank
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.scheduling.heuristics.local import partitioner
+from shardmark.solvers.scheduling.heuristics.partition import Partition
+from shardmark.solvers.scheduling.heuristics.ranks import total_rank
 
 
 @partitioner("batch-split", "Mayer et al. 2017, Section 3.2.1")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from instances.files.columns import Ints
-from instances.scheduling import Instance
-from solvers._cpsat import answer, core, set_up
-from solvers.registry import Declined, Run, solver
-from solvers.scheduling._kernels import Simulator
-from solvers.scheduling.exact.model import Model, clock
-from solvers.scheduling.exact.rules import add_rules, small
-from solvers.scheduling.schedules.annealing import Best, begin, improve
-from solvers.scheduling.schedules.deadline import Deadline
-from solvers.scheduling.schedules.heads_tails import HeadsTails, heads_and_tails, proved
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers._cpsat import answer, core, set_up
+from shardmark.solvers.registry import Declined, Run, solver
+from shardmark.solvers.scheduling._kernels import Simulator
+from shardmark.solvers.scheduling.exact.model import Model, clock
+from shardmark.solvers.scheduling.exact.rules import add_rules, small
+from shardmark.solvers.scheduling.schedules.annealing import Best, begin, improve
+from shardmark.solvers.scheduling.schedules.deadline import Deadline
+from shardmark.solvers.scheduling.schedules.heads_tails import HeadsTails, heads_and_tails, proved
 
 #: Most terms of a model: edges times pairs of devices, plus vertices times devices.
 MOST = 100_000

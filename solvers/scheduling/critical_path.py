@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.scheduling import Instance
-from solvers.scheduling.heuristics.local import partitioner
-from solvers.scheduling.heuristics.path import around_the_path
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.scheduling.heuristics.local import partitioner
+from shardmark.solvers.scheduling.heuristics.path import around_the_path
 
 
 @partitioner("critical-path", "Mayer et al. 2017, Section 3.2.2")

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.graph import Graph
-from instances.scheduling import Instance
-from solvers.scheduling.heuristics.local import partitioner
-from solvers.scheduling.heuristics.partition import Partition
-from solvers.scheduling.heuristics.ranks import total_rank
-from solvers.scheduling.heuristics.scores import Scores, any_magnitude
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.graph import Graph
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.scheduling.heuristics.local import partitioner
+from shardmark.solvers.scheduling.heuristics.partition import Partition
+from shardmark.solvers.scheduling.heuristics.ranks import total_rank
+from shardmark.solvers.scheduling.heuristics.scores import Scores, any_magnitude
 
 
 @partitioner("dfs", "Mayer et al. 2017, Section 3.3.2")

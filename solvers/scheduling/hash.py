@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.scheduling import Instance
-from solvers.scheduling.heuristics.local import partitioner
-from solvers.scheduling.heuristics.partition import Partition
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.scheduling.heuristics.local import partitioner
+from shardmark.solvers.scheduling.heuristics.partition import Partition
 
 
 @partitioner("hash", "Mayer et al. 2017, Section 3.1")

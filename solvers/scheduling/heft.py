@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.scheduling import Instance
-from solvers.scheduling.heuristics.heft import earliest_finish
-from solvers.scheduling.heuristics.local import partitioner
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.scheduling.heuristics.heft import earliest_finish
+from shardmark.solvers.scheduling.heuristics.local import partitioner
 
 
 @partitioner("heft", "Mayer et al. 2017, Section 5.1; Topcuoglu et al. 2002")

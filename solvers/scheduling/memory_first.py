@@ -8,16 +8,16 @@ from itertools import product
 
 import numpy as np
 
-from instances.files.columns import Floats
-from instances.graph import Index
-from instances.scheduling import Instance
-from solvers.registry import Declined, Run, solver
-from solvers.scheduling._kernels import Simulator
-from solvers.scheduling.heuristics.ranks import longest_behind
-from solvers.scheduling.schedules.annealing import Best, begin, improve
-from solvers.scheduling.schedules.deadline import Deadline
-from solvers.scheduling.schedules.memory_cuts import none_fits
-from solvers.scheduling.schedules.memory_moves import fit_memory
+from shardmark.instances.files.columns import Floats
+from shardmark.instances.graph import Index
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.registry import Declined, Run, solver
+from shardmark.solvers.scheduling._kernels import Simulator
+from shardmark.solvers.scheduling.heuristics.ranks import longest_behind
+from shardmark.solvers.scheduling.schedules.annealing import Best, begin, improve
+from shardmark.solvers.scheduling.schedules.deadline import Deadline
+from shardmark.solvers.scheduling.schedules.memory_cuts import none_fits
+from shardmark.solvers.scheduling.schedules.memory_moves import fit_memory
 
 #: Weights in the lists: of the memory that a vertex makes live, relative to its place in the order; and of time,
 #: relative to memory.

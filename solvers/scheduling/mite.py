@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.scheduling import Instance
-from solvers.scheduling.heuristics.local import partitioner
-from solvers.scheduling.heuristics.partition import Partition
-from solvers.scheduling.heuristics.ranks import total_rank
-from solvers.scheduling.heuristics.scores import FLOOR, Scores, any_magnitude
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.scheduling.heuristics.local import partitioner
+from shardmark.solvers.scheduling.heuristics.partition import Partition
+from shardmark.solvers.scheduling.heuristics.ranks import total_rank
+from shardmark.solvers.scheduling.heuristics.scores import FLOOR, Scores, any_magnitude
 
 
 @partitioner("mite", "Mayer et al. 2017, Section 3.3.1")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from instances.scheduling import Instance
-from solvers.registry import Run, solver
-from solvers.scheduling._kernels import Simulator
-from solvers.scheduling.schedules.annealing import begin, improve
-from solvers.scheduling.schedules.deadline import Deadline
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.registry import Run, solver
+from shardmark.solvers.scheduling._kernels import Simulator
+from shardmark.solvers.scheduling.schedules.annealing import begin, improve
+from shardmark.solvers.scheduling.schedules.deadline import Deadline
 
 
 @solver(

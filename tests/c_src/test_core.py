@@ -96,7 +96,7 @@ def test_a_thread_may_stop_kernels_that_another_runs(tmp_path: Path) -> None:
 
 
 def test_every_declared_function_is_in_the_compiled_core(build: ModuleType) -> None:
-    from solvers._core import lib
+    from shardmark.solvers._core import lib
 
     declared = {
         word.split("(")[0] for word in "".join(build.declarations().values()).replace("*", " ").split() if "(" in word

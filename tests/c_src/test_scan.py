@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from compiled import CORE, SANITIZE, compiled, require
 
-from instances.files import scan
+from shardmark.instances.files import scan
 
 HERE = Path(__file__).resolve().parent
 STRICT = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")

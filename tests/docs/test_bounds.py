@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from harness.campaign.discover import discover
+from shardmark.harness.campaign.discover import discover
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods" / "bounds.md"
 METHOD = re.compile(r"`([a-z0-9-]+)`")

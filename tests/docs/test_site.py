@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 import shardmark
-from harness.campaign.discover import discover
 from shardmark.cli.arguments import parser
+from shardmark.harness.campaign.discover import discover
 
 pytestmark = [
     pytest.mark.gate,

@@ -15,7 +15,7 @@ import pytest
 from patience import given_time
 from referee import shardmark
 
-from solvers.external import read_toml
+from shardmark.solvers.external import read_toml
 
 pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=1)]
 

@@ -24,9 +24,9 @@ from crosscheck.command import main
 from crosscheck.draws.strata import strata
 from crosscheck.report import report
 
-from harness.verify import verify
-from instances import track_module
-from solvers.registry import Declined, Solver
+from shardmark.harness.verify import verify
+from shardmark.instances import track_module
+from shardmark.solvers.registry import Declined, Solver
 
 SOLVERS = Path(__file__).parents[2] / "solvers"
 

@@ -11,7 +11,7 @@ import oracle_pipeline
 import pytest
 from fuzz import Attack
 
-from solvers.registry import Declined, Solver
+from shardmark.solvers.registry import Declined, Solver
 
 INTRAOP = Attack(
     "intraop",

@@ -10,13 +10,13 @@ import pytest
 from fuzz import Attack, blocks
 from oracle_intraop import draw, draw_solution, false_reason, judge, optimum
 
-from instances.intraop import Instance
-from solvers.intraop.cfn import leaf_prices, portfolio, tree
-from solvers.intraop.cfn.lagrangian import Dual
-from solvers.intraop.cfn.tree import Tree
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.network.reduction import prepare
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.cfn import leaf_prices, portfolio, tree
+from shardmark.solvers.intraop.cfn.lagrangian import Dual
+from shardmark.solvers.intraop.cfn.tree import Tree
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.reduced_problem import Problem
+from shardmark.solvers.intraop.network.reduction import prepare
 
 ATTACK = Attack(
     "intraop",

@@ -10,7 +10,7 @@ import oracle_pipeline
 import oracle_scheduling
 import pytest
 
-from instances import catalog, load
+from shardmark.instances import catalog, load
 
 
 @pytest.mark.parametrize(

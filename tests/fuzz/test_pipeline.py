@@ -15,18 +15,18 @@ from fuzz import LEAST, Attack, blocks
 from numpy.typing import NDArray
 from oracle_pipeline import Oracle, draw, draw_solution, judge, optimum
 
-from instances.pipeline import Instance
-from solvers.native import kahn
-from solvers.pipeline._kernels import Annealing, PipelineCore
-from solvers.pipeline._set_kernels import packed
-from solvers.pipeline.bounds.reweighted import reweighted
-from solvers.pipeline.bounds.windows import windows
-from solvers.pipeline.programs.incumbent import Bounds, Incumbent, capped, search_first
-from solvers.pipeline.programs.set_pool import SetPool
-from solvers.pipeline.programs.stage_search import FIRST, LAST, MOST_LISTED, StageSearch
-from solvers.pipeline.trees.set_search import SetSearch
-from solvers.pipeline.trees.set_tree import SetTree
-from solvers.registry import LocalRun
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.native import kahn
+from shardmark.solvers.pipeline._kernels import Annealing, PipelineCore
+from shardmark.solvers.pipeline._set_kernels import packed
+from shardmark.solvers.pipeline.bounds.reweighted import reweighted
+from shardmark.solvers.pipeline.bounds.windows import windows
+from shardmark.solvers.pipeline.programs.incumbent import Bounds, Incumbent, capped, search_first
+from shardmark.solvers.pipeline.programs.set_pool import SetPool
+from shardmark.solvers.pipeline.programs.stage_search import FIRST, LAST, MOST_LISTED, StageSearch
+from shardmark.solvers.pipeline.trees.set_search import SetSearch
+from shardmark.solvers.pipeline.trees.set_tree import SetTree
+from shardmark.solvers.registry import LocalRun
 
 #: A cost above that of any set, in the units of `StageSearch`.
 LIMIT = 2**52
@@ -123,8 +123,8 @@ def test_weights_prove_no_more_than_the_optimum(seeds: range, monkeypatch: pytes
     for seed in seeds:
         rng = random.Random(f"weights {seed}")
         pretend(monkeypatch, rng.choice([1.0, 1.01, 1.3, 3.0]))
-        monkeypatch.setattr("solvers.pipeline.bounds.reweighted.EARLY_FINEST", rng.choice([0.02, math.inf]))
-        monkeypatch.setattr("solvers.pipeline.bounds.reweighted.MOST_DIVIDED", rng.choice([2, 8]))
+        monkeypatch.setattr("shardmark.solvers.pipeline.bounds.reweighted.EARLY_FINEST", rng.choice([0.02, math.inf]))
+        monkeypatch.setattr("shardmark.solvers.pipeline.bounds.reweighted.MOST_DIVIDED", rng.choice([2, 8]))
         instance = draw(rng, most_nodes=7)
         instance = replace(instance, stages=rng.choice([2, 2, 3, 3, 4, 5, 8, 9, 2**31 - 1]))
         if rng.random() < 0.5:
@@ -144,7 +144,7 @@ def test_no_partition_into_refuted_sets_exists(seeds: range, monkeypatch: pytest
     for seed in seeds:
         rng = random.Random(f"set tree {seed}")
         for name, values in (("MOST_PAIRED", (0, 3, 10_000)), ("ORDERS", (0, 1, 8)), ("PAIRS", (0, 1, 4))):
-            monkeypatch.setattr(f"solvers.pipeline.trees.set_tree.{name}", rng.choice(values))
+            monkeypatch.setattr(f"shardmark.solvers.pipeline.trees.set_tree.{name}", rng.choice(values))
         instance = replace(draw(rng, most_nodes=8), memory=None, stages=rng.choice([2, 3, 3, 4, 5, 6, 2**31 - 1]))
         if rng.random() < 0.6:
             columns = [np.array([rng.randint(0, 4) for _ in range(instance.nodes)], dtype=float) for _ in range(2)]

@@ -16,15 +16,15 @@ import pytest
 from fuzz import Attack, blocks
 from oracle_placement import draw, draw_solution, false_reason, judge, optimum
 
-from instances import InputError
-from instances.placement import Instance, parse
-from solvers.placement.search import search
-from solvers.placement.throughput import configurations
-from solvers.placement.throughput.configurations import Limits, configuration_bounds
-from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
-from solvers.placement.throughput.pooled import pooled_bound
-from solvers.placement.throughput.simple_bounds import load_bound
-from solvers.registry import LocalRun
+from shardmark.instances import InputError
+from shardmark.instances.placement import Instance, parse
+from shardmark.solvers.placement.search import search
+from shardmark.solvers.placement.throughput import configurations
+from shardmark.solvers.placement.throughput.configurations import Limits, configuration_bounds
+from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
+from shardmark.solvers.placement.throughput.pooled import pooled_bound
+from shardmark.solvers.placement.throughput.simple_bounds import load_bound
+from shardmark.solvers.registry import LocalRun
 
 ENGINES = ("cpsat", "scip")
 ATTACK = Attack(

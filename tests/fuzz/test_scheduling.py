@@ -13,13 +13,13 @@ from fuzz import Attack, blocks, numbers
 from oracle_scheduling import draw, draw_solution, judge, optimum
 from schedules import conflicting, draw_devices, draw_instance, made, overfull_at_some_size, peaks
 
-from harness.verify import verify
-from instances import InputError
-from instances.scheduling import Instance
-from solvers.scheduling._kernels import Simulator
-from solvers.scheduling.memory_first import orders_to_try
-from solvers.scheduling.schedules.memory import fits
-from solvers.scheduling.schedules.memory_cuts import none_fits
+from shardmark.harness.verify import verify
+from shardmark.instances import InputError
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.scheduling._kernels import Simulator
+from shardmark.solvers.scheduling.memory_first import orders_to_try
+from shardmark.solvers.scheduling.schedules.memory import fits
+from shardmark.solvers.scheduling.schedules.memory_cuts import none_fits
 
 PARTITIONERS = ("hash", "batch-split", "critical-path", "mite", "dfs", "heft")
 

@@ -12,10 +12,10 @@ import pytest
 from documents import changed, removed
 from referee import refusal
 
-from harness.verify import verify
-from instances import InputError, load, pipeline
-from instances.files.columns import LARGEST
-from instances.graph import Graph
+from shardmark.harness.verify import verify
+from shardmark.instances import InputError, load, pipeline
+from shardmark.instances.files.columns import LARGEST
+from shardmark.instances.graph import Graph
 
 INTRAOP: dict[str, Any] = {
     "problem": {

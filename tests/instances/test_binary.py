@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import instances
-from instances import InputError, catalog, intraop, load, load_hashed
-from instances.files import array_cache, scan
+from shardmark import instances
+from shardmark.instances import InputError, catalog, intraop, load, load_hashed
+from shardmark.instances.files import array_cache, scan
 
 
 def document(cost: int = 10) -> dict[str, Any]:

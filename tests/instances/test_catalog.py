@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from instances import InputError, catalog, load, tracks
-from instances.files.jsonfile import read_bytes
+from shardmark.instances import InputError, catalog, load, tracks
+from shardmark.instances.files.jsonfile import read_bytes
 
 ENTRIES = catalog.entries()
 PUBLIC = [entry for entry in ENTRIES if not entry.embedded]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from instances import catalog
-from instances import fetch as fetching
-from instances.catalog import Entry, git_blob_sha1
-from instances.fetch import fetch
+from shardmark.instances import catalog
+from shardmark.instances import fetch as fetching
+from shardmark.instances.catalog import Entry, git_blob_sha1
+from shardmark.instances.fetch import fetch
 
 CONTENT = bytes(range(256)) * 1000
 

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances import InputError, intraop, load, parse, pipeline, save
-from instances.files import jsonfile
-from instances.files.jsonfile import read_bytes, require_writable, write_bytes
-from instances.generate import families
-from instances.graph import Graph
+from shardmark.instances import InputError, intraop, load, parse, pipeline, save
+from shardmark.instances.files import jsonfile
+from shardmark.instances.files.jsonfile import read_bytes, require_writable, write_bytes
+from shardmark.instances.generate import families
+from shardmark.instances.graph import Graph
 
 
 def same(a: Any, b: Any) -> bool:

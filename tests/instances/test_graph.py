@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances import InputError
-from instances.graph import Graph, find_cycle, strong_components
+from shardmark.instances import InputError
+from shardmark.instances.graph import Graph, find_cycle, strong_components
 
 PAIRS = st.integers(1, 7).flatmap(
     lambda n: st.tuples(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from instances import intraop, parse
-from instances.files import jsonfile, scan
-from instances.files.columns import Ragged
+from shardmark.instances import intraop, parse
+from shardmark.instances.files import jsonfile, scan
+from shardmark.instances.files.columns import Ragged
 
 HUGE = 10**18
 MOST = 2**63 - 1

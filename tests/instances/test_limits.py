@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from referee import refusal, refused
 
-from instances import InputError, load, save
-from instances.errors import TooLarge
-from instances.files import jsonfile, scan
-from instances.files.jsonfile import parse_json, parts_of, read_json
-from instances.importers import _text_proto
-from solvers import external
+from shardmark.instances import InputError, load, save
+from shardmark.instances.errors import TooLarge
+from shardmark.instances.files import jsonfile, scan
+from shardmark.instances.files.jsonfile import parse_json, parts_of, read_json
+from shardmark.instances.importers import _text_proto
+from shardmark.solvers import external
 
 #: Texts that, repeated, take much more memory than they have characters.
 REPEATED = {

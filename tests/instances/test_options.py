@@ -7,8 +7,8 @@ import random
 import pytest
 from placements import draw_instance
 
-from instances import intraop, pipeline, placement
-from instances.options import Option, division
+from shardmark.instances import intraop, pipeline, placement
+from shardmark.instances.options import Option, division
 
 PLAIN = "throughput, contiguous"
 

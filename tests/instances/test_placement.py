@@ -16,10 +16,10 @@ from oracle_placement import optimum
 from placements import draw_instance
 from referee import refusal
 
-from harness.verify import verify
-from instances import InputError, catalog, load, parse, placement, save
-from instances.placement import Instance
-from instances.placement_file import numbered
+from shardmark.harness.verify import verify
+from shardmark.instances import InputError, catalog, load, parse, placement, save
+from shardmark.instances.placement import Instance
+from shardmark.instances.placement_file import numbered
 
 #: 30 and -7 and 500 share a colour, one of them backward; 12 is for CPUs only.
 BASE: dict[str, Any] = {

@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 import pytest
 
-from instances.rounding import safely
+from shardmark.instances.rounding import safely
 
 
 @pytest.mark.parametrize("terms", [1, 10, 10_000, 1_000_000])

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import instances
-from instances import InputError, load, parse
-from instances.files import jsonfile, scan
-from instances.files.columns import Ragged
-from instances.files.jsonfile import decode, parse_json
+from shardmark import instances
+from shardmark.instances import InputError, load, parse
+from shardmark.instances.files import jsonfile, scan
+from shardmark.instances.files.columns import Ragged
+from shardmark.instances.files.jsonfile import decode, parse_json
 
 PLAIN = {
     "problem": {

@@ -16,10 +16,10 @@ from documents import changed
 from referee import refusal
 from schedules import draw_instance
 
-from harness.verify import verify
-from instances import InputError
-from instances import parse as parse_any
-from instances.scheduling import parse, to_document
+from shardmark.harness.verify import verify
+from shardmark.instances import InputError
+from shardmark.instances import parse as parse_any
+from shardmark.instances.scheduling import parse, to_document
 
 TINY: dict[str, Any] = {
     "format": "shardmark/scheduling/1",

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from harness.verify import verify
-from instances import pipeline
-from instances.split_multi_output import Operation, Tensor, one_tensor_each
+from shardmark.harness.verify import verify
+from shardmark.instances import pipeline
+from shardmark.instances.split_multi_output import Operation, Tensor, one_tensor_each
 
 
 def instance(operations, stages):

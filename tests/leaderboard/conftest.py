@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from harness.results.database import Store
-from harness.results.ranking import Tables, tables
-from harness.results.records import Bound, Incumbent, Record, decimal
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.ranking import Tables, tables
+from shardmark.harness.results.records import Bound, Incumbent, Record, decimal
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 HOST = {

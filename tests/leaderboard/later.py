@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-from harness.results.database import Store
+from shardmark.harness.results.database import Store
 from tests.leaderboard.conftest import HOST
 
 NEWER = "ab" * 32  # version of `moves` in the later campaign

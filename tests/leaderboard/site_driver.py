@@ -11,9 +11,9 @@ import time
 from itertools import cycle
 from pathlib import Path
 
-from harness.results import ranking  # noqa: F401 polars begins its threads when it is first used, in the forks
-from leaderboard.build import STAGE
 from shardmark.cli import arguments
+from shardmark.harness.results import ranking  # noqa: F401 polars begins its threads when it is first used, in the forks
+from shardmark.leaderboard.build import STAGE
 from tests.leaderboard.sites import add_foreign, forked, own, problems
 
 

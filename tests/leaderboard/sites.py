@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from leaderboard.build import INDEX, LISTED, MARKER, STAGE
+from shardmark.leaderboard.build import INDEX, LISTED, MARKER, STAGE
 
 Files = Mapping[str, bytes]
 

@@ -19,17 +19,17 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from harness.results.database import Store
-from harness.results.ranking import Tables, tables
-from harness.results.records import Bound, Incumbent
-from instances import InputError
-from leaderboard import build as building
-from leaderboard.build import build
-from leaderboard.pages.environment import environment
-from leaderboard.pages.site import Site
-from leaderboard.pages.tracks import AT_LIMIT, colours_of
-from leaderboard.report import Device, Link, Schedule, Split
-from leaderboard.text import page_of
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.ranking import Tables, tables
+from shardmark.harness.results.records import Bound, Incumbent
+from shardmark.instances import InputError
+from shardmark.leaderboard import build as building
+from shardmark.leaderboard.build import build
+from shardmark.leaderboard.pages.environment import environment
+from shardmark.leaderboard.pages.site import Site
+from shardmark.leaderboard.pages.tracks import AT_LIMIT, colours_of
+from shardmark.leaderboard.report import Device, Link, Schedule, Split
+from shardmark.leaderboard.text import page_of
 from tests.leaderboard.conftest import Filler, filled
 from tests.leaderboard.sites import FOREIGN, add_foreign, files, of_class, sections, tree, words
 

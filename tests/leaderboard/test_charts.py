@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import leaderboard
-from leaderboard import charts
-from leaderboard.charts import Bar, Curve, Rule
-from leaderboard.charts.stacks import swatches
+from shardmark import leaderboard
+from shardmark.leaderboard import charts
+from shardmark.leaderboard.charts import Bar, Curve, Rule
+from shardmark.leaderboard.charts.stacks import swatches
 
 STYLE = (Path(leaderboard.__file__).parent / "static" / "style.css").read_text()
 SCALES = [

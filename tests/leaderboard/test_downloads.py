@@ -10,12 +10,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from harness.results.database import Store
-from harness.results.export import run_table
-from harness.results.ranking import tables
-from harness.results.records import Incumbent
-from leaderboard import downloads
-from leaderboard.build import build
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.export import run_table
+from shardmark.harness.results.ranking import tables
+from shardmark.harness.results.records import Incumbent
+from shardmark.leaderboard import downloads
+from shardmark.leaderboard.build import build
 from tests.leaderboard.conftest import filled
 from tests.leaderboard.sites import dead_links, files
 from tests.performance.large_site import generate

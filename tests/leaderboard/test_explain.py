@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from instances import track_module
-from leaderboard.explain import MODES, modes, sizes
+from shardmark.instances import track_module
+from shardmark.leaderboard.explain import MODES, modes, sizes
 
 
 @pytest.mark.parametrize("track", ["intraop", "pipeline", "placement", "scheduling"])

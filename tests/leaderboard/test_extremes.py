@@ -11,11 +11,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from harness.results.database import Store
-from harness.results.export import csv, export_table, parquet, run_table
-from harness.results.ranking import Tables, tables
-from harness.results.records import Bound, Incumbent
-from leaderboard.build import build
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.export import csv, export_table, parquet, run_table
+from shardmark.harness.results.ranking import Tables, tables
+from shardmark.harness.results.records import Bound, Incumbent
+from shardmark.leaderboard.build import build
 from tests.leaderboard.conftest import HOST, Filler
 
 LEAST, MOST = 5e-324, sys.float_info.max

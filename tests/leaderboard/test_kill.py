@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.results.database import Store
-from leaderboard.build import INDEX, STAGE, File, held, publish
+from shardmark.harness.results.database import Store
+from shardmark.leaderboard.build import INDEX, STAGE, File, held, publish
 from tests.leaderboard.conftest import HOST, Filler
 from tests.leaderboard.sites import FOREIGN, add_foreign, files, forked, own, problems
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.results.ranking import tables
-from harness.results.records import Bound, Incumbent
-from leaderboard.build import build
-from leaderboard.text import page_of, times
+from shardmark.harness.results.ranking import tables
+from shardmark.harness.results.records import Bound, Incumbent
+from shardmark.leaderboard.build import build
+from shardmark.leaderboard.text import page_of, times
 from tests.leaderboard.conftest import filled
 from tests.leaderboard.sites import sections, tree, words
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from harness.records.best import BestKnown
-from harness.records.history import Improvement, Withdrawal
-from harness.results.ranking import Tables
-from instances import catalog
-from leaderboard.pages.site import Site
-from leaderboard.records_page import PAGE, difference, pages, solution_files
+from shardmark.harness.records.best import BestKnown
+from shardmark.harness.records.history import Improvement, Withdrawal
+from shardmark.harness.results.ranking import Tables
+from shardmark.instances import catalog
+from shardmark.leaderboard.pages.site import Site
+from shardmark.leaderboard.records_page import PAGE, difference, pages, solution_files
 from tests.leaderboard.sites import of_class, sections, words
 
 COST = Improvement(

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.results.ranking import Tables
-from instances import InputError
-from leaderboard import charts
-from leaderboard.build import HEADER, build
-from leaderboard.regressions.page import write as write_regressions
-from leaderboard.report import (
+from shardmark.harness.results.ranking import Tables
+from shardmark.instances import InputError
+from shardmark.leaderboard import charts
+from shardmark.leaderboard.build import HEADER, build
+from shardmark.leaderboard.regressions.page import write as write_regressions
+from shardmark.leaderboard.report import (
     HERE,
     PAPER,
     Axis,
@@ -31,7 +31,7 @@ from leaderboard.report import (
     Strips,
     Table,
 )
-from leaderboard.reproduction_page import figures, grid, write
+from shardmark.leaderboard.reproduction_page import figures, grid, write
 from tests.leaderboard.sites import broken_links, of_class, tree, words
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""

@@ -9,12 +9,12 @@ from contextlib import closing
 
 import pytest
 
-from harness.results.database import Store
-from harness.results.ranking import tables
-from instances import catalog
-from leaderboard.pages import instance
-from leaderboard.pages.site import Site
 from shardmark.cli.arguments import main, parser
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.ranking import tables
+from shardmark.instances import catalog
+from shardmark.leaderboard.pages import instance
+from shardmark.leaderboard.pages.site import Site
 
 RUNS = (
     ["-i", "crossing", "--objective", "latency", "-s", "one-accelerator", "--cpu", "30"],

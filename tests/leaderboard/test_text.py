@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboard.text import (
+from shardmark.leaderboard.text import (
     LOG_LINES,
     STATUS,
     count,

@@ -136,9 +136,9 @@ def copied(root: Path) -> Tree:
     )
     compiled = [str(path.relative_to(ROOT)) for room in ROOMS for path in (ROOT / room).rglob("*.so")]
     for name in [*listing.stdout.decode().split("\0"), *compiled]:
-        if (ROOT / name).is_file():
+        if name and os.path.lexists(ROOT / name):
             (root / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, root / name)
+            shutil.copy2(ROOT / name, root / name, follow_symlinks=False)
     return Tree(root)
 
 

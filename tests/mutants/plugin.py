@@ -44,10 +44,14 @@ class Calls:
         """Return the functions of the project that ran, as ``PATH:QUALIFIED.NAME``, and forget them."""
         codes, self._codes = self._codes, {}
         root, tests = f"{ROOT}/", f"{ROOT}/tests/"
+        names = {
+            code.co_filename for code in codes.values() if code.co_filename.startswith("/")
+        }  # none of "<frozen abc>"
+        files = {name: os.path.realpath(name) for name in names}
         return {
-            f"{code.co_filename.removeprefix(root)}:{code.co_qualname.partition('.<locals>')[0]}"
+            f"{file.removeprefix(root)}:{code.co_qualname.partition('.<locals>')[0]}"
             for code in codes.values()
-            if code.co_filename.startswith(root) and not code.co_filename.startswith(tests)
+            if (file := files.get(code.co_filename, "")).startswith(root) and not file.startswith(tests)
         }
 
 

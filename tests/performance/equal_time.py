@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from harness.verify import verify
-from instances.generate import families
-from instances.pipeline import Instance
-from solvers.pipeline.annealing import annealing
-from solvers.pipeline.brkga import brkga
-from solvers.registry import LocalRun
+from shardmark.harness.verify import verify
+from shardmark.instances.generate import families
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.pipeline.annealing import annealing
+from shardmark.solvers.pipeline.brkga import brkga
+from shardmark.solvers.registry import LocalRun
 
 FAMILIES = ("erdos-renyi", "barabasi-albert", "watts-strogatz", "block-model")
 

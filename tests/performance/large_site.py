@@ -17,9 +17,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from harness.results.database import Store
-from harness.results.ranking import tables
-from leaderboard.build import build
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.ranking import tables
+from shardmark.leaderboard.build import build
 from tests.leaderboard.conftest import ENFORCED, HOST
 
 TRACK = "pipeline"

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-import instances
-from instances.catalog import find, locate
-from instances.files.columns import Ints
-from instances.files.jsonfile import GZIP_MAGIC
+from shardmark import instances
+from shardmark.instances.catalog import find, locate
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.files.jsonfile import GZIP_MAGIC
 
 MIB = 1 << 20
 

@@ -21,10 +21,10 @@ import numpy as np
 from cffi import FFI
 from tracked.benchmarks import layered
 
-from instances.graph import Index
-from instances.pipeline import Instance
-from solvers.native import kahn
-from solvers.pipeline._kernels import PipelineCore
+from shardmark.instances.graph import Index
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.native import kahn
+from shardmark.solvers.pipeline._kernels import PipelineCore
 
 SOURCE = Path(__file__).with_name("algorithm1.c")
 DECLARATION = """double algorithm1(int32_t nodes, int32_t stages, const int64_t *start, const int32_t *head,

@@ -9,17 +9,17 @@ import signal
 import pytest
 from referee import answer, shardmark
 
-from harness.sandbox.protocol import HEADER, encode
-from instances import catalog
 from shardmark import api, live
 from shardmark.cli import watching
 from shardmark.cli.watching import words
+from shardmark.harness.sandbox.protocol import HEADER, encode
+from shardmark.instances import catalog
 from shardmark.live import Live, Progress
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")
 
 WAITS = """import time
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 
 @solver(track="pipeline")
 def waits(instance, run, *, split: str = "[0,0,1,1]", bound: float = 0.0):

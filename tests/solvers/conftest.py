@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers.registry import LocalRun
+from shardmark.solvers.registry import LocalRun
 
 AMPLE_S = 250.0  # less than a test may take
 

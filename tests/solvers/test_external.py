@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from instances import InputError
-from solvers.external import SHIPPED, from_command, read_toml, toml_files
-from solvers.registry import NAME
+from shardmark.instances import InputError
+from shardmark.solvers.external import SHIPPED, from_command, read_toml, toml_files
+from shardmark.solvers.registry import NAME
 
 ENTRY = """
 [[solver]]

@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 
-from solvers._redirect_stdout import silent
+from shardmark.solvers._redirect_stdout import silent
 
 
 def test_what_compiled_code_prints_goes_to_stderr_meanwhile(capfd: pytest.CaptureFixture[str]) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from solvers import registry
-from solvers.registry import Solver, solver, solver_files, source_hash
+from shardmark.solvers import registry
+from shardmark.solvers.registry import Solver, solver, solver_files, source_hash
 
 TRACKS = {"intraop", "pipeline", "placement", "scheduling"}
-ROOT = Path(registry.__file__).parents[1]
+ROOT = registry.FOLDER.parent
 
 
 @pytest.fixture
@@ -57,6 +57,19 @@ def test_a_solver_file_and_its_helpers_may_have_names_that_are_not_utf_8(tmp_pat
     assert [solver.name for solver in registry.load_file(file)] == ["odd-place"]
     (folder / os.fsdecode(b"\xff.py")).rename(folder / os.fsdecode(b"\xfe.py"))
     assert source_hash(file) != version
+
+
+@pytest.mark.parametrize("room", registry.ROOMS)
+@pytest.mark.parametrize("is_clone", [False, True])
+def test_a_file_that_imports_a_package_by_its_old_name_is_told_the_new_one(
+    room: str, is_clone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "old.py"
+    file.write_text(f"import {room}.registry\n")
+    if is_clone:
+        monkeypatch.syspath_prepend(str(ROOT))  # as for programs that run in it
+    with pytest.raises(ImportError, match=rf"the package {room} is now shardmark\.{room}; solver files import from"):
+        registry.load_file(file)
 
 
 def test_variants_have_the_defaults_of_what_they_leave_out(declared: list[Solver]) -> None:

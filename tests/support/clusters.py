@@ -28,7 +28,7 @@ class Cluster(Marked):
 
     def workers(self, *names: str) -> list[subprocess.Popen[str]]:
         """Start workers at the same time, each under the name of a machine; wait until they have joined."""
-        command = ["-m", "harness", "worker", "--scheduler", self.address, "--limits", "posix", "--name"]
+        command = ["-m", "shardmark", "worker", "--scheduler", self.address, "--limits", "posix", "--name"]
         started = [self.start(*command, name, stderr=subprocess.PIPE) for name in names]
         for process in started:
             line = process.stderr.readline()
@@ -37,7 +37,7 @@ class Cluster(Marked):
 
     def campaign(self, results, *options):
         command = campaign_of(results, *options, "--executor", "dask", "--scheduler", self.address)
-        return self.start("-m", "harness", *command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        return self.start("-m", "shardmark", *command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def end(self):
         """Tell the workers to leave, then end the scheduler."""

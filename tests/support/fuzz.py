@@ -33,10 +33,10 @@ from typing import Any
 import pytest
 from effort import draws
 
-from harness.results.claims import TOLERANCE
-from harness.verify import verify
-from instances import track_module
-from solvers.registry import Declined, LocalRun, Solver, load_file, solver_files
+from shardmark.harness.results.claims import TOLERANCE
+from shardmark.harness.verify import verify
+from shardmark.instances import track_module
+from shardmark.solvers.registry import Declined, LocalRun, Solver, load_file, solver_files
 
 #: Instances per track.
 DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(15, 8)

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from instances.files.jsonfile import read_bytes, sha256
-from instances.models.onnx_graph.names import operator_names
+from shardmark.instances.files.jsonfile import read_bytes, sha256
+from shardmark.instances.models.onnx_graph.names import operator_names
 from shardmark.plans import saving
 from shardmark.plans.exports.stages import export_stages
 

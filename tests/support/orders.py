@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from harness.sandbox.contract import Limits, Order
-from instances.files.jsonfile import sha256
+from shardmark.harness.sandbox.contract import Limits, Order
+from shardmark.instances.files.jsonfile import sha256
 
 AMPLE = Limits(timeout_s=20.0, memory_mib=512.0, processes=100, output_mib=16.0)
 CHAIN = (
@@ -15,7 +15,7 @@ CHAIN = (
 )
 HEAD = """
 import ctypes, mmap, multiprocessing, os, resource, signal, subprocess, sys, threading, time
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 
 def file_in_memory(name):
     try:

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from oracle_placement import judge
 
-from harness.verify.placement import verify
-from instances import InputError
-from instances.placement import Instance, parse
+from shardmark.harness.verify.placement import verify
+from shardmark.instances import InputError
+from shardmark.instances.placement import Instance, parse
 
 #: Instances to draw for each engine and mode; 0 for a few.
 DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0"))

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from harness.sandbox.backends.choice import Backend, choose
-from harness.sandbox.backends.namespaces import isolation_error_in_subprocess
-from harness.sandbox.contract import Order, Outcome
-from harness.sandbox.link import Watch
-from harness.sandbox.supervisor import Supervisor, environment
-from instances import InputError
 from shardmark.cli.arguments import main
+from shardmark.harness.sandbox.backends.choice import Backend, choose
+from shardmark.harness.sandbox.backends.namespaces import isolation_error_in_subprocess
+from shardmark.harness.sandbox.contract import Order, Outcome
+from shardmark.harness.sandbox.link import Watch
+from shardmark.harness.sandbox.supervisor import Supervisor, environment
+from shardmark.instances import InputError
 
 SANDBOX = Path(__file__).parents[1] / "harness" / "sandbox"
 ZOO = SANDBOX / "zoo"

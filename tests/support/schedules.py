@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import oracle_scheduling
 
-from instances import InputError
-from instances.files.columns import Floats, Ints
-from instances.generate import families
-from instances.scheduling import TOLERANCE, Instance, parse
-from solvers.registry import LocalRun
-from solvers.scheduling._kernels import Execution, PathMoves, Simulator
-from solvers.scheduling.heuristics.heft import earliest_finish
-from solvers.scheduling.heuristics.local import path_computation_time
-from solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
-from solvers.scheduling.schedules.memory_cuts import MemoryCuts, limited_devices
+from shardmark.instances import InputError
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.generate import families
+from shardmark.instances.scheduling import TOLERANCE, Instance, parse
+from shardmark.solvers.registry import LocalRun
+from shardmark.solvers.scheduling._kernels import Execution, PathMoves, Simulator
+from shardmark.solvers.scheduling.heuristics.heft import earliest_finish
+from shardmark.solvers.scheduling.heuristics.local import path_computation_time
+from shardmark.solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
+from shardmark.solvers.scheduling.schedules.memory_cuts import MemoryCuts, limited_devices
 
 
 def made(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from instances.files.jsonfile import read_bytes
-from instances.models.model import Model
-from instances.models.stablehlo.module import parse
-from instances.models.stablehlo_file import model_of
+from shardmark.instances.files.jsonfile import read_bytes
+from shardmark.instances.models.model import Model
+from shardmark.instances.models.stablehlo.module import parse
+from shardmark.instances.models.stablehlo_file import model_of
 
 
 def read_stablehlo(path: str | os.PathLike[str], tell: Callable[[str], None] = lambda _: None) -> Model:

@@ -17,10 +17,10 @@ from uuid import uuid4
 from distributed import Client, KilledWorker
 from distributed import Future as Task
 
-from harness.campaign.dask.files import pieces
-from harness.campaign.dask.pool import GONE, WorkerPool
-from harness.campaign.dask.scheduler import ANSWER_S, CONNECT_S, check_scheduler, reaching, silence_dask
-from harness.campaign.dask.worker import (
+from shardmark.harness.campaign.dask.files import pieces
+from shardmark.harness.campaign.dask.pool import GONE, WorkerPool
+from shardmark.harness.campaign.dask.scheduler import ANSWER_S, CONNECT_S, check_scheduler, reaching, silence_dask
+from shardmark.harness.campaign.dask.worker import (
     RemoteOrder,
     RemoteReply,
     carry_out,
@@ -29,20 +29,20 @@ from harness.campaign.dask.worker import (
     receive_file,
     wait_until_idle,
 )
-from harness.campaign.jobs import Job, judge, not_importable, utc_now
-from harness.campaign.local_executor import CoRunners
-from harness.results.records import Record
-from harness.sandbox.contract import Cancelled, Outcome
-from instances import InputError
-from instances.files.jsonfile import read_bytes, sha256
-from solvers.registry import FOLDER, source_hash
+from shardmark.harness.campaign.jobs import Job, judge, not_importable, utc_now
+from shardmark.harness.campaign.local_executor import CoRunners
+from shardmark.harness.results.records import Record
+from shardmark.harness.sandbox.contract import Cancelled, Outcome
+from shardmark.instances import InputError
+from shardmark.instances.files.jsonfile import read_bytes, sha256
+from shardmark.solvers.registry import FOLDER, source_hash
 
 CHECK_S = 1.0  # seconds between two updates of the list of workers
 JUDGES = 2  # threads that verify outcomes
 
 
 class DaskExecutor:
-    """Carries out jobs on workers, one at a time on each; see `harness.campaign.queue.Executor`.
+    """Carries out jobs on workers, one at a time on each; see `shardmark.harness.campaign.queue.Executor`.
 
     ``cores`` is the largest number of cores of a job; smaller workers take no part. At most ``parallel`` workers are
     used, None for all. ``say`` prints a sentence when a worker comes, goes, or stops answering. InputError if there is

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from instances import InputError
-from instances.files.jsonfile import read_bytes, sha256
+from shardmark.instances import InputError
+from shardmark.instances.files.jsonfile import read_bytes, sha256
 
 PIECE = 1 << 20  # bytes of a file that are sent at once: a slow network must carry them within the time for an answer
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from distributed import Client
 
-from harness.campaign.dask.scheduler import ANSWER_S
-from harness.campaign.dask.worker import CORES, cores_resource, register_campaign
+from shardmark.harness.campaign.dask.scheduler import ANSWER_S
+from shardmark.harness.campaign.dask.worker import CORES, cores_resource, register_campaign
 
 CHECKS = 10  # checks in a row without a sign of life after which a worker counts as silent
 GONE = (OSError, TimeoutError, CancelledError, RuntimeError, AttributeError)  # errors of a client without a scheduler

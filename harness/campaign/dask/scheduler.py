@@ -15,7 +15,7 @@ from distributed.core import send_recv
 from distributed.security import Security
 from distributed.versions import VersionMismatchWarning, get_versions
 
-from instances import InputError
+from shardmark.instances import InputError
 
 CONNECT_S = 10.0  # seconds within which a scheduler must accept a connection
 ANSWER_S = 5.0  # seconds within which the scheduler or a worker must answer a call

@@ -13,10 +13,10 @@ import dask
 from distributed import Worker
 from distributed.comm import unparse_host_port
 
-from harness.campaign.dask.scheduler import ANSWER_S, CONNECT_S, check_scheduler, reaching, silence_dask
-from harness.campaign.dask.worker import ShardmarkPlugin, cores_resource
-from harness.campaign.queue import END_SIGNALS
-from instances import InputError
+from shardmark.harness.campaign.dask.scheduler import ANSWER_S, CONNECT_S, check_scheduler, reaching, silence_dask
+from shardmark.harness.campaign.dask.worker import ShardmarkPlugin, cores_resource
+from shardmark.harness.campaign.queue import END_SIGNALS
+from shardmark.instances import InputError
 
 #: Settings that keep a Dask worker from other work during its task, which would take time from the run.
 QUIET = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}

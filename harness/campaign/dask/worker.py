@@ -13,12 +13,12 @@ from typing import Any
 
 from distributed import Reschedule, Worker, WorkerPlugin, get_worker
 
-from harness.campaign import host
-from harness.campaign.dask.files import FileCache
-from harness.campaign.jobs import utc_now
-from harness.sandbox.contract import Cancelled, Order, Outcome
-from harness.sandbox.supervisor import Supervisor
-from solvers.registry import FOLDER, PACKAGE, hash_of, source_hash
+from shardmark.harness.campaign import host
+from shardmark.harness.campaign.dask.files import FileCache
+from shardmark.harness.campaign.jobs import utc_now
+from shardmark.harness.sandbox.contract import Cancelled, Order, Outcome
+from shardmark.harness.sandbox.supervisor import Supervisor
+from shardmark.solvers.registry import FOLDER, PACKAGE, hash_of, source_hash
 
 NAME = "shardmark"  # name of the plugin that makes a Dask worker one of ours
 CORES = "shardmark-cores-"  # prefix of `cores_resource`
@@ -52,7 +52,7 @@ class RemoteReply:
 @cache
 def code_version() -> str:
     """Return the SHA-256 of the referee's code, which must be the same in workers and in the campaign's process."""
-    root = Path(host.__file__).parents[2]
+    root = host.CHECKOUT
     files = [file for room in ("harness", "instances") for file in sorted(root.glob(f"{room}/**/*.py"))]
     return hash_of((str(file.relative_to(root)), file) for file in [*files, *sorted(FOLDER.glob("*.py"))])
 

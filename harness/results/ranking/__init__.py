@@ -10,11 +10,11 @@ certified   greatest trusted lower bound of the instance / cost of the run: at l
             reached (1 if that proves the cost optimal, and only then)
 gap         cost / trusted lower bound - 1; 0 if the bound proves the cost optimal, infinite if it lies beyond float64,
             null for a bound of 0 or less that proves nothing
-division    instances of a track with the same modes, see `instances.options`; all sums, means and ranks are within
-            one division
+division    instances of a track with the same modes, see `shardmark.instances.options`; all sums, means and ranks are
+            within one division
 known cost  the least of the verified costs of all current runs, bound methods included, of the published best and of
-            the record, see `harness.records`
-trusted     of a bound: not above the known cost, see `harness.results.claims`
+            the record, see `shardmark.harness.records`
+trusted     of a bound: not above the known cost, see `shardmark.harness.results.claims`
 current     of a run: asked for by the newest campaign that names its solver, instance content and seed
 """
 
@@ -26,14 +26,14 @@ from pathlib import Path
 
 import polars as pl
 
-from harness.records.best import by_checksum
-from harness.records.history import FOLDER
-from harness.results.database import Store
-from harness.results.ranking.cases import cases_of, contradictions_of, published_results
-from harness.results.ranking.curves import anytime_of, improvements, profiles_of
-from harness.results.ranking.frames import ENTRY, left_join, load
-from harness.results.ranking.history import History, history_of
-from harness.results.ranking.methods import (
+from shardmark.harness.records.best import by_checksum
+from shardmark.harness.records.history import FOLDER
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.ranking.cases import cases_of, contradictions_of, published_results
+from shardmark.harness.results.ranking.curves import anytime_of, improvements, profiles_of
+from shardmark.harness.results.ranking.frames import ENTRY, left_join, load
+from shardmark.harness.results.ranking.history import History, history_of
+from shardmark.harness.results.ranking.methods import (
     bound_totals,
     counted,
     declined_divisions,
@@ -44,9 +44,9 @@ from harness.results.ranking.methods import (
     without_declined_scores,
     without_killed_scores,
 )
-from harness.results.ranking.notes import notes_on
-from harness.results.ranking.scores import best_first, method_results, scored_instances, scored_runs
-from harness.results.ranking.selection import (
+from shardmark.harness.results.ranking.notes import notes_on
+from shardmark.harness.results.ranking.scores import best_first, method_results, scored_instances, scored_runs
+from shardmark.harness.results.ranking.selection import (
     current_runs,
     referred_rows,
     reports_of,

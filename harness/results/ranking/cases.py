@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from harness.records.best import RECORDS, BestKnown
-from harness.results import published
-from harness.results.claims import contradicts, proves, quotient, relative_gap
-from harness.results.ranking.frames import DIVISION, frame
+from shardmark.harness.records.best import RECORDS, BestKnown
+from shardmark.harness.results import published
+from shardmark.harness.results.claims import contradicts, proves, quotient, relative_gap
+from shardmark.harness.results.ranking.frames import DIVISION, frame
 
 #: Author of a value of the catalog that was not published, and how the source of such a value begins.
 KNOWN, UNPUBLISHED = "known beforehand", ("enumeration", "ours")

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from harness.results.ranking.frames import CELL, DIVISION, ENTRY
+from shardmark.harness.results.ranking.frames import CELL, DIVISION, ENTRY
 
 AT_ONCE = 20  # solvers whose solutions are in memory several times
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from harness.results.database import Store
+from shardmark.harness.results.database import Store
 
 #: Types of columns that are not text.
 _TYPES: dict[str, Any] = {

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from harness.results.claims import TOLERANCE
-from harness.results.database import Store
-from harness.results.ranking.selection import reports_of
+from shardmark.harness.results.claims import TOLERANCE
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.ranking.selection import reports_of
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from harness.results.ranking.frames import DIVISION, ENTRY, METHOD, frame, left_join
-from harness.sandbox.contract import KILLED
+from shardmark.harness.results.ranking.frames import DIVISION, ENTRY, METHOD, frame, left_join
+from shardmark.harness.sandbox.contract import KILLED
 
 #: Bootstrap samples: times that the instances are drawn with replacement to estimate how firm a ranking is.
 RESAMPLES = 2000

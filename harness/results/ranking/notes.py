@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from harness.results.ranking.frames import DIVISION, frame
-from harness.sandbox.contract import KILLED
+from shardmark.harness.results.ranking.frames import DIVISION, frame
+from shardmark.harness.sandbox.contract import KILLED
 
 _Note = tuple[str, str | None, str]
 

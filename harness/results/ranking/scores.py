@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from harness.results.ranking.cases import Case
-from harness.results.ranking.frames import CELL, frame, left_join
+from shardmark.harness.results.ranking.cases import Case
+from shardmark.harness.results.ranking.frames import CELL, frame, left_join
 
 
 def scored_runs(

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from harness.results.database import Store
-from harness.results.ranking.frames import CELL, METHOD, load
-from harness.results.rows import named, shown
-from instances import TRACKS, InputError, catalog, track_module
-from instances.options import division
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.ranking.frames import CELL, METHOD, load
+from shardmark.harness.results.rows import named, shown
+from shardmark.instances import TRACKS, InputError, catalog, track_module
+from shardmark.instances.options import division
 
 
 def referred_rows(store: Store, runs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:

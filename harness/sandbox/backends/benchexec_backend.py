@@ -32,13 +32,20 @@ from benchexec.cgroups import Cgroups
 from benchexec.container import DIR_READ_ONLY
 from benchexec.runexecutor import RunExecutor
 
-from harness.sandbox.backends import control_groups, namespaces, prctl, seccomp
-from harness.sandbox.backends.visible_files import view_of_run
-from harness.sandbox.contract import MEASURES, SUPERVISOR_VARIABLE, THREAD_VARIABLES, BackendError, Order, Usage
-from harness.sandbox.memory import PAGE, largest_bytes
-from harness.sandbox.meters import socket_memory
-from harness.sandbox.meters.folders import folder_bytes
-from harness.sandbox.monitor import Pipes
+from shardmark.harness.sandbox.backends import control_groups, namespaces, prctl, seccomp
+from shardmark.harness.sandbox.backends.visible_files import view_of_run
+from shardmark.harness.sandbox.contract import (
+    MEASURES,
+    SUPERVISOR_VARIABLE,
+    THREAD_VARIABLES,
+    BackendError,
+    Order,
+    Usage,
+)
+from shardmark.harness.sandbox.memory import PAGE, largest_bytes
+from shardmark.harness.sandbox.meters import socket_memory
+from shardmark.harness.sandbox.meters.folders import folder_bytes
+from shardmark.harness.sandbox.monitor import Pipes
 
 #: Seconds that BenchExec may take to clear up after a run; the client waits `supervisor.GRACE_S`, which is longer.
 CLEAR_UP_S = 20.0
@@ -200,7 +207,7 @@ def worker_command(order: Order, deadline: float) -> list[str]:
     """Return the command of the worker; its channel is standard input, as BenchExec closes all other files."""
     text = json.dumps(asdict(order))
     pieces = (text[at : at + PIECE] for at in range(0, len(text), PIECE))
-    return [sys.executable, "-P", "-m", "harness.sandbox.worker", "run", "0", repr(deadline), *pieces]
+    return [sys.executable, "-P", "-m", "shardmark.harness.sandbox.worker", "run", "0", repr(deadline), *pieces]
 
 
 def one_line(error: BaseException) -> str:

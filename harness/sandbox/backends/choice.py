@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from harness.sandbox.backends.namespaces import isolation_error_in_subprocess
-from harness.sandbox.contract import MEASURES, Limits, Order, Outcome
-from harness.sandbox.supervisor import Supervisor
-from instances import InputError
-from instances.files.jsonfile import read_bytes, sha256
+from shardmark.harness.sandbox.backends.namespaces import isolation_error_in_subprocess
+from shardmark.harness.sandbox.contract import MEASURES, Limits, Order, Outcome
+from shardmark.harness.sandbox.supervisor import Supervisor
+from shardmark.instances import InputError
+from shardmark.instances.files.jsonfile import read_bytes, sha256
 
 WORDS = {"hard": "hard", "polled": "polled", "none": "not held"}  # values of `Outcome.enforced` in words
 NOT_ISOLATED = "runs are not isolated on this machine: they can use the network and change your files"

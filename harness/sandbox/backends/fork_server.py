@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NoReturn
 
-from harness.sandbox.backends import namespaces, prctl
-from harness.sandbox.backends.launch import Launch
-from harness.sandbox.contract import BackendError
-from harness.sandbox.meters.cpu_clock import TreeClock
+from shardmark.harness.sandbox.backends import namespaces, prctl
+from shardmark.harness.sandbox.backends.launch import Launch
+from shardmark.harness.sandbox.contract import BackendError
+from shardmark.harness.sandbox.meters.cpu_clock import TreeClock
 
 LENGTH = struct.Struct("=Q")  # length of a request in bytes
 REPLY = struct.Struct("=i256s")  # reply: process id, or 0 and the reason why there is none

@@ -13,11 +13,11 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.sandbox import worker
-from harness.sandbox.backends.prctl import drop_keyring
-from harness.sandbox.backends.seccomp import ignore_affinity_calls
-from harness.sandbox.contract import THREAD_VARIABLES, Order
-from harness.sandbox.signals import MAX_FILES, lower_limit, reset_signals
+from shardmark.harness.sandbox import worker
+from shardmark.harness.sandbox.backends.prctl import drop_keyring
+from shardmark.harness.sandbox.backends.seccomp import ignore_affinity_calls
+from shardmark.harness.sandbox.contract import THREAD_VARIABLES, Order
+from shardmark.harness.sandbox.signals import MAX_FILES, lower_limit, reset_signals
 
 CHANNEL = 3  # file descriptor of the message pipe in a run
 OPEN_FILES = 4096  # files that a process of a run may have open, the usual hard limit of Linux distributions

@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from harness.sandbox.backends import prctl
+from shardmark.harness.sandbox.backends import prctl
 
 # Flags of mount(2).
 READ_ONLY = 1

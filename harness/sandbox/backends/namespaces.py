@@ -30,8 +30,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.sandbox.backends import prctl, seccomp
-from harness.sandbox.backends.mounts import (
+from shardmark.harness.sandbox.backends import prctl, seccomp
+from shardmark.harness.sandbox.backends.mounts import (
     BIND,
     NODEV,
     NOEXEC,
@@ -46,11 +46,11 @@ from harness.sandbox.backends.mounts import (
     mount,
     mount_tmpfs,
 )
-from harness.sandbox.backends.visible_files import NO_VIEW, View, mount_view, open_paths
-from harness.sandbox.contract import BackendError
-from harness.sandbox.memory import largest_bytes
-from harness.sandbox.meters.socket_memory import open_diagnostics
-from harness.sandbox.signals import MAX_FILES, reset_signals
+from shardmark.harness.sandbox.backends.visible_files import NO_VIEW, View, mount_view, open_paths
+from shardmark.harness.sandbox.contract import BackendError
+from shardmark.harness.sandbox.memory import largest_bytes
+from shardmark.harness.sandbox.meters.socket_memory import open_diagnostics
+from shardmark.harness.sandbox.signals import MAX_FILES, reset_signals
 
 # Flags of clone(2).
 NEWNS = 0x20000
@@ -194,7 +194,7 @@ def isolation_error() -> str:
 
 def isolation_error_in_subprocess() -> str:
     """Return `isolation_error` of a new process, for a program that has threads."""
-    command = [sys.executable, "-P", "-m", "harness.sandbox.backends.namespaces"]
+    command = [sys.executable, "-P", "-m", "shardmark.harness.sandbox.backends.namespaces"]
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout.strip()
 
 

@@ -8,19 +8,19 @@ import resource
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.sandbox import worker
-from harness.sandbox.backends import namespaces, prctl, seccomp
-from harness.sandbox.backends.fork_server import ForkServer
-from harness.sandbox.backends.launch import Launch
-from harness.sandbox.backends.process_tree import ProcessTree
-from harness.sandbox.backends.visible_files import view_of_run
-from harness.sandbox.contract import BackendError, Order, Usage
-from harness.sandbox.memory import largest_bytes
-from harness.sandbox.meters.cpu_clock import TreeClock, counter
-from harness.sandbox.meters.folders import filesystem_bytes, flatten, folder_bytes
-from harness.sandbox.meters.processes import Proc, ProcMeter
-from harness.sandbox.meters.socket_memory import socket_bytes
-from harness.sandbox.monitor import LATE_S, Pipes
+from shardmark.harness.sandbox import worker
+from shardmark.harness.sandbox.backends import namespaces, prctl, seccomp
+from shardmark.harness.sandbox.backends.fork_server import ForkServer
+from shardmark.harness.sandbox.backends.launch import Launch
+from shardmark.harness.sandbox.backends.process_tree import ProcessTree
+from shardmark.harness.sandbox.backends.visible_files import view_of_run
+from shardmark.harness.sandbox.contract import BackendError, Order, Usage
+from shardmark.harness.sandbox.memory import largest_bytes
+from shardmark.harness.sandbox.meters.cpu_clock import TreeClock, counter
+from shardmark.harness.sandbox.meters.folders import filesystem_bytes, flatten, folder_bytes
+from shardmark.harness.sandbox.meters.processes import Proc, ProcMeter
+from shardmark.harness.sandbox.meters.socket_memory import socket_bytes
+from shardmark.harness.sandbox.monitor import LATE_S, Pipes
 
 MIB = 1 << 20
 PRIORITY = -20  # priority of the supervisor, if it may have it: it does little, but without delay
@@ -104,7 +104,7 @@ class ProgramStart:
 
 
 class ForkRun:
-    """A run of this backend, see `harness.sandbox.monitor.RunHandle`."""
+    """A run of this backend, see `shardmark.harness.sandbox.monitor.RunHandle`."""
 
     enforced: Mapping[str, str]
     exited_at: float | None = None

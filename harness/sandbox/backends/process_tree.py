@@ -8,8 +8,8 @@ import resource
 import signal
 from collections.abc import Iterator
 
-from harness.sandbox.memory import largest_bytes
-from harness.sandbox.meters.processes import Proc, ProcMeter
+from shardmark.harness.sandbox.memory import largest_bytes
+from shardmark.harness.sandbox.meters.processes import Proc, ProcMeter
 
 
 class ProcessTree:

@@ -15,7 +15,7 @@ import errno
 import struct
 from collections.abc import Iterable
 
-from harness.sandbox.backends.prctl import NO_NEW_PRIVS, check, prctl, syscall
+from shardmark.harness.sandbox.backends.prctl import NO_NEW_PRIVS, check, prctl, syscall
 
 # Numbers of system calls on x86-64.
 SECCOMP = 317

@@ -18,14 +18,15 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from harness.sandbox.backends.mounts import NODEV, NOSUID, READ_ONLY, REMOUNT, bind, mount, mount_tmpfs
-from harness.sandbox.contract import Order
-from instances.catalog import place_of_arrays
+from shardmark.harness.sandbox.backends.mounts import NODEV, NOSUID, READ_ONLY, REMOUNT, bind, mount, mount_tmpfs
+from shardmark.harness.sandbox.contract import Order
+from shardmark.instances.catalog import place_of_arrays
 
 ROOT = Path(__file__).resolve().parents[3]
 #: Folder of a clone of this project; None if the project is installed as a package.
 CHECKOUT = ROOT if (ROOT / "pyproject.toml").is_file() else None
-PACKAGES = tuple(ROOT / name for name in ("harness", "instances", "shardmark", "solvers"))
+#: The code that a run may read. In a clone the folders of `shardmark` are links to folders of the root.
+PACKAGES = tuple(ROOT / name for name in ("harness", "instances", "shardmark", "solvers")) if CHECKOUT else (ROOT,)
 #: Known costs, bounds and solutions: in the catalog, next to the results, in the reproductions, and in the records.
 KNOWN = (ROOT / "instances" / "catalog.toml", ROOT / "harness" / "results", ROOT / "leaderboard", ROOT / "records")
 #: Folders of the root with programs and their settings, which every run can read.

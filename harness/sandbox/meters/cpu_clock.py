@@ -11,7 +11,7 @@ import os
 import struct
 from collections.abc import Iterable
 
-from harness.sandbox.backends.prctl import syscall
+from shardmark.harness.sandbox.backends.prctl import syscall
 
 PERF_EVENT_OPEN = 298  # number of the system call
 # Fields of struct perf_event_attr, see perf_event_open(2).

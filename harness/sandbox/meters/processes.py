@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import NamedTuple
 
-from harness.sandbox.contract import Usage
-from harness.sandbox.memory import PAGE
-from harness.sandbox.meters.folders import filesystem_bytes
+from shardmark.harness.sandbox.contract import Usage
+from shardmark.harness.sandbox.memory import PAGE
+from shardmark.harness.sandbox.meters.folders import filesystem_bytes
 
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")  # seconds of a clock tick, the unit of CPU time in ``/proc``
 #: Time until memory is next measured exactly, in units of the CPU time of the last measurement: it costs at most 5 %.

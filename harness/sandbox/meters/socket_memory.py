@@ -13,7 +13,7 @@ import struct
 import threading
 from collections.abc import Iterator
 
-from harness.sandbox.backends.prctl import LIBC
+from shardmark.harness.sandbox.backends.prctl import LIBC
 
 NEWNET = 0x40000000  # flag of setns(2)
 # Protocol, message types and flags of netlink(7).

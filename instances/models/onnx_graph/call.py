@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from instances.models.model import Dims, Nest, Shape
+from shardmark.instances.models.model import Dims, Nest, Shape
 
 
 class Unfit(ValueError):

@@ -6,8 +6,8 @@ import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
-from instances.errors import InputError
-from instances.models.calls import Body, require_few
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.calls import Body, require_few
 
 _MAIN = "the graph"
 
@@ -15,8 +15,8 @@ _MAIN = "the graph"
 def inlined(model: Any, source: str) -> Any:
     """An `onnx.ModelProto` with the bodies of its functions in place of their calls.
 
-    Raises InputError before memory grows for recursion and for more operators than `instances.models.calls` admits,
-    and if onnx cannot inline the functions.
+    Raises InputError before memory grows for recursion and for more operators than `shardmark.instances.models.calls`
+    admits, and if onnx cannot inline the functions.
     """
     import onnx.inliner
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from instances.errors import InputError
-from instances.models.onnx_graph.constants import SMALL
-from instances.models.onnx_graph.functions import inlined, sentence
-from instances.models.onnx_graph.operator_sets import modern
-from instances.models.onnx_graph.sizes import set_sizes
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.onnx_graph.constants import SMALL
+from shardmark.instances.models.onnx_graph.functions import inlined, sentence
+from shardmark.instances.models.onnx_graph.operator_sets import modern
+from shardmark.instances.models.onnx_graph.sizes import set_sizes
 
 _DATA = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 

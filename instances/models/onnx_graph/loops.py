@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from instances.models.model import Dims, Nest, Shape
-from instances.models.onnx_graph import moves, numbers, products
-from instances.models.onnx_graph.call import Call, Unfit, unknown
+from shardmark.instances.models.model import Dims, Nest, Shape
+from shardmark.instances.models.onnx_graph import moves, numbers, products
+from shardmark.instances.models.onnx_graph.call import Call, Unfit, unknown
 
 Rule = Callable[[Call], Nest]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from instances.models.model import Dims, Nest, Shape
-from instances.models.onnx_graph.call import Call, Unfit, count, everything, loops_of
-from instances.models.reshape import reshaped
+from shardmark.instances.models.model import Dims, Nest, Shape
+from shardmark.instances.models.onnx_graph.call import Call, Unfit, count, everything, loops_of
+from shardmark.instances.models.reshape import reshaped
 
 
 def view(call: Call) -> Nest:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from instances.models.model import Dims, Nest, Shape
-from instances.models.onnx_graph.call import Call, count, everything, loops_of, names, over
+from shardmark.instances.models.model import Dims, Nest, Shape
+from shardmark.instances.models.onnx_graph.call import Call, count, everything, loops_of, names, over
 
 _VARIADIC = {"Sum", "Max", "Min", "Mean"}
 

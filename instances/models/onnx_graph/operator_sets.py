@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from instances.errors import InputError
-from instances.models.onnx_graph.functions import sentence
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.onnx_graph.functions import sentence
 
 #: Operators broadcast as NumPy does since this version; before, attributes said how, and shapes were attributes.
 OLDEST = 7

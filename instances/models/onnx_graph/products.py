@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from instances.models.model import Dims, Nest
-from instances.models.onnx_graph.call import Call, Unfit, count, everything, loops_of, names, over
+from shardmark.instances.models.model import Dims, Nest
+from shardmark.instances.models.onnx_graph.call import Call, Unfit, count, everything, loops_of, names, over
 
 
 def matmul(call: Call) -> Nest:

@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from instances.catalog import near_miss
-from instances.errors import InputError
+from shardmark.instances.catalog import near_miss
+from shardmark.instances.errors import InputError
 
 _NAMELESS = ("", "?")
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from instances.errors import InputError
-from instances.models.model import BITS
-from instances.models.onnx_graph.constants import Constants, Shape
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.model import BITS
+from shardmark.instances.models.onnx_graph.constants import Constants, Shape
 
 _DTYPES = {
     "float": "float32",

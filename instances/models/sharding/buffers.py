@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.models.model import Model
-from instances.models.sharding.groups import Group
-from instances.models.sharding.mesh import Mesh
-from instances.models.sharding.splits import Nest, Use
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.models.model import Model
+from shardmark.instances.models.sharding.groups import Group
+from shardmark.instances.models.sharding.mesh import Mesh
+from shardmark.instances.models.sharding.splits import Nest, Use
 
 TRAINING_STATE = 8  # bytes kept for each byte of a parameter: itself, gradient, master copy and two moments
 
@@ -32,7 +32,7 @@ class Buffer:
 def buffers(
     model: Model, nests: Sequence[Nest], groups: Sequence[Group], mesh: Mesh, *, training: bool
 ) -> list[list[Buffer]]:
-    """The buffers of every group; `instances.models.as_intraop` has the rules."""
+    """The buffers of every group; `shardmark.instances.models.as_intraop` has the rules."""
     steps = len(nests) * (2 if training else 1)
     last = _last_use(model)
     found: list[list[Buffer]] = [[] for _ in groups]

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.models.model import Model
-from instances.models.sharding.mesh import Mesh, Splits
-from instances.models.sharding.splits import Nest, Use, menu
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.models.model import Model
+from shardmark.instances.models.sharding.mesh import Mesh, Splits
+from shardmark.instances.models.sharding.splits import Nest, Use, menu
 
 #: Strategies of one group. Of more, the fastest are kept, of a tensor the smallest, and the one that splits nothing.
 MOST_STRATEGIES = 100

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.errors import InputError
-from instances.files.columns import Floats, Ints
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import Floats, Ints
 
 #: Shape (strategies, axes): the dimension of a tensor, or the loop of an operator, that each mesh axis splits, or -1.
 Splits = NDArray[np.int64]

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.intraop import Instance
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.intraop import Instance
 
 IMPOSSIBLE = 10**18
 

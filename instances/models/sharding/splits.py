@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.models.model import Access, Model, Operator
-from instances.models.sharding.mesh import Mesh, Splits
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.models.model import Access, Model, Operator
+from shardmark.instances.models.sharding.mesh import Mesh, Splits
 
 
 @dataclass(frozen=True, eq=False)

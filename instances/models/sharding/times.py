@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Floats
-from instances.models.devices import Device
-from instances.models.model import BITS, Model, Tensor
-from instances.models.roofline import computed_in
-from instances.models.sharding.mesh import Mesh, Splits
-from instances.models.sharding.splits import Nest, Use
+from shardmark.instances.files.columns import Floats
+from shardmark.instances.models.devices import Device
+from shardmark.instances.models.model import BITS, Model, Tensor
+from shardmark.instances.models.roofline import computed_in
+from shardmark.instances.models.sharding.mesh import Mesh, Splits
+from shardmark.instances.models.sharding.splits import Nest, Use
 
 PASSES = 3  # of training over an operator: forward, gradients of inputs, gradients of parameters
 
@@ -19,9 +19,9 @@ def operator_times(
 ) -> Floats:
     """Nanoseconds that an operator takes if it is split in these ways, shape (strategies,).
 
-    That is the roofline of `instances.models.roofline` for the part of one device, and an all-reduce of partial sums
-    along each mesh axis that splits a loop over which the output is summed. ``training`` adds the backward pass: twice
-    the time again, and sums of partial gradients of what is read, inputs of the model aside.
+    That is the roofline of `shardmark.instances.models.roofline` for the part of one device, and an all-reduce of
+    partial sums along each mesh axis that splits a loop over which the output is summed. ``training`` adds the backward
+    pass: twice the time again, and sums of partial gradients of what is read, inputs of the model aside.
     """
     operator = model.operators[index]
     if operator.view:

@@ -1,6 +1,6 @@
 """StableHLO files, read in a process of their own: MLIR crashes on some content, and never comes back from some.
 
-``python -m instances.models.stablehlo.apart SOURCE`` gets the content on its standard input.
+``python -m shardmark.instances.models.stablehlo.apart SOURCE`` gets the content on its standard input.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from instances.errors import InputError
-from instances.files.jsonfile import read_bytes
-from instances.models.model import Model
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.jsonfile import read_bytes
+from shardmark.instances.models.model import Model
 
 LARGEST = 1 << 30  # bytes of a file
 #: CPU seconds to parse a file: at least, and per MiB. On one core MLIR takes 0.1 s per MiB of text.
@@ -77,8 +77,8 @@ def limited(size: int) -> Iterator[None]:
 
 def main() -> None:
     """Read the content on standard input; write its sentences and model, or what was refused, to standard output."""
-    from instances.models.stablehlo.module import parse
-    from instances.models.stablehlo_file import model_of
+    from shardmark.instances.models.stablehlo.module import parse
+    from shardmark.instances.models.stablehlo_file import model_of
 
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing else may be printed there

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from instances.models.calls import Body
-from instances.models.stablehlo.loops import RULES
+from shardmark.instances.models.calls import Body
+from shardmark.instances.models.stablehlo.loops import RULES
 
 RETURNS = ("func.return", "stablehlo.return")
 _GENERATORS = ("threefry2x32", "_threefry2x32")

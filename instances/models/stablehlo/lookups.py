@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from instances.models.model import Dims, Nest, Shape
-from instances.models.stablehlo.operation import Operation, names
+from shardmark.instances.models.model import Dims, Nest, Shape
+from shardmark.instances.models.stablehlo.operation import Operation, names
 
 
 def gather(operation: Operation) -> Nest:

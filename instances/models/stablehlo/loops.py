@@ -22,11 +22,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from instances.models.model import Dims, Nest, Shape
-from instances.models.reshape import reshaped
-from instances.models.stablehlo.lookups import gather, scatter
-from instances.models.stablehlo.operation import Operation, names, unknown
-from instances.models.stablehlo.products import convolution, dot_general
+from shardmark.instances.models.model import Dims, Nest, Shape
+from shardmark.instances.models.reshape import reshaped
+from shardmark.instances.models.stablehlo.lookups import gather, scatter
+from shardmark.instances.models.stablehlo.operation import Operation, names, unknown
+from shardmark.instances.models.stablehlo.products import convolution, dot_general
 
 #: Arithmetic of one operation per result.
 _ARITHMETIC = """

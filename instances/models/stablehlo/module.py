@@ -1,8 +1,8 @@
 """Bytes of a file as a module of MLIR's bindings, which come with jaxlib.
 
 MLIR guards against mistakes, not against malice: a number in the billions in the dimensions of a convolution keeps it
-busy forever, and changed bytes of an artifact may crash it. `instances.models.stablehlo.apart` therefore parses files
-in a process of its own.
+busy forever, and changed bytes of an artifact may crash it. `shardmark.instances.models.stablehlo.apart` therefore
+parses files in a process of its own.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from instances.errors import InputError
-from instances.files.jsonfile import line_and_column
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.jsonfile import line_and_column
 
 #: The first bytes of MLIR's bytecode, in which portable artifacts are written.
 MAGIC = b"ML\xefR"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from instances.models.model import Nest, Shape
+from shardmark.instances.models.model import Nest, Shape
 
 
 @dataclass(frozen=True)

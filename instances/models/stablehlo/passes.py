@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from instances.models.model import Model
-from instances.models.stablehlo import scopes
+from shardmark.instances.models.model import Model
+from shardmark.instances.models.stablehlo import scopes
 
 
 def mark_passes(model: Model, keys: Sequence[tuple[str, Any]]) -> None:

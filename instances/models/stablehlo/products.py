@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from instances.models.model import Nest
-from instances.models.stablehlo.operation import Operation, names
+from shardmark.instances.models.model import Nest
+from shardmark.instances.models.stablehlo.operation import Operation, names
 
 
 def dot_general(operation: Operation) -> Nest:

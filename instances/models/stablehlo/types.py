@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from instances.errors import InputError
-from instances.models.model import BITS, Shape
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.model import BITS, Shape
 
 _TYPE = re.compile(r"tensor<((?:[0-9]+x)*)([A-Za-z][A-Za-z0-9]*(?:<f(?:32|64)>)?)>")
 _DTYPES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from instances.models.model import Shape
+from shardmark.instances.models.model import Shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from harness.campaign.problems import Problem
-from harness.results.claims import proves, quotient
-from instances import catalog
-from instances.catalog import Entry
-from leaderboard.report import Section, Table
-from leaderboard.reproductions import Cell, Run, Settings, entries_of
-from leaderboard.reproductions._frame import percent_above
-from leaderboard.reproductions.frontier._goals import Row, before, goal, greatest, percent
-from leaderboard.reproductions.intraop._curves import at_hand, settled
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results.claims import proves, quotient
+from shardmark.instances import catalog
+from shardmark.instances.catalog import Entry
+from shardmark.leaderboard.report import Section, Table
+from shardmark.leaderboard.reproductions import Cell, Run, Settings, entries_of
+from shardmark.leaderboard.reproductions._frame import percent_above
+from shardmark.leaderboard.reproductions.frontier._goals import Row, before, goal, greatest, percent
+from shardmark.leaderboard.reproductions.intraop._curves import at_hand, settled
 
 SOLVER = "cfn-native"
 #: The largest instances: a small gap is their aim, not a proof.

@@ -7,16 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.campaign.problems import Problem
-from harness.results.claims import proves
-from instances import InputError
-from instances.generate import families
-from leaderboard.report import HERE, PAPER, Section, Table
-from leaderboard.reproductions import Cell, Run, Settings
-from leaderboard.reproductions._frame import percent_above, written
-from leaderboard.reproductions.frontier._goals import Row, before, goal, percent
-from leaderboard.reproductions.pipeline import _shared as archer
-from leaderboard.reproductions.pipeline.pipeline_bounds import best_cost, bound_of, fraction, share
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results.claims import proves
+from shardmark.instances import InputError
+from shardmark.instances.generate import families
+from shardmark.leaderboard.report import HERE, PAPER, Section, Table
+from shardmark.leaderboard.reproductions import Cell, Run, Settings
+from shardmark.leaderboard.reproductions._frame import percent_above, written
+from shardmark.leaderboard.reproductions.frontier._goals import Row, before, goal, percent
+from shardmark.leaderboard.reproductions.pipeline import _shared as archer
+from shardmark.leaderboard.reproductions.pipeline.pipeline_bounds import best_cost, bound_of, fraction, share
 
 SEARCHES = ("annealing",)
 #: The hierarchy whose last step is to close the gap, from the bound with which it begins.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.campaign.problems import Problem
-from instances import catalog
-from instances.generate import families
-from leaderboard.report import Section, Table
-from leaderboard.reproductions import Cell, Run, Settings
-from leaderboard.reproductions._frame import percent_above, written
-from leaderboard.reproductions.frontier._goals import Row, before, figures, goal, greatest
-from leaderboard.reproductions.pipeline.pipeline_bounds import best_cost, bound_of
-from leaderboard.reproductions.placement._shared import figures as published
+from shardmark.harness.campaign.problems import Problem
+from shardmark.instances import catalog
+from shardmark.instances.generate import families
+from shardmark.leaderboard.report import Section, Table
+from shardmark.leaderboard.reproductions import Cell, Run, Settings
+from shardmark.leaderboard.reproductions._frame import percent_above, written
+from shardmark.leaderboard.reproductions.frontier._goals import Row, before, figures, goal, greatest
+from shardmark.leaderboard.reproductions.pipeline.pipeline_bounds import best_cost, bound_of
+from shardmark.leaderboard.reproductions.placement._shared import figures as published
 
 SOLVER = "search"
 BOUNDS = ("load", "node", "anchored", "lp", "configurations")

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from statistics import fmean
 
-from harness.campaign.problems import Problem
-from instances import InputError
-from instances.generate import families
-from instances.generate.dataflows import tight_memory
-from instances.generate.portable_random import Draws
-from leaderboard.report import Section, Table
-from leaderboard.reproductions import Cell, Run, Settings
-from leaderboard.reproductions._frame import ratio, written
-from leaderboard.reproductions.frontier._goals import Row, before, goal, percent
-from leaderboard.reproductions.pipeline.pipeline_bounds import best_cost, bound_of
-from leaderboard.reproductions.scheduling._networks import published
+from shardmark.harness.campaign.problems import Problem
+from shardmark.instances import InputError
+from shardmark.instances.generate import families
+from shardmark.instances.generate.dataflows import tight_memory
+from shardmark.instances.generate.portable_random import Draws
+from shardmark.leaderboard.report import Section, Table
+from shardmark.leaderboard.reproductions import Cell, Run, Settings
+from shardmark.leaderboard.reproductions._frame import ratio, written
+from shardmark.leaderboard.reproductions.frontier._goals import Row, before, goal, percent
+from shardmark.leaderboard.reproductions.pipeline.pipeline_bounds import best_cost, bound_of
+from shardmark.leaderboard.reproductions.scheduling._networks import published
 
 SOLVER = "search"
 BOUNDS = ("critical-path", "load", "energetic")

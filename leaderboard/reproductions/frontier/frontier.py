@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from instances import InputError
-from leaderboard.report import Report, Section, Table
-from leaderboard.reproductions import Cell, Run, Settings, _frame, failures
-from leaderboard.reproductions.frontier import _intraop, _pipeline, _placement, _scheduling
-from leaderboard.reproductions.frontier._goals import Row, figures
-from leaderboard.reproductions.pipeline import _shared as archer
-from leaderboard.text import count
+from shardmark.instances import InputError
+from shardmark.leaderboard.report import Report, Section, Table
+from shardmark.leaderboard.reproductions import Cell, Run, Settings, _frame, failures
+from shardmark.leaderboard.reproductions.frontier import _intraop, _pipeline, _placement, _scheduling
+from shardmark.leaderboard.reproductions.frontier._goals import Row, figures
+from shardmark.leaderboard.reproductions.pipeline import _shared as archer
+from shardmark.leaderboard.text import count
 
 
 @dataclass(frozen=True)

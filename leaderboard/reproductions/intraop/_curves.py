@@ -11,12 +11,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness.campaign.problems import Problem
-from harness.results import published
-from instances import catalog
-from instances.catalog import Entry
-from leaderboard.report import Report, Section
-from leaderboard.reproductions import Cell, Run, Settings, _frame, entries_of, failures
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results import published
+from shardmark.instances import catalog
+from shardmark.instances.catalog import Entry
+from shardmark.leaderboard.report import Report, Section
+from shardmark.leaderboard.reproductions import Cell, Run, Settings, _frame, entries_of, failures
 
 FILE = Path(__file__).with_name("convergence2025.toml")
 #: Instances that run in full if no requested one is at hand.

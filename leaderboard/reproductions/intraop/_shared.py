@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from harness.campaign.problems import Problem
-from harness.results import published
-from harness.results.claims import quotient
-from instances import InputError, catalog
-from instances.catalog import Entry
-from leaderboard.report import HERE, PAPER, Dot, Report, Section
-from leaderboard.reproductions import Cell, Run, Settings, _frame
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results import published
+from shardmark.harness.results.claims import quotient
+from shardmark.instances import InputError, catalog
+from shardmark.instances.catalog import Entry
+from shardmark.leaderboard.report import HERE, PAPER, Dot, Report, Section
+from shardmark.leaderboard.reproductions import Cell, Run, Settings, _frame
 
 Row = dict[str, Any]
 

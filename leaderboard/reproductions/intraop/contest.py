@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.results import published
-from leaderboard.report import HERE, PAPER, Report, Section, Strips, Table
-from leaderboard.reproductions import Cell, Run
-from leaderboard.reproductions._frame import percent_above, ratio
-from leaderboard.reproductions.intraop import _shared as contest
-from leaderboard.reproductions.intraop._shared import ALL, Case, Row, Settings
+from shardmark.harness.results import published
+from shardmark.leaderboard.report import HERE, PAPER, Report, Section, Strips, Table
+from shardmark.leaderboard.reproductions import Cell, Run
+from shardmark.leaderboard.reproductions._frame import percent_above, ratio
+from shardmark.leaderboard.reproductions.intraop import _shared as contest
+from shardmark.leaderboard.reproductions.intraop._shared import ALL, Case, Row, Settings
 
 DEFAULTS = Settings(seed=0, instances=ALL, solvers=("cfn-native", "cfn-penalty"), percent=100)
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from harness.results import published
-from harness.results.claims import quotient
-from leaderboard.report import Dot, Report, Section, Strips, Table
-from leaderboard.reproductions import Cell, Run
-from leaderboard.reproductions._frame import percent_above, ratio
-from leaderboard.reproductions.intraop import _shared as contest
-from leaderboard.reproductions.intraop._shared import ALL, Case, Row, Settings
+from shardmark.harness.results import published
+from shardmark.harness.results.claims import quotient
+from shardmark.leaderboard.report import Dot, Report, Section, Strips, Table
+from shardmark.leaderboard.reproductions import Cell, Run
+from shardmark.leaderboard.reproductions._frame import percent_above, ratio
+from shardmark.leaderboard.reproductions.intraop import _shared as contest
+from shardmark.leaderboard.reproductions.intraop._shared import ALL, Case, Row, Settings
 
 DEFAULTS = Settings(
     seed=0,

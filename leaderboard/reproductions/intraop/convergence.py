@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from leaderboard.report import HERE, PAPER, Axis, Line, Plot, Report, Section, Table
-from leaderboard.reproductions import Cell, Run
-from leaderboard.reproductions.intraop import _curves as convergence
-from leaderboard.reproductions.intraop._curves import WINNER, Case, Curve, Row, Settings
+from shardmark.leaderboard.report import HERE, PAPER, Axis, Line, Plot, Report, Section, Table
+from shardmark.leaderboard.reproductions import Cell, Run
+from shardmark.leaderboard.reproductions.intraop import _curves as convergence
+from shardmark.leaderboard.reproductions.intraop._curves import WINNER, Case, Curve, Row, Settings
 
 DEFAULTS = convergence.DEFAULTS
 

@@ -10,13 +10,13 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from harness.campaign.problems import Problem
-from instances import InputError
-from instances.generate import families
-from instances.generate.portable_random import Draws
-from leaderboard.report import HERE, PAPER, Report, Section
-from leaderboard.reproductions import Cell, Run, Settings, _frame, failures
-from leaderboard.reproductions._frame import written
+from shardmark.harness.campaign.problems import Problem
+from shardmark.instances import InputError
+from shardmark.instances.generate import families
+from shardmark.instances.generate.portable_random import Draws
+from shardmark.leaderboard.report import HERE, PAPER, Report, Section
+from shardmark.leaderboard.reproductions import Cell, Run, Settings, _frame, failures
+from shardmark.leaderboard.reproductions._frame import written
 
 FILE = Path(__file__).with_name("archer2024.toml")
 STAGES = (2, 4, 8, 16, 32, 64)

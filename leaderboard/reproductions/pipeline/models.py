@@ -14,16 +14,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness import verify
-from harness.campaign.problems import Problem
-from instances.models.as_pipeline import as_pipeline, with_helpers
-from instances.models.devices import device
-from instances.models.model import Model
-from instances.models.onnx_file import read_onnx
-from instances.models.roofline import roofline
-from leaderboard.report import Report, Section, Table
-from leaderboard.reproductions import Cell, Run, Settings, _frame, failures
-from leaderboard.reproductions.pipeline._shared import SAME, Row, geometric_mean
+from shardmark.harness import verify
+from shardmark.harness.campaign.problems import Problem
+from shardmark.instances.models.as_pipeline import as_pipeline, with_helpers
+from shardmark.instances.models.devices import device
+from shardmark.instances.models.model import Model
+from shardmark.instances.models.onnx_file import read_onnx
+from shardmark.instances.models.roofline import roofline
+from shardmark.leaderboard.report import Report, Section, Table
+from shardmark.leaderboard.reproductions import Cell, Run, Settings, _frame, failures
+from shardmark.leaderboard.reproductions.pipeline._shared import SAME, Row, geometric_mean
 
 DEFAULTS = Settings(seed=0, stages=(2, 4, 8), timeout=5.0, bound_timeout=10.0)
 

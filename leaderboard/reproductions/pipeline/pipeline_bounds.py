@@ -7,10 +7,19 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from leaderboard.report import HERE, PAPER, Axis, Line, Plot, Report, Section, Table
-from leaderboard.reproductions import Cell, Run
-from leaderboard.reproductions.pipeline import _shared as archer
-from leaderboard.reproductions.pipeline._shared import HIERARCHY, OURS, SAME, SEARCHES, STAGES, Cases, Row, Settings
+from shardmark.leaderboard.report import HERE, PAPER, Axis, Line, Plot, Report, Section, Table
+from shardmark.leaderboard.reproductions import Cell, Run
+from shardmark.leaderboard.reproductions.pipeline import _shared as archer
+from shardmark.leaderboard.reproductions.pipeline._shared import (
+    HIERARCHY,
+    OURS,
+    SAME,
+    SEARCHES,
+    STAGES,
+    Cases,
+    Row,
+    Settings,
+)
 
 DEFAULTS = Settings(
     seed=0, graphs=4, models=2, costs_from="all", stages=STAGES, bounds=OURS, timeout=2.0, bound_timeout=2.0

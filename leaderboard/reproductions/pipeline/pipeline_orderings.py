@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from leaderboard.report import Axis, Line, Plot, Report, Section, Table
-from leaderboard.reproductions import Cell, Run
-from leaderboard.reproductions.pipeline import _shared as archer
-from leaderboard.reproductions.pipeline._shared import ORDERINGS, STAGES, Cases, Settings
+from shardmark.leaderboard.report import Axis, Line, Plot, Report, Section, Table
+from shardmark.leaderboard.reproductions import Cell, Run
+from shardmark.leaderboard.reproductions.pipeline import _shared as archer
+from shardmark.leaderboard.reproductions.pipeline._shared import ORDERINGS, STAGES, Cases, Settings
 
 DEFAULTS = Settings(seed=0, graphs=8, models=4, costs_from="all", stages=STAGES, timeout=3.0)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from statistics import median
 
-from leaderboard.report import Axis, Line, Plot, Report, Section, Table
-from leaderboard.reproductions import Cell, Run
-from leaderboard.reproductions.pipeline import _shared as archer
-from leaderboard.reproductions.pipeline._shared import HIERARCHY, Cases, Row, Settings
+from shardmark.leaderboard.report import Axis, Line, Plot, Report, Section, Table
+from shardmark.leaderboard.reproductions import Cell, Run
+from shardmark.leaderboard.reproductions.pipeline import _shared as archer
+from shardmark.leaderboard.reproductions.pipeline._shared import HIERARCHY, Cases, Row, Settings
 
 DEFAULTS = Settings(seed=0, graphs=8, models=4, costs_from="all", stages=(4, 16, 64), timeout=5.0, bound_timeout=5.0)
 

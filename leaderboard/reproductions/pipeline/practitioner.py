@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.campaign.problems import Problem
-from instances import InputError, catalog
-from leaderboard.report import HERE, PAPER, Bracket, Ladder, Report, Section, Table
-from leaderboard.reproductions import Cell, Run, failures
-from leaderboard.reproductions.pipeline import _shared as archer
-from leaderboard.reproductions.pipeline._shared import OURS, SAME, Row, Settings
+from shardmark.harness.campaign.problems import Problem
+from shardmark.instances import InputError, catalog
+from shardmark.leaderboard.report import HERE, PAPER, Bracket, Ladder, Report, Section, Table
+from shardmark.leaderboard.reproductions import Cell, Run, failures
+from shardmark.leaderboard.reproductions.pipeline import _shared as archer
+from shardmark.leaderboard.reproductions.pipeline._shared import OURS, SAME, Row, Settings
 
 DEFAULTS = Settings(seed=0, instance="u-net-5", stages=(4,), bounds=OURS, timeout=10.0, bound_timeout=60.0)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from instances.graph import strong_components
-from instances.placement import Instance
+from shardmark.instances.graph import strong_components
+from shardmark.instances.placement import Instance
 
 #: Counting stops beyond this.
 MAX_IDEALS = 100_000

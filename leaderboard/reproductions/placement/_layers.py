@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.graph import Index, strong_components
-from instances.placement import Instance
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.graph import Index, strong_components
+from shardmark.instances.placement import Instance
 
 Ends = tuple[Ints | Index, Ints | Index]
 

@@ -9,15 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.campaign.problems import Problem
-from harness.results.published import placement_figures as figures
-from harness.verify import Verdict, verify
-from instances import InputError, catalog
-from instances.catalog import Entry
-from instances.files.jsonfile import read_json
-from leaderboard.report import HERE, PAPER, Dot, Report, Section, Strips, Table
-from leaderboard.reproductions import Cell, Run, Settings, _frame, entries_of
-from leaderboard.reproductions._frame import percent_above, ratio
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results.published import placement_figures as figures
+from shardmark.harness.verify import Verdict, verify
+from shardmark.instances import InputError, catalog
+from shardmark.instances.catalog import Entry
+from shardmark.instances.files.jsonfile import read_json
+from shardmark.leaderboard.report import HERE, PAPER, Dot, Report, Section, Strips, Table
+from shardmark.leaderboard.reproductions import Cell, Run, Settings, _frame, entries_of
+from shardmark.leaderboard.reproductions._frame import percent_above, ratio
 
 #: Suffix of ids in each mode, the most restrictive mode first: a placement in one is allowed in all after it.
 MODES = {"acyclic": "-acyclic", "contiguous": "", "free": "-free"}

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from harness.campaign.problems import Problem
-from leaderboard.report import HERE, PAPER, Report, Section, Table
-from leaderboard.reproductions import Cell, Run
-from leaderboard.reproductions._frame import ratio, written
-from leaderboard.reproductions.placement import _shared as placement
-from leaderboard.reproductions.placement._layers import by_layers, without_cyclic_layers
-from leaderboard.reproductions.placement._shared import Case, Row, Settings, Workload, figures
+from shardmark.harness.campaign.problems import Problem
+from shardmark.leaderboard.report import HERE, PAPER, Report, Section, Table
+from shardmark.leaderboard.reproductions import Cell, Run
+from shardmark.leaderboard.reproductions._frame import ratio, written
+from shardmark.leaderboard.reproductions.placement import _shared as placement
+from shardmark.leaderboard.reproductions.placement._layers import by_layers, without_cyclic_layers
+from shardmark.leaderboard.reproductions.placement._shared import Case, Row, Settings, Workload, figures
 
 #: Graphs of operators: only in these can a layer have several nodes.
 OPERATORS = (

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from leaderboard.report import Report, Section, Table
-from leaderboard.reproductions import Cell, Run
-from leaderboard.reproductions._frame import ratio
-from leaderboard.reproductions.placement import _shared as placement
-from leaderboard.reproductions.placement._shared import Case, Row, Settings, of_printed
+from shardmark.leaderboard.report import Report, Section, Table
+from shardmark.leaderboard.reproductions import Cell, Run
+from shardmark.leaderboard.reproductions._frame import ratio
+from shardmark.leaderboard.reproductions.placement import _shared as placement
+from shardmark.leaderboard.reproductions.placement._shared import Case, Row, Settings, of_printed
 
 #: Subgraphs per accelerator of each method: one, or any number. The last three methods are not the paper's.
 METHODS = {

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leaderboard.report import Report, Section, Table
-from leaderboard.reproductions import Cell, Run
-from leaderboard.reproductions._frame import ratio
-from leaderboard.reproductions.placement import _shared as placement
-from leaderboard.reproductions.placement._shared import Case, Row, Settings
+from shardmark.leaderboard.report import Report, Section, Table
+from shardmark.leaderboard.reproductions import Cell, Run
+from shardmark.leaderboard.reproductions._frame import ratio
+from shardmark.leaderboard.reproductions.placement import _shared as placement
+from shardmark.leaderboard.reproductions.placement._shared import Case, Row, Settings
 
 if TYPE_CHECKING:
-    from leaderboard.report import Split
+    from shardmark.leaderboard.report import Split
 
 METHODS = {"dp": ("acyclic",), "ip-contiguous": ("contiguous",), "ip-noncontiguous": ("free",), "search": ("free",)}
 DEFAULTS = Settings(seed=0, instances=("bert-3-operators-inference",), solvers=tuple(METHODS), timeout=20.0)
@@ -67,7 +67,7 @@ def _best(case: Case, modes: Sequence[str]) -> Run | None:
 
 
 def _section(case: Case, title: str, run: Run) -> Section:
-    from leaderboard.drawings import split_layout
+    from shardmark.leaderboard.drawings import split_layout
 
     words = f"Found by {run.cell.method}, largest load {run.cost:.6g}. Edges between devices are grey."
     picture = split_layout.drawing(run.cell.problem.instance, run.solution, title=title, caption=words)

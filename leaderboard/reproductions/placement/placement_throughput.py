@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from leaderboard.report import PAPER, Report, Section, Table
-from leaderboard.reproductions import Cell, Run
-from leaderboard.reproductions._frame import ratio
-from leaderboard.reproductions.placement import _shared as placement
-from leaderboard.reproductions.placement._ideals import count_ideals
-from leaderboard.reproductions.placement._shared import Case, Row, Settings
+from shardmark.leaderboard.report import PAPER, Report, Section, Table
+from shardmark.leaderboard.reproductions import Cell, Run
+from shardmark.leaderboard.reproductions._frame import ratio
+from shardmark.leaderboard.reproductions.placement import _shared as placement
+from shardmark.leaderboard.reproductions.placement._ideals import count_ideals
+from shardmark.leaderboard.reproductions.placement._shared import Case, Row, Settings
 
 #: Mode of each method, in the order of columns; methods after the paper's are ours.
 METHODS = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leaderboard.report import HERE, PAPER, Section, Table
-from leaderboard.reproductions import Settings
-from leaderboard.reproductions._frame import ratio
-from leaderboard.reproductions.scheduling._networks import PAIRS, Network, Row, draws, published, spread
+from shardmark.leaderboard.report import HERE, PAPER, Section, Table
+from shardmark.leaderboard.reproductions import Settings
+from shardmark.leaderboard.reproductions._frame import ratio
+from shardmark.leaderboard.reproductions.scheduling._networks import PAIRS, Network, Row, draws, published, spread
 
 #: A pair counts as good as the best if its mean is at most this many times as large.
 NEAR = 1.05

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from leaderboard.reproductions import Run, Settings
+from shardmark.leaderboard.reproductions import Run, Settings
 
 FILE = Path(__file__).with_name("scheduling2017.toml")
 #: The paper's methods in the order of its figure; each solver is named by both, as in hash-fifo.

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from harness.campaign.problems import Problem
-from instances import InputError
-from instances.generate import families
-from leaderboard.drawings import schedule_layout
-from leaderboard.report import Bars, Length, Report, Schedule, Section, Table
-from leaderboard.reproductions import Cell, Run, Settings, _frame, failures
-from leaderboard.reproductions._frame import written
-from leaderboard.reproductions.scheduling._findings import findings
-from leaderboard.reproductions.scheduling._networks import (
+from shardmark.harness.campaign.problems import Problem
+from shardmark.instances import InputError
+from shardmark.instances.generate import families
+from shardmark.leaderboard.drawings import schedule_layout
+from shardmark.leaderboard.report import Bars, Length, Report, Schedule, Section, Table
+from shardmark.leaderboard.reproductions import Cell, Run, Settings, _frame, failures
+from shardmark.leaderboard.reproductions._frame import written
+from shardmark.leaderboard.reproductions.scheduling._findings import findings
+from shardmark.leaderboard.reproductions.scheduling._networks import (
     PAIRS,
     SCHEDULERS,
     Network,

@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S
-from instances import InputError, tracks
 from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import Answer, Command
 from shardmark.cli.output import say
 from shardmark.cli.terminal import Progress
+from shardmark.harness.sandbox.contract import CAMPAIGN_TIMEOUT_S
+from shardmark.instances import InputError, tracks
 
 
 def run_arguments(sub: argparse.ArgumentParser) -> None:
@@ -86,7 +86,7 @@ def check_executor(options: argparse.Namespace) -> None:
     if (options.limits, options.isolation) != ("auto", "auto"):
         raise InputError("run", "--limits and --isolation", "expected them at `shardmark worker`, which enforces them")
     with _with_dask():
-        from harness.campaign.dask.scheduler import connection_settings
+        from shardmark.harness.campaign.dask.scheduler import connection_settings
 
     connection_settings(options.scheduler, "client")
 
@@ -116,14 +116,14 @@ def worker_arguments(sub: argparse.ArgumentParser) -> None:
 def run_worker(options: argparse.Namespace) -> Answer:
     """Carry out runs of a Dask scheduler's campaigns, one at a time, until Ctrl-C."""
     with _with_dask():
-        from harness.campaign.dask.scheduler import connection_settings
-        from harness.campaign.dask.serving import serve
-        from harness.campaign.dask.worker import ShardmarkPlugin
+        from shardmark.harness.campaign.dask.scheduler import connection_settings
+        from shardmark.harness.campaign.dask.serving import serve
+        from shardmark.harness.campaign.dask.worker import ShardmarkPlugin
     import platform
 
-    from harness.campaign.cpus import Claims, usable_cpus
-    from harness.sandbox.backends.choice import choose
     from shardmark.cli.matrix import warn_of
+    from shardmark.harness.campaign.cpus import Claims, usable_cpus
+    from shardmark.harness.sandbox.backends.choice import choose
 
     connection_settings(options.scheduler, "worker")
     usable = usable_cpus()

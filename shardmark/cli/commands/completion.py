@@ -9,9 +9,9 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from instances import catalog
 from shardmark.cli.options import Answer, Command
 from shardmark.cli.output import say
+from shardmark.instances import catalog
 
 VARIABLE = "_ARGCOMPLETE"  # set by the shell when it asks for completions
 
@@ -64,7 +64,7 @@ def ids(prefix: str, **_: Any) -> list[str]:
 
 def methods(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     """Return names of solvers and bounds, of the track of the instance if that is known."""
-    from harness.campaign.discover import discover
+    from shardmark.harness.campaign.discover import discover
 
     named = getattr(parsed_args, "instance", None)
     found = {entry.track for entry in catalog.entries() if entry.id == named}

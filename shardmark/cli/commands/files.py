@@ -9,13 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
 
-from instances import InputError, catalog, track_module, tracks
-from instances.files.jsonfile import write_bytes
 from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import PLACEHOLDERS, Answer, Command
 from shardmark.cli.output import say, tell, write_document
 from shardmark.cli.terminal import in_colour, printable, table, without_backticks
+from shardmark.instances import InputError, catalog, track_module, tracks
+from shardmark.instances.files.jsonfile import write_bytes
 
 
 def fetch_arguments(sub: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def fetch_arguments(sub: argparse.ArgumentParser) -> None:
 
 def run_fetch(options: argparse.Namespace) -> Answer:
     """Download public instances into the cache, and verify their checksums."""
-    from instances.fetch import fetch
+    from shardmark.instances.fetch import fetch
 
     suites = catalog.suites()
     entries = [e for name in options.suite or ["contest"] for e in suites.get(name) or [catalog.find(name)]]
@@ -42,7 +42,7 @@ def run_fetch(options: argparse.Namespace) -> Answer:
 
 def generate_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the families of instances, and the options of each."""
-    from instances.generate import MEANING, families
+    from shardmark.instances.generate import MEANING, families
 
     members = sub.add_subparsers(dest="family", metavar="FAMILY", required=True)
     for name, family in families().items():
@@ -69,7 +69,7 @@ def generate_arguments(sub: argparse.ArgumentParser) -> None:
 
 def run_generate(options: argparse.Namespace) -> Answer:
     """Generate an instance from a seed."""
-    from instances.generate import families
+    from shardmark.instances.generate import families
 
     shared.require_outputs(options.output)
     family = families()[options.family]
@@ -86,7 +86,7 @@ def run_generate(options: argparse.Namespace) -> Answer:
 
 def import_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the formats of other programs, and the options of each."""
-    from instances.importers import importers
+    from shardmark.instances.importers import importers
 
     members = sub.add_subparsers(dest="importer", metavar="FORMAT", required=True)
     for name, importer in importers().items():
@@ -113,7 +113,7 @@ def import_arguments(sub: argparse.ArgumentParser) -> None:
 
 def run_import(options: argparse.Namespace) -> Answer:
     """Convert a model, or a file of another program, into an instance."""
-    from instances.importers import importers
+    from shardmark.instances.importers import importers
 
     shared.require_outputs(options.output, sources=[options.file, getattr(options, "machine", None)])
     importer = importers()[options.importer]
@@ -140,9 +140,9 @@ def new_solver_arguments(sub: argparse.ArgumentParser) -> None:
 
 def run_new_solver(options: argparse.Namespace) -> Answer:
     """Write a template of a solver; create its folder if needed."""
-    from harness.campaign.discover import discover
     from shardmark.cli.new_solver import template
-    from solvers import registry
+    from shardmark.harness.campaign.discover import discover
+    from shardmark.solvers import registry
 
     folder = options.directory or (Path("solvers") / options.track if Path("solvers/registry.py").is_file() else Path())
     path = Path(folder) / f"{options.name.replace('-', '_')}.py"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from instances import InputError, catalog, tracks
 from shardmark.cli import options as shared
 from shardmark.cli.options import Answer, Command
 from shardmark.cli.terminal import without_backticks
+from shardmark.instances import InputError, catalog, tracks
 
 
 def list_arguments(sub: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def run_list(options: argparse.Namespace) -> Answer:
             for name, members in of_tracks.items()
             if members
         ]
-    from harness.campaign.discover import discover
+    from shardmark.harness.campaign.discover import discover
 
     kind = options.what.removesuffix("s")
     found = [s for s in discover(options.solver_path) if s.kind == kind and s.track in wanted]
@@ -52,7 +52,7 @@ def run_list(options: argparse.Namespace) -> Answer:
 
 
 def _devices(track: str | None) -> list[dict[str, Any]]:
-    from instances.models.devices import devices
+    from shardmark.instances.models.devices import devices
 
     if track is not None:
         raise InputError("list", "--track", "expected no track, as devices belong to no track")

@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.sandbox.contract import DEFAULT_TIMEOUT_S
-from instances import InputError
 from shardmark import api
 from shardmark.api import RunOptions
 from shardmark.cli import options as shared
@@ -17,6 +15,8 @@ from shardmark.cli.options import FAULTY, Answer, Command
 from shardmark.cli.output import kept, tell, write_document
 from shardmark.cli.terminal import printable
 from shardmark.cli.watching import Watching, watching
+from shardmark.harness.sandbox.contract import DEFAULT_TIMEOUT_S
+from shardmark.instances import InputError
 
 if TYPE_CHECKING:
     from shardmark.outcomes import CheckResult, RunResult
@@ -59,7 +59,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
     if it found one but crashed, failed or made a claim that was refuted. The solution is then still shown and written,
     and standard error explains what happened.
     """
-    from harness.campaign.settings import by_name
+    from shardmark.harness.campaign.settings import by_name
 
     shared.check_settings(options)
     shared.require_outputs(options.output, sources=[options.instance, *shared.solver_files(options)])
@@ -152,7 +152,7 @@ def suggest_method(found: CheckResult, options: argparse.Namespace) -> None:
     """Name on standard error the methods that may prove a greater bound, if the gap is above 1 %."""
     if not found.feasible or found.optimal or (found.gap is not None and found.gap <= WEAK_GAP):
         return
-    from harness.campaign.discover import discover
+    from shardmark.harness.campaign.discover import discover
 
     methods = [
         x.name
@@ -223,7 +223,7 @@ def run_bound(options: argparse.Namespace) -> Answer:
 
 def of_best(found: RunResult) -> dict[str, Any]:
     """Return the keys of `bound`'s answer about the best known cost."""
-    from harness.results.claims import gap
+    from shardmark.harness.results.claims import gap
 
     left = gap(found.best_known, found.lower_bound)
     return {"best_known": found.best_known, "best_from": found.best_from, "gap_of_best": left}
@@ -238,7 +238,7 @@ def of_bound(found: RunResult) -> dict[str, Any]:
 
 def certificate(instance: Any, found: RunResult, options: argparse.Namespace) -> dict[str, Any]:
     """Return what is needed to repeat a bound: the instance's checksum, limits, seed, version and all bounds."""
-    from harness.campaign import host
+    from shardmark.harness.campaign import host
     from shardmark.problems import problem_of
 
     with problem_of(instance) as problem:
@@ -306,7 +306,7 @@ def print_contradiction(found: RunResult | CheckResult) -> None:
 
 def print_infinity(found: RunResult | CheckResult) -> None:
     """Print on standard error that a cost includes an infinite entry."""
-    from instances.intraop import INFINITE
+    from shardmark.instances.intraop import INFINITE
 
     if found.track == "intraop" and found.cost is not None and found.cost >= INFINITE:
         tell("shardmark: the cost is infinite, which the contest's files write as 10^18")
@@ -314,7 +314,7 @@ def print_infinity(found: RunResult | CheckResult) -> None:
 
 def print_failure(run: RunResult) -> None:
     """Print a run's log on standard error, followed by the reason if it failed."""
-    from harness.results.judgement import FAULTS
+    from shardmark.harness.results.judgement import FAULTS
 
     if run.log:
         print(printable(run.log, keep="\n\t"), end="" if run.log.endswith("\n") else "\n", file=sys.stderr)
@@ -333,7 +333,7 @@ def exit_status(found: bool, fault: bool) -> int:
 
 def has_failed(run: RunResult) -> bool:
     """Return True if a run failed or made a claim that was refuted."""
-    from harness.results.judgement import FAULTS
+    from shardmark.harness.results.judgement import FAULTS
 
     return run.status in (*FAULTS, "contradiction", "misclaim")
 

@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instances import InputError
-from instances.files.jsonfile import require_regular
 from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.options import Answer, Command
 from shardmark.cli.output import NotWrittenError, say, tell
 from shardmark.cli.terminal import pairs, printable, table
+from shardmark.instances import InputError
+from shardmark.instances.files.jsonfile import require_regular
 
 if TYPE_CHECKING:
     from shardmark.plans.plan import Plan
@@ -238,7 +238,7 @@ def _random(found: StageRuns) -> dict[str, str]:
 
 def _run_stages_of_several(options: argparse.Namespace) -> Answer:
     """Run the stages of several plans; with --output also write a page into the site there."""
-    from leaderboard.reproduction_page import write
+    from shardmark.leaderboard.reproduction_page import write
     from shardmark.plans.runs.page import report, slowest_stages
     from shardmark.plans.runs.stage_runs import verify
     from shardmark.plans.saving import load

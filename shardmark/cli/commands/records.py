@@ -11,16 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from instances import tracks
-from instances.files.jsonfile import write_bytes
 from shardmark.cli import values
 from shardmark.cli.options import Answer, Command, add_json
 from shardmark.cli.output import say, tell
 from shardmark.cli.terminal import printable, table, without_backticks
 from shardmark.cli.values import STDOUT
+from shardmark.instances import tracks
+from shardmark.instances.files.jsonfile import write_bytes
 
 if TYPE_CHECKING:
-    from harness.records.best import BestKnown
+    from shardmark.harness.records.best import BestKnown
 
 
 def records_arguments(sub: argparse.ArgumentParser) -> None:
@@ -102,21 +102,21 @@ def run_records(options: argparse.Namespace) -> Answer:
 
 def folder_of(options: argparse.Namespace) -> Path:
     """Return the folder of records that the command line names."""
-    from harness.records.history import FOLDER
+    from shardmark.harness.records.history import FOLDER
 
     return options.records or FOLDER
 
 
 def choose(options: argparse.Namespace, records: Sequence[BestKnown]) -> list[BestKnown]:
     """Return those records that the command line chooses."""
-    from harness.records.best import chosen
+    from shardmark.harness.records.best import chosen
 
     return chosen(records, options.track, options.suite, options.instance or ())
 
 
 def chosen_records(options: argparse.Namespace) -> list[BestKnown]:
     """Return the records that the command line chooses."""
-    from harness.records.best import best_known
+    from shardmark.harness.records.best import best_known
 
     return choose(options, best_known(folder_of(options)))
 
@@ -153,7 +153,7 @@ def run_verify(options: argparse.Namespace) -> Answer:
     solution is missing, changed, infeasible or of another cost; its bound is above its cost or a published one; or the
     file of its instance has changed.
     """
-    from harness.records.verification import ABSENT, VERIFIED, WRONG, verify_records
+    from shardmark.harness.records.verification import ABSENT, VERIFIED, WRONG, verify_records
 
     findings = verify_records(folder_of(options), options.track, options.suite, options.instance or ())
     wrong = [finding for finding in findings if finding.result == WRONG]
@@ -171,7 +171,7 @@ def run_export(options: argparse.Namespace) -> Answer:
 
     In CSV and JSON, costs and bounds are floats; a column or key that ends in _exact has their exact text.
     """
-    from harness.records.export import FORMATS
+    from shardmark.harness.records.export import FORMATS
 
     content = FORMATS[options.format](chosen_records(options))
     if options.output == STDOUT:
@@ -187,8 +187,8 @@ def run_update(options: argparse.Namespace) -> Answer:
     Solutions are verified again. All changes are made in one step. The exit status is 1 if a better cost or bound was
     refused; the reason is printed.
     """
-    from harness.records.updating import update
-    from harness.results.database import Store
+    from shardmark.harness.records.updating import update
+    from shardmark.harness.results.database import Store
 
     with closing(Store.open(options.results)) as store:
         changes = update(store, folder_of(options), options.by)
@@ -209,7 +209,7 @@ def run_withdraw(options: argparse.Namespace) -> Answer:
     Their lines stay in the history, and a line with the reason is added for each. A bound that is proven again counts
     again.
     """
-    from harness.records.withdrawing import withdraw
+    from shardmark.harness.records.withdrawing import withdraw
 
     lines = withdraw(
         folder_of(options), options.method, options.reason, options.by, options.version, partial(choose, options)

@@ -9,7 +9,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from instances import InputError, catalog, tracks
 from shardmark import api
 from shardmark.cli import options as shared
 from shardmark.cli import values
@@ -17,6 +16,7 @@ from shardmark.cli.options import FAULTY, Answer, Command
 from shardmark.cli.output import say, write_content
 from shardmark.cli.terminal import report, without_backticks
 from shardmark.cli.values import STDOUT
+from shardmark.instances import InputError, catalog, tracks
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,7 +47,7 @@ def run_results(options: argparse.Namespace) -> Answer:
     In JSON, costs and bounds are numbers: exact integers of any length for `intraop`, floats for other tracks. In
     files, the column cost is a float and cost_exact is its exact decimal text; bounds have two columns as well.
     """
-    from harness.results import export
+    from shardmark.harness.results import export
 
     if options.csv is not None and options.csv == options.parquet:
         raise InputError(
@@ -96,10 +96,10 @@ def leaderboard_arguments(sub: argparse.ArgumentParser) -> None:
 
 def run_leaderboard(options: argparse.Namespace) -> Answer:
     """Build the leaderboard, a static site."""
-    from harness.results import ranking
-    from harness.results.database import Store
-    from leaderboard.build import build
-    from leaderboard.drawings import best
+    from shardmark.harness.results import ranking
+    from shardmark.harness.results.database import Store
+    from shardmark.leaderboard.build import build
+    from shardmark.leaderboard.drawings import best
 
     only = None if options.suite is None else {entry.id for entry in catalog.suite(options.suite)}
     with closing(Store.open(options.results)) as store:
@@ -110,7 +110,7 @@ def run_leaderboard(options: argparse.Namespace) -> Answer:
 
 def reproduce_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the reproductions, and the options of each."""
-    from leaderboard.reproductions import options, reproductions
+    from shardmark.leaderboard.reproductions import options, reproductions
 
     members = sub.add_subparsers(dest="name", metavar="NAME", required=True)
     for name, module in reproductions().items():
@@ -144,13 +144,13 @@ def reproduce_arguments(sub: argparse.ArgumentParser) -> None:
 
 def run_reproduce(options: argparse.Namespace) -> Answer:
     """Reproduce a paper's tables or figures, and print ours next to the published ones."""
-    from harness.campaign import host
-    from harness.campaign.cpus import usable_cpus
-    from harness.results.judgement import FAULTS
-    from leaderboard import reproductions
-    from leaderboard.build import require_writable
-    from leaderboard.reproduction_page import write
     from shardmark.cli.matrix import run_cells
+    from shardmark.harness.campaign import host
+    from shardmark.harness.campaign.cpus import usable_cpus
+    from shardmark.harness.results.judgement import FAULTS
+    from shardmark.leaderboard import reproductions
+    from shardmark.leaderboard.build import require_writable
+    from shardmark.leaderboard.reproduction_page import write
 
     require_writable(options.output)
     chosen = reproductions.reproductions()[options.name]

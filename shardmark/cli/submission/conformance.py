@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.campaign.cpus import usable_cpus
-from harness.campaign.discover import SolverInfo, declared_in, discover, from_command
-from harness.campaign.jobs import Job, perform
-from harness.campaign.problems import Problem
-from harness.results.claims import contradicts
-from harness.results.judgement import FAULTS
-from harness.results.records import Record, number
-from harness.sandbox.backends.choice import Backend, choose
-from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, Limits, margin_s
-from harness.sandbox.supervisor import Supervisor
-from instances import InputError, catalog
 from shardmark.cli import terminal
 from shardmark.cli.new_solver import UNCHANGED
 from shardmark.cli.submission.busy import BusyThreads
+from shardmark.harness.campaign.cpus import usable_cpus
+from shardmark.harness.campaign.discover import SolverInfo, declared_in, discover, from_command
+from shardmark.harness.campaign.jobs import Job, perform
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results.claims import contradicts
+from shardmark.harness.results.judgement import FAULTS
+from shardmark.harness.results.records import Record, number
+from shardmark.harness.sandbox.backends.choice import Backend, choose
+from shardmark.harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, Limits, margin_s
+from shardmark.harness.sandbox.supervisor import Supervisor
+from shardmark.instances import InputError, catalog
 
 MEMORY_MIB = 1024.0
 DEADLINE_S = 2.0

@@ -13,11 +13,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from harness.campaign.discover import SolverInfo, declared_in
-from instances import InputError
-from instances.files.jsonfile import encode
 from shardmark.cli.submission.conformance import Finding
 from shardmark.cli.submission.standing import Standing
+from shardmark.harness.campaign.discover import SolverInfo, declared_in
+from shardmark.instances import InputError
+from shardmark.instances.files.jsonfile import encode
 
 LICENCE = "Apache-2.0"  # of the project, which a proposed file comes under
 FORMAT = "shardmark/submission/1"

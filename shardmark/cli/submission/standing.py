@@ -14,17 +14,17 @@ from typing import Any
 
 import polars as pl
 
-from harness.campaign import host
-from harness.campaign.cpus import usable_cpus
-from harness.campaign.discover import SolverInfo
-from harness.campaign.jobs import Job, perform, utc_now
-from harness.campaign.problems import Problem
-from harness.campaign.queue import blamed, ended_by_signal, store_record
-from harness.results.database import FILE_NAME, Store
-from harness.results.ranking import Tables, tables
-from harness.sandbox.backends.choice import choose
-from harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, DEFAULT_MEMORY_MIB, KILLED, Limits
-from instances import catalog
+from shardmark.harness.campaign import host
+from shardmark.harness.campaign.cpus import usable_cpus
+from shardmark.harness.campaign.discover import SolverInfo
+from shardmark.harness.campaign.jobs import Job, perform, utc_now
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.campaign.queue import blamed, ended_by_signal, store_record
+from shardmark.harness.results.database import FILE_NAME, Store
+from shardmark.harness.results.ranking import Tables, tables
+from shardmark.harness.sandbox.backends.choice import choose
+from shardmark.harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, DEFAULT_MEMORY_MIB, KILLED, Limits
+from shardmark.instances import catalog
 
 SUITE = "quick"
 

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from instances.intraop import Instance
 from shardmark import Run, solver
+from shardmark.instances.intraop import Instance
 
 
 @solver(track="intraop", source="where the method is described")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.pipeline import Instance
 from shardmark import Run, solver
+from shardmark.instances.pipeline import Instance
 
 
 @solver(track="pipeline", source="where the method is described")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.placement import OPTIONS, Instance
 from shardmark import Declined, Run, solver
-from solvers.placement.ideals.blocks import blocks
+from shardmark.instances.placement import OPTIONS, Instance
+from shardmark.solvers.placement.ideals.blocks import blocks
 
 
 @solver(track="placement", source="where the method is described")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.scheduling import Instance
 from shardmark import Run, solver
+from shardmark.instances.scheduling import Instance
 
 
 @solver(track="scheduling", source="where the method is described")

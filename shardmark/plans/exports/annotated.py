@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from instances.errors import InputError
-from instances.models.onnx_graph.names import operator_names
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.onnx_graph.names import operator_names
 from shardmark.plans.exports.external_data import carry_weights
 from shardmark.plans.exports.onnx_graph import load, reads, require_valid
 
@@ -37,8 +37,8 @@ def export_annotated(
 ) -> None:
     """Write a copy of a model, with local functions inlined, annotated with its stages or shards.
 
-    ``stage_of``  stage by operator name (`instances.models.onnx_graph.names`); a constant is in the first stage that
-                  needs it
+    ``stage_of``  stage by operator name (`shardmark.instances.models.onnx_graph.names`); a constant is in the first
+                  stage that needs it
     ``path``      of the copy; external data become one file in the same folder, whose name ends in ``.data``
     ``specs``     for a mesh, in the format of `shardmark.plans.partition_specs`; then no node has a stage
     ``digest``    SHA-256 of the model that was planned; None accepts any

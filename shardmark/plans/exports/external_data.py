@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from instances.errors import InputError
-from instances.models.model import BITS
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.model import BITS
 
 ALIGNMENT = 4096  # bytes; external data begin at a page, as ONNX advises, so that they can be mapped into memory
 CHUNK = 16 << 20  # bytes that are copied at a time

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from instances.errors import InputError
-from instances.files.jsonfile import read_bytes, sha256
-from instances.models.model import Tensor
-from instances.models.onnx_file import read_onnx
-from instances.models.onnx_graph.functions import inlined
-from instances.models.onnx_graph.operator_sets import modern
-from instances.models.onnx_graph.sizes import set_sizes
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.jsonfile import read_bytes, sha256
+from shardmark.instances.models.model import Tensor
+from shardmark.instances.models.onnx_file import read_onnx
+from shardmark.instances.models.onnx_graph.functions import inlined
+from shardmark.instances.models.onnx_graph.operator_sets import modern
+from shardmark.instances.models.onnx_graph.sizes import set_sizes
 from shardmark.plans.exports.external_data import external_data, stored_outside
 
 STANDARD = ("", "ai.onnx")  # domains of the operators of ONNX itself
@@ -27,8 +27,8 @@ def load(path: str | os.PathLike[str], digest: str | None = None, dims: Mapping[
 
     If ``dims`` is given, all symbolic sizes become numbers.
 
-    Its nodes are those that `instances.models.onnx_file` reads. Raises InputError if the file cannot be read, is not
-    an ONNX model, or does not have the SHA-256 ``digest``, and if functions or operators are refused.
+    Its nodes are those that `shardmark.instances.models.onnx_file` reads. Raises InputError if the file cannot be read,
+    is not an ONNX model, or does not have the SHA-256 ``digest``, and if functions or operators are refused.
     """
     import onnx
     from google.protobuf.message import DecodeError

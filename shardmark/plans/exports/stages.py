@@ -28,11 +28,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from instances.errors import InputError
-from instances.files.folders import replaced_folder
-from instances.files.jsonfile import read_bytes, sha256, write_json
-from instances.models.model import Tensor
-from instances.models.onnx_graph.names import operator_names
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.folders import replaced_folder
+from shardmark.instances.files.jsonfile import read_bytes, sha256, write_json
+from shardmark.instances.models.model import Tensor
+from shardmark.instances.models.onnx_graph.names import operator_names
 from shardmark.plans.exports.external_data import carry_weights
 from shardmark.plans.exports.onnx_graph import header, load_fixed, reads, require_valid, value_info
 
@@ -52,8 +52,8 @@ def export_stages(
 ) -> dict[str, Any]:
     """Write one ONNX model per stage and ``manifest.json`` into a folder, and return the manifest.
 
-    ``stage_of``  stage by operator name (`instances.models.onnx_graph.names`). A node that it does not name must be a
-                  constant; every stage that needs it gets a copy.
+    ``stage_of``  stage by operator name (`shardmark.instances.models.onnx_graph.names`). A node that it does not name
+                  must be a constant; every stage that needs it gets a copy.
     ``folder``    new, or with stages that are replaced
     ``dims``      sizes of symbolic dimensions
     ``digest``    SHA-256 of the model that was planned; None accepts any

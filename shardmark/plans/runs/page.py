@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from leaderboard.report import Report, Section, Table
+from shardmark.leaderboard.report import Report, Section, Table
 from shardmark.plans.runs.stage_runs import StageRuns
 
 

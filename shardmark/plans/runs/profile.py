@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from instances.models.onnx_graph.names import operator_names
+from shardmark.instances.models.onnx_graph.names import operator_names
 from shardmark.plans.exports.external_data import locate_weights
 from shardmark.plans.exports.onnx_graph import header, load_fixed
 from shardmark.plans.runs.running import LARGE, Session, expanded, random_inputs, stable_median
@@ -34,7 +34,7 @@ def profile(
     *,
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, float]:
-    """Seconds of every operator, by name (`instances.models.onnx_graph.names`); constants are left out.
+    """Seconds of every operator, by name (`shardmark.instances.models.onnx_graph.names`); constants are left out.
 
     ``dims``  sizes of symbolic dimensions
 

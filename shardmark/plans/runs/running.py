@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from instances.errors import InputError
-from instances.models.model import Tensor
-from instances.models.onnx_file import UNFOLDED
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.model import Tensor
+from shardmark.instances.models.onnx_file import UNFOLDED
 from shardmark.plans.exports.external_data import common_folder
 from shardmark.plans.exports.onnx_graph import STANDARD, header, reads
 from shardmark.plans.runs.values import Value, shares_memory, to_array, to_value

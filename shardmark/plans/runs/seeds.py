@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from instances.models.onnx_graph.names import operator_names
+from shardmark.instances.models.onnx_graph.names import operator_names
 from shardmark.plans.exports.onnx_graph import STANDARD
 
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from instances.errors import InputError
-from instances.files.jsonfile import read_json, require_keys, require_regular
-from instances.models.model import Tensor
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.jsonfile import read_json, require_keys, require_regular
+from shardmark.instances.models.model import Tensor
 from shardmark.plans import saving
 from shardmark.plans.exports.external_data import locate_weights
 from shardmark.plans.exports.onnx_graph import load, load_fixed

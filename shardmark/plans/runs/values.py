@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from instances.models.model import BITS
+from shardmark.instances.models.model import BITS
 
 Array = npt.NDArray[Any]
 Value = Any  # an `onnxruntime.OrtValue`, in the memory of the CPU

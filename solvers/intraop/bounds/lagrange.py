@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import time
 
-from instances.intraop import Instance
-from solvers.intraop.cfn.lagrangian import Dual
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.search.assignment import Search
-from solvers.intraop.search.attempt import BestBound, attempt_or_decline, decline_without_memory, reserve
-from solvers.registry import Run, bound
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.cfn.lagrangian import Dual
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.reduced_problem import Problem
+from shardmark.solvers.intraop.search.assignment import Search
+from shardmark.solvers.intraop.search.attempt import BestBound, attempt_or_decline, decline_without_memory, reserve
+from shardmark.solvers.registry import Run, bound
 
 #: Pruning is repeated as long as it leaves less than this fraction of the values.
 WORTHWHILE = 0.98

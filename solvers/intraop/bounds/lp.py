@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from instances.files.columns import Floats
-from instances.intraop import Instance
-from solvers.intraop.network.reduced_problem import worst_steps
-from solvers.intraop.programs.baseline import Task, prove
-from solvers.intraop.programs.dual_bound import improved_bound, proved
-from solvers.intraop.programs.floating_point import FloatProgram
-from solvers.intraop.programs.integer_program import IntegerProgram
-from solvers.intraop.programs.mathopt import SolveResult, minimise
-from solvers.registry import Run, bound
+from shardmark.instances.files.columns import Floats
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.network.reduced_problem import worst_steps
+from shardmark.solvers.intraop.programs.baseline import Task, prove
+from shardmark.solvers.intraop.programs.dual_bound import improved_bound, proved
+from shardmark.solvers.intraop.programs.floating_point import FloatProgram
+from shardmark.solvers.intraop.programs.integer_program import IntegerProgram
+from shardmark.solvers.intraop.programs.mathopt import SolveResult, minimise
+from shardmark.solvers.registry import Run, bound
 
 #: Largest number of entries of a program for HiGHS (simplex method); PDLP (gradients) solves larger ones.
 LARGEST = 1_000_000

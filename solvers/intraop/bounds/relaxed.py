@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.intraop import Instance
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.model import Model
-from solvers.intraop.network.reduction import prepare
-from solvers.intraop.programs.toulbar2 import bounded
-from solvers.intraop.programs.toulbar2_network import Network, Status
-from solvers.intraop.search.attempt import BestBound
-from solvers.registry import Run, bound
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.model import Model
+from shardmark.solvers.intraop.network.reduction import prepare
+from shardmark.solvers.intraop.programs.toulbar2 import bounded
+from shardmark.solvers.intraop.programs.toulbar2_network import Network, Status
+from shardmark.solvers.intraop.search.attempt import BestBound
+from shardmark.solvers.registry import Run, bound
 
 #: Seconds reserved at the end for the child to answer.
 RESERVE = 0.2

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from instances.intraop import Instance
-from solvers.registry import Run, bound
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.registry import Run, bound
 
 
 @bound(track="intraop", source="sum of least node and edge costs")

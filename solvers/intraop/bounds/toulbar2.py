@@ -6,17 +6,17 @@ import time
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.intraop import Instance
-from solvers.intraop.cfn.lagrangian import Dual
-from solvers.intraop.network.reduced_problem import worst_steps
-from solvers.intraop.programs.baseline import Task, prove
-from solvers.intraop.programs.cpsat_search import confirmed
-from solvers.intraop.programs.dual_bound import price
-from solvers.intraop.programs.memory_rows import memory_of_steps
-from solvers.intraop.programs.toulbar2 import bounded
-from solvers.intraop.programs.toulbar2_network import BUDGET, Network, Status
-from solvers.registry import Run, bound
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.cfn.lagrangian import Dual
+from shardmark.solvers.intraop.network.reduced_problem import worst_steps
+from shardmark.solvers.intraop.programs.baseline import Task, prove
+from shardmark.solvers.intraop.programs.cpsat_search import confirmed
+from shardmark.solvers.intraop.programs.dual_bound import price
+from shardmark.solvers.intraop.programs.memory_rows import memory_of_steps
+from shardmark.solvers.intraop.programs.toulbar2 import bounded
+from shardmark.solvers.intraop.programs.toulbar2_network import BUDGET, Network, Status
+from shardmark.solvers.registry import Run, bound
 
 #: Fraction of the time for the first multipliers.
 FIRST = 0.2

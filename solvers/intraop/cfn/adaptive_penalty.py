@@ -17,19 +17,19 @@ from functools import partial
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.intraop import Instance
-from solvers.intraop.cfn.penalty_weights import Outcome, Weights
-from solvers.intraop.network.infeasibility import contradiction
-from solvers.intraop.network.memory import Footprint, Timeline
-from solvers.intraop.network.model import Mask, Model, build, exact_cost
-from solvers.intraop.network.reduction import reduce
-from solvers.intraop.programs.child_processes import Workers
-from solvers.intraop.programs.toulbar2_network import BUDGET, Network, Status
-from solvers.intraop.search.assignment import Search
-from solvers.intraop.search.attempt import first_incumbent, reserve
-from solvers.intraop.search.incumbent import Incumbent
-from solvers.registry import Declined, Run
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.cfn.penalty_weights import Outcome, Weights
+from shardmark.solvers.intraop.network.infeasibility import contradiction
+from shardmark.solvers.intraop.network.memory import Footprint, Timeline
+from shardmark.solvers.intraop.network.model import Mask, Model, build, exact_cost
+from shardmark.solvers.intraop.network.reduction import reduce
+from shardmark.solvers.intraop.programs.child_processes import Workers
+from shardmark.solvers.intraop.programs.toulbar2_network import BUDGET, Network, Status
+from shardmark.solvers.intraop.search.assignment import Search
+from shardmark.solvers.intraop.search.attempt import first_incumbent, reserve
+from shardmark.solvers.intraop.search.incumbent import Incumbent
+from shardmark.solvers.registry import Declined, Run
 
 #: CPU seconds of toulbar2 per network at first.
 SLICE = 12.0

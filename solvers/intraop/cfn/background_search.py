@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from instances.files.columns import Floats, Ints
-from solvers.intraop.cfn.generations import GenerationalSearch
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.solvers.intraop.cfn.generations import GenerationalSearch
 
 
 class BackgroundSearch:

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from instances.files.columns import Ints
-from solvers.intraop.cfn.exact import ExactResult, MemoryRowSearch
-from solvers.intraop.cfn.lagrangian import WARM, Dual
-from solvers.intraop.network.model import Mask
-from solvers.intraop.network.reduced_problem import Problem
+from shardmark.instances.files.columns import Ints
+from shardmark.solvers.intraop.cfn.exact import ExactResult, MemoryRowSearch
+from shardmark.solvers.intraop.cfn.lagrangian import WARM, Dual
+from shardmark.solvers.intraop.network.model import Mask
+from shardmark.solvers.intraop.network.reduced_problem import Problem
 
 #: Largest part for CP-SAT, in allowed values and cells; within a part that ran out of time, half its size.
 LARGEST = 4000

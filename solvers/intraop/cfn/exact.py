@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from instances.files.columns import Ints
-from solvers._cpsat import answer, core, set_up
-from solvers.intraop.network.reduced_problem import Problem, worst_steps
-from solvers.intraop.programs.cpsat import columns, costs, equations, memory, write
-from solvers.intraop.programs.integer_program import IntegerProgram
-from solvers.intraop.programs.memory_rows import memory_of_steps
+from shardmark.instances.files.columns import Ints
+from shardmark.solvers._cpsat import answer, core, set_up
+from shardmark.solvers.intraop.network.reduced_problem import Problem, worst_steps
+from shardmark.solvers.intraop.programs.cpsat import columns, costs, equations, memory, write
+from shardmark.solvers.intraop.programs.integer_program import IntegerProgram
+from shardmark.solvers.intraop.programs.memory_rows import memory_of_steps
 
 #: Memory rows added at once.
 MORE_ROWS = 3

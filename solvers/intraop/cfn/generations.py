@@ -14,13 +14,13 @@ from functools import partial
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from solvers.intraop._kernels import BlockLimits
-from solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
-from solvers.intraop.network.ragged import argmin
-from solvers.intraop.network.reduced_problem import Problem, worst_steps
-from solvers.intraop.network.reduction import reduce
-from solvers.intraop.search.assignment import Search, conditional_costs
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.solvers.intraop._kernels import BlockLimits
+from shardmark.solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
+from shardmark.solvers.intraop.network.ragged import argmin
+from shardmark.solvers.intraop.network.reduced_problem import Problem, worst_steps
+from shardmark.solvers.intraop.network.reduction import reduce
+from shardmark.solvers.intraop.search.assignment import Search, conditional_costs
 
 #: Block limits, one of which is drawn per round.
 LIMITS = (

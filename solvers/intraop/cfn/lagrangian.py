@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from solvers.intraop._kernels import FORBIDDEN, NO_USE, SoftTrws, Trws
-from solvers.intraop.cfn.multipliers import Multipliers, StepMultiplier
-from solvers.intraop.network.model import Mask
-from solvers.intraop.network.ragged import argmin
-from solvers.intraop.network.reduced_problem import Problem
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.solvers.intraop._kernels import FORBIDDEN, NO_USE, SoftTrws, Trws
+from shardmark.solvers.intraop.cfn.multipliers import Multipliers, StepMultiplier
+from shardmark.solvers.intraop.network.model import Mask
+from shardmark.solvers.intraop.network.ragged import argmin
+from shardmark.solvers.intraop.network.reduced_problem import Problem
 
 #: Scaled value of ``top``: leaves room for fractions of messages.
 FINE = 2**56

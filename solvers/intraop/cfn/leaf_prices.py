@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from instances.files.columns import Ints
-from solvers.intraop._kernels import FORBIDDEN
-from solvers.intraop.cfn.lagrangian import FINE
-from solvers.intraop.cfn.multipliers import StepMultiplier
+from shardmark.instances.files.columns import Ints
+from shardmark.solvers.intraop._kernels import FORBIDDEN
+from shardmark.solvers.intraop.cfn.lagrangian import FINE
+from shardmark.solvers.intraop.cfn.multipliers import StepMultiplier
 
 #: Most parts of a split by memory use.
 LEVELS = 8

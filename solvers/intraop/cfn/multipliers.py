@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from solvers.intraop.network.reduced_problem import Problem, worst_steps
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.solvers.intraop.network.reduced_problem import Problem, worst_steps
 
 #: Most steps with multipliers.
 MOST_STEPS = 60

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from solvers.intraop._kernels import BlockLimits, MemoryNetwork
-from solvers.intraop.network.ragged import interval_sums, offsets
-from solvers.intraop.network.reduced_problem import Problem
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.solvers.intraop._kernels import BlockLimits, MemoryNetwork
+from shardmark.solvers.intraop.network.ragged import interval_sums, offsets
+from shardmark.solvers.intraop.network.reduced_problem import Problem
 
 #: Room that no load exceeds.
 BOUNDLESS = 2**62

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from instances.files.columns import Floats
-from solvers.intraop.network.model import Mask
+from shardmark.instances.files.columns import Floats
+from shardmark.solvers.intraop.network.model import Mask
 
 #: Largest relative random change of the first weights.
 NOISE = 0.125

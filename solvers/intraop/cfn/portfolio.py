@@ -18,19 +18,19 @@ from threading import Event, RLock
 
 import numpy as np
 
-from instances.files.columns import Ints
-from solvers.intraop.cfn.background_search import BackgroundSearch
-from solvers.intraop.cfn.branching import lower_bound
-from solvers.intraop.cfn.generations import GenerationalSearch
-from solvers.intraop.cfn.lagrangian import Dual
-from solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
-from solvers.intraop.cfn.tree import Tree
-from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.search.assignment import Search
-from solvers.intraop.search.attempt import BestBound
-from solvers.intraop.search.construction import construct
-from solvers.intraop.search.incumbent import Incumbent
-from solvers.registry import Run
+from shardmark.instances.files.columns import Ints
+from shardmark.solvers.intraop.cfn.background_search import BackgroundSearch
+from shardmark.solvers.intraop.cfn.branching import lower_bound
+from shardmark.solvers.intraop.cfn.generations import GenerationalSearch
+from shardmark.solvers.intraop.cfn.lagrangian import Dual
+from shardmark.solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
+from shardmark.solvers.intraop.cfn.tree import Tree
+from shardmark.solvers.intraop.network.reduced_problem import Problem
+from shardmark.solvers.intraop.search.assignment import Search
+from shardmark.solvers.intraop.search.attempt import BestBound
+from shardmark.solvers.intraop.search.construction import construct
+from shardmark.solvers.intraop.search.incumbent import Incumbent
+from shardmark.solvers.registry import Run
 
 #: Largest integer program to try, in allowed cells and values; halved below any that runs out of time.
 LARGEST_PROGRAM = 150_000

@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from solvers.intraop._kernels import FORBIDDEN
-from solvers.intraop.cfn.lagrangian import Dual
-from solvers.intraop.cfn.leaf_prices import (
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.solvers.intraop._kernels import FORBIDDEN
+from shardmark.solvers.intraop.cfn.lagrangian import Dual
+from shardmark.solvers.intraop.cfn.leaf_prices import (
     Split,
     State,
     forbid_unfitting,
@@ -33,7 +33,7 @@ from solvers.intraop.cfn.leaf_prices import (
     polyak,
     repriced,
 )
-from solvers.intraop.network.ragged import argmin
+from shardmark.solvers.intraop.network.ragged import argmin
 
 #: Sweeps of a leaf before it is compared with other leaves again.
 SWEEPS = 20

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Ints
-from solvers.intraop.network.model import Model
-from solvers.intraop.network.ragged import offsets
+from shardmark.instances.files.columns import Ints
+from shardmark.solvers.intraop.network.model import Model
+from shardmark.solvers.intraop.network.ragged import offsets
 
 
 class Adjacency:

@@ -11,13 +11,13 @@ import time
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.intraop import Instance
-from solvers.intraop._kernels import FORBIDDEN, CostNetwork
-from solvers.intraop.network.memory import Footprint, Timeline
-from solvers.intraop.network.model import Contraction, Mask, Model, contract
-from solvers.intraop.network.ragged import offsets, spread, within
-from solvers.intraop.network.reduction import reduce
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop._kernels import FORBIDDEN, CostNetwork
+from shardmark.solvers.intraop.network.memory import Footprint, Timeline
+from shardmark.solvers.intraop.network.model import Contraction, Mask, Model, contract
+from shardmark.solvers.intraop.network.ragged import offsets, spread, within
+from shardmark.solvers.intraop.network.reduction import reduce
 
 #: Rounds continue as long as one leaves less than this fraction of the values.
 WORTHWHILE = 0.99

@@ -7,10 +7,10 @@ import time
 
 import numpy as np
 
-from instances.intraop import Instance
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.model import build
-from solvers.intraop.network.reduction import reduce
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.model import build
+from shardmark.solvers.intraop.network.reduction import reduce
 
 
 def lack_of_memory(instance: Instance) -> str | None:

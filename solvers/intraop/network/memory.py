@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.intraop import Instance
-from solvers.intraop.network.adjacency import Adjacency
-from solvers.intraop.network.model import Mask, Model
-from solvers.intraop.network.ragged import interval_sums, offsets, spread
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.network.adjacency import Adjacency
+from shardmark.solvers.intraop.network.model import Mask, Model
+from shardmark.solvers.intraop.network.ragged import interval_sums, offsets, spread
 
 #: Upper bound on sums of memory.
 LARGEST_SUM = 2**62

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Ints
-from solvers.intraop.network.dominance import memory_by_span, spans
-from solvers.intraop.network.memory import Footprint, peaks
-from solvers.intraop.network.model import Mask
-from solvers.intraop.network.ragged import interval_sums, offsets, within
+from shardmark.instances.files.columns import Ints
+from shardmark.solvers.intraop.network.dominance import memory_by_span, spans
+from shardmark.solvers.intraop.network.memory import Footprint, peaks
+from shardmark.solvers.intraop.network.model import Mask
+from shardmark.solvers.intraop.network.ragged import interval_sums, offsets, within
 
 
 def values_that_fit(footprint: Footprint, room: Ints) -> Mask | None:

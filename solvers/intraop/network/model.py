@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.files.columns import Ints
-from instances.intraop import Instance
-from solvers.intraop._kernels import contract_tables
-from solvers.intraop.network.projection import Wide, to_pairs
-from solvers.intraop.network.ragged import offsets, spread, within
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop._kernels import contract_tables
+from shardmark.solvers.intraop.network.projection import Wide, to_pairs
+from shardmark.solvers.intraop.network.ragged import offsets, spread, within
 
 Mask = NDArray[np.bool_]
 

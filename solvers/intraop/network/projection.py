@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from instances.files.columns import Ints
+from shardmark.instances.files.columns import Ints
 
 
 class Wide(NamedTuple):

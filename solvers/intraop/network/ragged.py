@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.files.columns import Floats, Ints
+from shardmark.instances.files.columns import Floats, Ints
 
 Numbers = TypeVar("Numbers", Ints, Floats)
 

@@ -10,14 +10,14 @@ from functools import cached_property
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.intraop import Instance
-from solvers.intraop.network.dominance import simplify
-from solvers.intraop.network.memory import Footprint, Timeline
-from solvers.intraop.network.memory_pruning import values_that_fit
-from solvers.intraop.network.model import Mask, Model
-from solvers.intraop.network.ragged import Numbers, interval_sums, offsets, spread, within
-from solvers.intraop.network.reduction import prepare, reduce
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.network.dominance import simplify
+from shardmark.solvers.intraop.network.memory import Footprint, Timeline
+from shardmark.solvers.intraop.network.memory_pruning import values_that_fit
+from shardmark.solvers.intraop.network.model import Mask, Model
+from shardmark.solvers.intraop.network.ragged import Numbers, interval_sums, offsets, spread, within
+from shardmark.solvers.intraop.network.reduction import prepare, reduce
 
 #: Memory pruning is repeated while it removes more than this fraction of the values.
 WORTHWHILE = 0.01

@@ -11,13 +11,13 @@ import time
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.intraop import Instance
-from solvers.intraop._kernels import CostNetwork
-from solvers.intraop.network.memory import Footprint, Timeline
-from solvers.intraop.network.model import Contraction, Mask, Model, build, contract, exact_cost
-from solvers.intraop.network.ragged import offsets, spread, within
-from solvers.intraop.search.construction import construct
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop._kernels import CostNetwork
+from shardmark.solvers.intraop.network.memory import Footprint, Timeline
+from shardmark.solvers.intraop.network.model import Contraction, Mask, Model, build, contract, exact_cost
+from shardmark.solvers.intraop.network.ragged import offsets, spread, within
+from shardmark.solvers.intraop.search.construction import construct
 
 #: Variables are merged unless that leaves more than twice as many table entries and this many.
 MORE_CELLS = 2**22

@@ -11,24 +11,24 @@ from threading import Lock
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.intraop import Instance
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.model import build
-from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.network.reduction import prepare
-from solvers.intraop.programs.integer_program import IntegerProgram
-from solvers.intraop.search.assignment import Search
-from solvers.intraop.search.attempt import (
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.model import build
+from shardmark.solvers.intraop.network.reduced_problem import Problem
+from shardmark.solvers.intraop.network.reduction import prepare
+from shardmark.solvers.intraop.programs.integer_program import IntegerProgram
+from shardmark.solvers.intraop.search.assignment import Search
+from shardmark.solvers.intraop.search.attempt import (
     BestBound,
     attempt_or_decline,
     decline_without_memory,
     first_incumbent,
     reserve,
 )
-from solvers.intraop.search.greedy import assignments
-from solvers.intraop.search.incumbent import Incumbent
-from solvers.registry import Run
+from shardmark.solvers.intraop.search.greedy import assignments
+from shardmark.solvers.intraop.search.incumbent import Incumbent
+from shardmark.solvers.registry import Run
 
 #: Time reserved at the end, see `reserve`.
 RESERVE = {"share": 0.03, "least": 0.6, "most": 3.0}

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from instances.files.columns import Ints
+from shardmark.instances.files.columns import Ints
 
 #: Seconds between asking a child to stop and killing it.
 GRACE = 0.5

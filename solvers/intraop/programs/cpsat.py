@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from instances.files.columns import Ints
-from solvers._cpsat import LOWEST, add_row
-from solvers.intraop.programs.integer_program import IntegerProgram
-from solvers.intraop.programs.memory_rows import MemoryRows
+from shardmark.instances.files.columns import Ints
+from shardmark.solvers._cpsat import LOWEST, add_row
+from shardmark.solvers.intraop.programs.integer_program import IntegerProgram
+from shardmark.solvers.intraop.programs.memory_rows import MemoryRows
 
 #: Upper bound on the sum of coefficients, which CP-SAT computes in 64 bits.
 LARGEST_SUM = 2**60

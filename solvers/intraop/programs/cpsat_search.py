@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers._cpsat import add_hint, answer, core, set_up
-from solvers.intraop.programs.baseline import Engine, Task
-from solvers.intraop.programs.cpsat import columns, costs, equations, memory
-from solvers.intraop.programs.floating_point import integer_below
+from shardmark.solvers._cpsat import add_hint, answer, core, set_up
+from shardmark.solvers.intraop.programs.baseline import Engine, Task
+from shardmark.solvers.intraop.programs.cpsat import columns, costs, equations, memory
+from shardmark.solvers.intraop.programs.floating_point import integer_below
 
 #: Bytes that CP-SAT needs per entry of the program, presolve included (measured: 960).
 BYTES = 1000

@@ -6,12 +6,12 @@ import time
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from solvers.intraop._kernels import FORBIDDEN, Trws
-from solvers.intraop.network.ragged import spread
-from solvers.intraop.programs.floating_point import FloatProgram
-from solvers.intraop.programs.integer_program import IntegerProgram, costly_pairs
-from solvers.intraop.programs.memory_rows import MemoryRows
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.solvers.intraop._kernels import FORBIDDEN, Trws
+from shardmark.solvers.intraop.network.ragged import spread
+from shardmark.solvers.intraop.programs.floating_point import FloatProgram
+from shardmark.solvers.intraop.programs.integer_program import IntegerProgram, costly_pairs
+from shardmark.solvers.intraop.programs.memory_rows import MemoryRows
 
 #: Scaled value of ``top``: leaves room for fractions of dual values.
 FINE = 2**46

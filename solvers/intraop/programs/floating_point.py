@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from solvers.intraop.network.ragged import offsets
-from solvers.intraop.programs.integer_program import IntegerProgram
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.solvers.intraop.network.ragged import offsets
+from shardmark.solvers.intraop.programs.integer_program import IntegerProgram
 
 #: Scaled value of the best known cost: far above absolute tolerances of 1e-9 to 1e-6, small enough for doubles.
 COST_SCALE = 2.0**20

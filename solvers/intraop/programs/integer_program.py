@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.files.columns import Ints
-from solvers.intraop.network.model import Model
-from solvers.intraop.network.ragged import argmin, offsets, spread, within
-from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.programs.memory_rows import MemoryRows, memory_of_all_steps, memory_of_steps
+from shardmark.instances.files.columns import Ints
+from shardmark.solvers.intraop.network.model import Model
+from shardmark.solvers.intraop.network.ragged import argmin, offsets, spread, within
+from shardmark.solvers.intraop.network.reduced_problem import Problem
+from shardmark.solvers.intraop.programs.memory_rows import MemoryRows, memory_of_all_steps, memory_of_steps
 
 #: Seconds that an engine may overrun its time limit, per entry of its program.
 NOTICE = 2e-6

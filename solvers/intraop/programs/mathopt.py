@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from solvers.intraop.programs.child_processes import in_child
-from solvers.intraop.programs.floating_point import FloatProgram
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.solvers.intraop.programs.child_processes import in_child
+from shardmark.solvers.intraop.programs.floating_point import FloatProgram
 
 #: Seconds from the engine's time limit until its child is killed.
 GRACE = 0.5

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from instances.files.columns import Ints
-from solvers.intraop.network.dominance import may_bind
-from solvers.intraop.network.ragged import offsets, spread
-from solvers.intraop.network.reduced_problem import Problem
+from shardmark.instances.files.columns import Ints
+from shardmark.solvers.intraop.network.dominance import may_bind
+from shardmark.solvers.intraop.network.ragged import offsets, spread
+from shardmark.solvers.intraop.network.reduced_problem import Problem
 
 #: Upper bound on the sum of all uses, so that engines can sum them in 64 bits.
 LARGEST_USE = 2**60

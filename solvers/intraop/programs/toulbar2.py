@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from instances.files.columns import Ints
-from solvers.intraop.programs.child_processes import GRACE, in_child
-from solvers.intraop.programs.toulbar2_network import Minimum, Network, Status
+from shardmark.instances.files.columns import Ints
+from shardmark.solvers.intraop.programs.child_processes import GRACE, in_child
+from shardmark.solvers.intraop.programs.toulbar2_network import Minimum, Network, Status
 
 #: Successive minimisations: relative gain at which message passing ends, and share of the remaining time.
 STAGES = ((0.01, 0.1), (0.001, 0.3), (0.00001, 1.0))

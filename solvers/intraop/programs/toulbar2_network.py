@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from instances.files.columns import Ints
-from solvers.intraop.network.model import LARGEST_TOTAL, Model
-from solvers.intraop.network.ragged import argmin
-from solvers.intraop.programs.floating_point import integer_below
+from shardmark.instances.files.columns import Ints
+from shardmark.solvers.intraop.network.model import LARGEST_TOTAL, Model
+from shardmark.solvers.intraop.network.ragged import argmin
+from shardmark.solvers.intraop.programs.floating_point import integer_below
 
 #: Largest sum of costs, and of penalties: together they stay below toulbar2's greatest cost, 5 * 10^17.
 BUDGET = LARGEST_TOTAL

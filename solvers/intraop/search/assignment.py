@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from solvers.intraop.network.memory import Footprint
-from solvers.intraop.network.model import Model, Wide
-from solvers.intraop.network.ragged import offsets, spread
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.solvers.intraop.network.memory import Footprint
+from shardmark.solvers.intraop.network.model import Model, Wide
+from shardmark.solvers.intraop.network.ragged import offsets, spread
 
 #: Moves that a repair chooses at once, as a fraction of those made before.
 AT_ONCE = 0.1

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from instances.intraop import Instance
-from solvers.intraop.network.infeasibility import contradiction, lack_of_memory
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.model import IMPOSSIBLE
-from solvers.intraop.network.ragged import argmin
-from solvers.intraop.search.incumbent import Incumbent
-from solvers.registry import Declined, Run
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.network.infeasibility import contradiction, lack_of_memory
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.model import IMPOSSIBLE
+from shardmark.solvers.intraop.network.ragged import argmin
+from shardmark.solvers.intraop.search.incumbent import Incumbent
+from shardmark.solvers.registry import Declined, Run
 
 #: Fraction of the time for finding the edge that makes an instance infeasible.
 REASON = 0.3

@@ -7,10 +7,10 @@ import time
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from solvers.intraop.network.memory import Footprint
-from solvers.intraop.network.ragged import argmin
-from solvers.intraop.search.assignment import Search
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.solvers.intraop.network.memory import Footprint
+from shardmark.solvers.intraop.network.ragged import argmin
+from shardmark.solvers.intraop.search.assignment import Search
 
 
 def least_memory(footprint: Footprint) -> Ints:

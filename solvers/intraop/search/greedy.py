@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from instances.files.columns import Ints
-from solvers.intraop.network.memory import Footprint
-from solvers.intraop.search.construction import construct
+from shardmark.instances.files.columns import Ints
+from shardmark.solvers.intraop.network.memory import Footprint
+from shardmark.solvers.intraop.search.construction import construct
 
 #: Memory prices, as fractions of the cost per unit of memory in the solution built without a price.
 PRICES = (0.001, 0.01, 0.1, 1.0, 10.0)

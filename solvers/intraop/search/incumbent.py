@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from instances.files.columns import Ints
-from instances.intraop import Instance
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.model import exact_cost
-from solvers.registry import Run
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.model import exact_cost
+from shardmark.solvers.registry import Run
 
 
 class Incumbent:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from instances.pipeline import Instance
-from solvers.pipeline.programs.anchor import anchor
-from solvers.pipeline.programs.incumbent import Bounds, capped, search_first
-from solvers.pipeline.programs.stage_search import StageSearch, fit
-from solvers.registry import Run, bound
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.pipeline.programs.anchor import anchor
+from shardmark.solvers.pipeline.programs.incumbent import Bounds, capped, search_first
+from shardmark.solvers.pipeline.programs.stage_search import StageSearch, fit
+from shardmark.solvers.registry import Run, bound
 
 
 @bound(track="pipeline", source="our own: minimum cuts over stages that hold a node", deterministic=False)

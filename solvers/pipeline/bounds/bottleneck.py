@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.pipeline import Instance
-from solvers.pipeline.programs.incumbent import Bounds, Known, capped, search_first
-from solvers.pipeline.programs.mip import Shape, prove
-from solvers.registry import Run, bound
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.pipeline.programs.incumbent import Bounds, Known, capped, search_first
+from shardmark.solvers.pipeline.programs.mip import Shape, prove
+from shardmark.solvers.registry import Run, bound
 
 SOURCE = "Archer et al. 2024, Section 3.2; preprint, Section 5.4"
 
@@ -18,7 +18,7 @@ def bottleneck(instance: Instance, run: Run) -> None:
 
     Ignores the overflow. First reports the bound of Lemma 3.3; also reports the slicings found on the way. SCIP's
     bounds are lowered by at least a millionth to allow for its tolerances
-    (`solvers.pipeline.programs.mip.Program.lower_bound`), but its floating-point search is not checked.
+    (`shardmark.solvers.pipeline.programs.mip.Program.lower_bound`), but its floating-point search is not checked.
     """
     _bound(instance, run)
 

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from instances.pipeline import Instance
-from solvers.pipeline.programs.incumbent import Bounds, Known, capped, search_first
-from solvers.pipeline.programs.mip import Shape, prove
-from solvers.registry import Run, bound
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.pipeline.programs.incumbent import Bounds, Known, capped, search_first
+from shardmark.solvers.pipeline.programs.mip import Shape, prove
+from shardmark.solvers.registry import Run, bound
 
 
 @bound(track="pipeline", source="Archer et al. 2024, Section 3.3", deterministic=False)
@@ -22,7 +22,7 @@ def bottleneck_guess(instance: Instance, run: Run) -> None:
 
     Ignores the overflow. First reports the bound of Lemma 3.3; also reports the slicings found on the way. SCIP's
     bounds are lowered by at least a millionth to allow for its tolerances
-    (`solvers.pipeline.programs.mip.Program.lower_bound`), but its floating-point search is not checked.
+    (`shardmark.solvers.pipeline.programs.mip.Program.lower_bound`), but its floating-point search is not checked.
     """
     instance = capped(instance)
     bounds = Bounds(instance, run)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.graph import Index
-from instances.pipeline import Instance
-from solvers.native import Floats
-from solvers.pipeline.programs.incumbent import Bounds, Known, capped, search_first
-from solvers.pipeline.programs.mip import MOST_MEMORY, RELATIVE_TOLERANCE, Shape, prove
-from solvers.registry import Run, bound
+from shardmark.instances.graph import Index
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.native import Floats
+from shardmark.solvers.pipeline.programs.incumbent import Bounds, Known, capped, search_first
+from shardmark.solvers.pipeline.programs.mip import MOST_MEMORY, RELATIVE_TOLERANCE, Shape, prove
+from shardmark.solvers.registry import Run, bound
 
 #: Ancestors kept at a time, at most.
 CHUNK = 1024
@@ -38,8 +38,8 @@ def exact(instance: Instance, run: Run) -> None:
     If there is a memory limit, which the paper leaves out, the program counts the overflow: exactly on small graphs,
     with the execution order among its variables; else only the overflow of every order. First reports the bound of
     Lemma 3.3; also reports the partitions found on the way. SCIP's bounds are lowered by at least a millionth to allow
-    for its tolerances (`solvers.pipeline.programs.mip.Program.lower_bound`), but its floating-point search is not
-    checked.
+    for its tolerances (`shardmark.solvers.pipeline.programs.mip.Program.lower_bound`), but its floating-point search is
+    not checked.
     """
     instance = capped(instance)
     bounds = Bounds(instance, run)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.pipeline import Instance
-from solvers.native import Floats
-from solvers.pipeline.programs.anchor import anchor
-from solvers.pipeline.programs.cover import Cover
-from solvers.pipeline.programs.incumbent import Bounds, Incumbent, capped, search_first
-from solvers.pipeline.programs.set_pool import Place, SetPool
-from solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE, StageSearch, fit
-from solvers.pipeline.trees.set_search import SetSearch
-from solvers.pipeline.trees.stage_tree import StageTree
-from solvers.registry import Run, bound
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.native import Floats
+from shardmark.solvers.pipeline.programs.anchor import anchor
+from shardmark.solvers.pipeline.programs.cover import Cover
+from shardmark.solvers.pipeline.programs.incumbent import Bounds, Incumbent, capped, search_first
+from shardmark.solvers.pipeline.programs.set_pool import Place, SetPool
+from shardmark.solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE, StageSearch, fit
+from shardmark.solvers.pipeline.trees.set_search import SetSearch
+from shardmark.solvers.pipeline.trees.stage_tree import StageTree
+from shardmark.solvers.registry import Run, bound
 
 #: Share of the remaining time for annealing partitions after the first target that fails, but no longer than earlier
 #: targets took (96 nodes, 4 and 8 stages: costs fall by 0.5 to 1.2 %).

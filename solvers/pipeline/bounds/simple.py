@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from instances.pipeline import Instance
-from solvers.registry import Run, bound
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.registry import Run, bound
 
 
 @bound(track="pipeline", source="Archer et al. 2024, Lemma 3.3")

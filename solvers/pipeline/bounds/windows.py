@@ -8,10 +8,10 @@ from threading import Timer
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.pipeline import Instance
-from instances.rounding import safely
-from solvers.pipeline._kernels import closure_work, window_cuts
-from solvers.registry import Run, bound
+from shardmark.instances.pipeline import Instance
+from shardmark.instances.rounding import safely
+from shardmark.solvers.pipeline._kernels import closure_work, window_cuts
+from shardmark.solvers.registry import Run, bound
 
 #: All work and sizes together become integers below 2 to this power.
 BITS = 48

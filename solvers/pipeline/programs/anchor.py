@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.pipeline._set_kernels import CheapestSet
-from solvers.pipeline.programs.incumbent import Bounds
-from solvers.pipeline.programs.stage_search import StageSearch
+from shardmark.solvers.pipeline._set_kernels import CheapestSet
+from shardmark.solvers.pipeline.programs.incumbent import Bounds
+from shardmark.solvers.pipeline.programs.stage_search import StageSearch
 
 #: Most minimum cuts for a node in the first round; each further round allows ten times as many.
 CUTS = 100

@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from solvers.native import Floats, Longs
-from solvers.pipeline.programs.master import Master
-from solvers.pipeline.programs.set_pool import Place, SetPool
-from solvers.pipeline.programs.stage_search import StageSearch, whole_weights
-from solvers.registry import Run
+from shardmark.solvers.native import Floats, Longs
+from shardmark.solvers.pipeline.programs.master import Master
+from shardmark.solvers.pipeline.programs.set_pool import Place, SetPool
+from shardmark.solvers.pipeline.programs.stage_search import StageSearch, whole_weights
+from shardmark.solvers.registry import Run
 
 #: Seconds of a first search, before sets are annealed.
 FIRST_SECONDS = 0.2

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from instances.graph import Index
-from instances.pipeline import Instance
-from solvers.native import kahn
-from solvers.pipeline._kernels import PipelineCore, Slicing
-from solvers.pipeline.programs.stage_search import StageSearch
-from solvers.pipeline.search.annealing import anneal
-from solvers.pipeline.search.orders import Search, stage_numbers
-from solvers.registry import Run
+from shardmark.instances.graph import Index
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.native import kahn
+from shardmark.solvers.pipeline._kernels import PipelineCore, Slicing
+from shardmark.solvers.pipeline.programs.stage_search import StageSearch
+from shardmark.solvers.pipeline.search.annealing import anneal
+from shardmark.solvers.pipeline.search.orders import Search, stage_numbers
+from shardmark.solvers.registry import Run
 
 #: Share of the time that the search for a first partition may take.
 SEARCH_SHARE = 0.1

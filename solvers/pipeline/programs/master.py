@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from solvers.native import Floats, Longs
-from solvers.pipeline.programs.set_pool import Place, SetPool
+from shardmark.solvers.native import Floats, Longs
+from shardmark.solvers.pipeline.programs.set_pool import Place, SetPool
 
 #: A weight may also grow by the reach times this share of the mean weight.
 FLOOR = 0.02

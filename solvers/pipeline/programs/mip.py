@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.graph import Index
-from instances.pipeline import Instance
-from solvers import _scip
-from solvers.native import Floats
-from solvers.pipeline._set_kernels import unpacked
-from solvers.pipeline.programs.incumbent import Bounds
-from solvers.pipeline.programs.stage_search import descendants
-from solvers.pipeline.search.orders import TOLERANCE, Search
-from solvers.registry import Run
+from shardmark.instances.graph import Index
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers import _scip
+from shardmark.solvers.native import Floats
+from shardmark.solvers.pipeline._set_kernels import unpacked
+from shardmark.solvers.pipeline.programs.incumbent import Bounds
+from shardmark.solvers.pipeline.programs.stage_search import descendants
+from shardmark.solvers.pipeline.search.orders import TOLERANCE, Search
+from shardmark.solvers.registry import Run
 
 #: The best known cost is scaled to about this in the program, far from SCIP's absolute tolerances of 1e-9 to 1e-6.
 SCALE = 1024.0

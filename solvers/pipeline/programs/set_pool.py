@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.native import Longs
-from solvers.pipeline._set_kernels import SetList
+from shardmark.solvers.native import Longs
+from shardmark.solvers.pipeline._set_kernels import SetList
 
 
 @dataclass(frozen=True, eq=False)

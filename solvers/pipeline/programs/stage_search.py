@@ -16,11 +16,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.graph import Graph
-from instances.pipeline import Instance
-from solvers.native import Floats, Longs, Words
-from solvers.pipeline._set_kernels import SHARED, CheapestSet, SetCosts, SetList, unpacked
-from solvers.registry import Run
+from shardmark.instances.graph import Graph
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.native import Floats, Longs, Words
+from shardmark.solvers.pipeline._set_kernels import SHARED, CheapestSet, SetCosts, SetList, unpacked
+from shardmark.solvers.registry import Run
 
 Found = TypeVar("Found", CheapestSet, SetList)
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.pipeline._kernels import Annealing
-from solvers.pipeline.search.layered_orders import layered_orders
-from solvers.pipeline.search.orders import Search
-from solvers.registry import Run
+from shardmark.solvers.pipeline._kernels import Annealing
+from shardmark.solvers.pipeline.search.layered_orders import layered_orders
+from shardmark.solvers.pipeline.search.orders import Search
+from shardmark.solvers.registry import Run
 
 #: Random orders sliced at the beginning, after the first.
 SEEDS = 15

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.native import Floats
-from solvers.pipeline.search.orders import Search
+from shardmark.solvers.native import Floats
+from shardmark.solvers.pipeline.search.orders import Search
 
 #: Populations in memory: this generation and the next.
 COPIES = 2

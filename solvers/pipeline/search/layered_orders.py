@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.graph import Graph, Index
-from instances.pipeline import Instance
+from shardmark.instances.graph import Graph, Index
+from shardmark.instances.pipeline import Instance
 
 
 def layered_orders(instance: Instance) -> Iterator[Index]:

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from instances.graph import Index
-from instances.pipeline import Instance
-from solvers.native import Floats, kahn
-from solvers.pipeline._kernels import PipelineCore, Slicing
-from solvers.registry import Run
+from shardmark.instances.graph import Index
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.native import Floats, kahn
+from shardmark.solvers.pipeline._kernels import PipelineCore, Slicing
+from shardmark.solvers.registry import Run
 
 Result = TypeVar("Result")
 

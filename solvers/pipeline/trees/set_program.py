@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from solvers.native import Floats, Longs, Words
-from solvers.pipeline._set_kernels import unpacked, weigh_sets
-from solvers.pipeline.programs.master import HEAVIEST, HOLDING
-from solvers.pipeline.programs.stage_search import WEIGHT_BITS, whole_weights
+from shardmark.solvers.native import Floats, Longs, Words
+from shardmark.solvers.pipeline._set_kernels import unpacked, weigh_sets
+from shardmark.solvers.pipeline.programs.master import HEAVIEST, HOLDING
+from shardmark.solvers.pipeline.programs.stage_search import WEIGHT_BITS, whole_weights
 
 #: Most bytes for the flags of too heavy sets, per program, one per core; lighter sets may be added later.
 MOST_FLAGS = 2**24

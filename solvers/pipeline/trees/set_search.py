@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.native import Floats, Longs
-from solvers.pipeline._set_kernels import packed, weigh_sets
-from solvers.pipeline.programs.cover import FARTHEST
-from solvers.pipeline.programs.incumbent import Bounds, Incumbent
-from solvers.pipeline.programs.master import Master
-from solvers.pipeline.programs.set_pool import Place, SetPool
-from solvers.pipeline.programs.stage_search import MIDDLE, whole_weights
-from solvers.pipeline.trees.set_tree import SetTree
-from solvers.registry import Run
+from shardmark.solvers.native import Floats, Longs
+from shardmark.solvers.pipeline._set_kernels import packed, weigh_sets
+from shardmark.solvers.pipeline.programs.cover import FARTHEST
+from shardmark.solvers.pipeline.programs.incumbent import Bounds, Incumbent
+from shardmark.solvers.pipeline.programs.master import Master
+from shardmark.solvers.pipeline.programs.set_pool import Place, SetPool
+from shardmark.solvers.pipeline.programs.stage_search import MIDDLE, whole_weights
+from shardmark.solvers.pipeline.trees.set_tree import SetTree
+from shardmark.solvers.registry import Run
 
 #: Most sets listed; if there are more, the slack is so great that a tree rarely ends.
 MOST_SETS = 300_000

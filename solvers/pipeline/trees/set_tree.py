@@ -8,10 +8,10 @@ from threading import Condition
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.native import Floats, Longs, Words
-from solvers.pipeline._set_kernels import compatible_sets, packed, unpacked
-from solvers.pipeline.programs.incumbent import Incumbent
-from solvers.pipeline.trees.set_program import SetProgram, Weighing
+from shardmark.solvers.native import Floats, Longs, Words
+from shardmark.solvers.pipeline._set_kernels import compatible_sets, packed, unpacked
+from shardmark.solvers.pipeline.programs.incumbent import Incumbent
+from shardmark.solvers.pipeline.trees.set_program import SetProgram, Weighing
 
 #: Most sets tested in pairs: a second with 100 nodes.
 MOST_PAIRED = 10_000

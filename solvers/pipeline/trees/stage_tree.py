@@ -8,12 +8,12 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.native import Floats, Longs
-from solvers.pipeline.programs.cover import Cover
-from solvers.pipeline.programs.incumbent import Bounds, Incumbent
-from solvers.pipeline.programs.set_pool import Place, SetPool
-from solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE
-from solvers.registry import Run
+from shardmark.solvers.native import Floats, Longs
+from shardmark.solvers.pipeline.programs.cover import Cover
+from shardmark.solvers.pipeline.programs.incumbent import Bounds, Incumbent
+from shardmark.solvers.pipeline.programs.set_pool import Place, SetPool
+from shardmark.solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE
+from shardmark.solvers.registry import Run
 
 #: Share of the time at the beginning that one target of a node may take, whatever time remains.
 PATIENCE = 0.05

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from instances.placement import Instance
-from solvers.placement.ideals.dynamic_program import deadline
-from solvers.placement.throughput.anchored import anchored_bound
-from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
-from solvers.placement.throughput.pooled import pooled_bound
-from solvers.placement.throughput.simple_bounds import load_bound
-from solvers.registry import Declined, Run, bound
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.dynamic_program import deadline
+from shardmark.solvers.placement.throughput.anchored import anchored_bound
+from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
+from shardmark.solvers.placement.throughput.pooled import pooled_bound
+from shardmark.solvers.placement.throughput.simple_bounds import load_bound
+from shardmark.solvers.registry import Declined, Run, bound
 
 #: Share of the time for cuts.
 SHARE = 0.6

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.graph import Index
-from instances.placement import Instance
-from solvers.placement.ip.incumbent import Incumbent
-from solvers.placement.ip.start import begin
-from solvers.placement.throughput.configurations import Limits, configuration_bounds
-from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
-from solvers.registry import Declined, Run, bound
+from shardmark.instances.graph import Index
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ip.incumbent import Incumbent
+from shardmark.solvers.placement.ip.start import begin
+from shardmark.solvers.placement.throughput.configurations import Limits, configuration_bounds
+from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
+from shardmark.solvers.registry import Declined, Run, bound
 
 #: Share of the time reserved for the end.
 RESERVE = 0.05

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from instances.placement import Instance
-from solvers.registry import Declined, Run, bound
+from shardmark.instances.placement import Instance
+from shardmark.solvers.registry import Declined, Run, bound
 
 
 @bound(track="placement", source="Tarnawski et al. 2020, Figure 5, Constraints (8) to (10)")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from instances.placement import Instance
-from solvers.placement.ip.dual_bound import relax
-from solvers.placement.ip.incumbent import Incumbent
-from solvers.placement.ip.shapes import programs, require_covered
-from solvers.placement.ip.start import begin
-from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
-from solvers.registry import Run, bound
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ip.dual_bound import relax
+from shardmark.solvers.placement.ip.incumbent import Incumbent
+from shardmark.solvers.placement.ip.shapes import programs, require_covered
+from shardmark.solvers.placement.ip.start import begin
+from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
+from shardmark.solvers.registry import Run, bound
 
 
 @bound(track="placement", source="linear relaxation of Tarnawski et al. 2020, Figure 7", deterministic=False)
@@ -16,7 +16,7 @@ def lp(instance: Instance, run: Run) -> None:
     """Relax the integer program of placements below a known cost to an LP, with safely rounded duals (HiGHS).
 
     HiGHS only proposes dual values. The bound is computed from them and lowered by all possible rounding errors; see
-    `solvers.placement.ip.dual_bound`.
+    `shardmark.solvers.placement.ip.dual_bound`.
 
     By itself the relaxation would only balance the work, as `load` does. It gains by excluding items from devices on
     which they alone cost more than the best known placement, and by ordering equal devices. For contiguity "acyclic" it

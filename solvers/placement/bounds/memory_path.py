@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from instances.placement import Instance
-from solvers.placement.latency.memory_path import path_bounds
-from solvers.registry import Declined, Run, bound
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.latency.memory_path import path_bounds
+from shardmark.solvers.registry import Declined, Run, bound
 
 
 @bound(track="placement", source="Tarnawski et al. 2020, Figure 6, Constraints (3) to (10), along a path")

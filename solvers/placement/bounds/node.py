@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from instances.placement import Instance
-from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
-from solvers.placement.throughput.simple_bounds import node_bound
-from solvers.registry import Declined, Run, bound
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
+from shardmark.solvers.placement.throughput.simple_bounds import node_bound
+from shardmark.solvers.registry import Declined, Run, bound
 
 
 @bound(track="placement", source="Tarnawski et al. 2020, Section 3: who pays for a transfer")

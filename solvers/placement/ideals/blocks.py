@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.graph import Graph, Index, strong_components
-from instances.placement import Instance
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.graph import Graph, Index, strong_components
+from shardmark.instances.placement import Instance
 
 
 def blocks(instance: Instance) -> Ints:

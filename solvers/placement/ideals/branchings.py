@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.errors import InputError
-from instances.files.columns import Ints
-from instances.graph import Index, csr, strong_components
-from instances.placement import Instance
-from solvers.placement.ideals.blocks import edges_between
-from solvers.registry import Declined
+from shardmark.instances.errors import InputError
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.graph import Index, csr, strong_components
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.blocks import edges_between
+from shardmark.solvers.registry import Declined
 
 
 def contract_branchings(instance: Instance, light: float) -> Instance:

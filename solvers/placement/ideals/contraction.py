@@ -13,11 +13,11 @@ from functools import cached_property
 
 import numpy as np
 
-from instances.files.columns import Floats
-from instances.graph import Graph, Index, csr, strong_components
-from instances.placement import Instance
-from solvers.placement.ideals.blocks import orders
-from solvers.placement.kernels.loads import Nets
+from shardmark.instances.files.columns import Floats
+from shardmark.instances.graph import Graph, Index, csr, strong_components
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.blocks import orders
+from shardmark.solvers.placement.kernels.loads import Nets
 
 Sets = list[set[int]]
 

@@ -13,15 +13,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.graph import Index
-from instances.placement import Instance
-from instances.rounding import safely
-from solvers.placement.ideals.contraction import Contracted
-from solvers.placement.ideals.linear_extension import in_pieces
-from solvers.placement.kernels.ideals import Clusters, IdealEnumerator, Ideals, IdealSplit, IdealSplitter, StageModel
-from solvers.placement.kernels.loads import Devices
-from solvers.registry import Declined, Run
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.graph import Index
+from shardmark.instances.placement import Instance
+from shardmark.instances.rounding import safely
+from shardmark.solvers.placement.ideals.contraction import Contracted
+from shardmark.solvers.placement.ideals.linear_extension import in_pieces
+from shardmark.solvers.placement.kernels.ideals import (
+    Clusters,
+    IdealEnumerator,
+    Ideals,
+    IdealSplit,
+    IdealSplitter,
+    StageModel,
+)
+from shardmark.solvers.placement.kernels.loads import Devices
+from shardmark.solvers.registry import Declined, Run
 
 #: Share of the run's memory that the tables of the dynamic program may take.
 MEMORY_SHARE = 0.6

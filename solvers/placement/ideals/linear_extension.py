@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.graph import Graph, csr
-from solvers.placement.ideals.contraction import Contracted
-from solvers.placement.kernels.loads import Nets
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.graph import Graph, csr
+from shardmark.solvers.placement.ideals.contraction import Contracted
+from shardmark.solvers.placement.kernels.loads import Nets
 
 
 def in_pieces(items: Contracted, count: int) -> Contracted:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from itertools import islice
 
-from instances.graph import Index
-from instances.placement import Instance
-from solvers.placement.ideals.contraction import contractions
-from solvers.placement.ideals.dynamic_program import IdealProgram, Placement, fits
-from solvers.registry import Run
+from shardmark.instances.graph import Index
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.contraction import contractions
+from shardmark.solvers.placement.ideals.dynamic_program import IdealProgram, Placement, fits
+from shardmark.solvers.registry import Run
 
 
 def ideal_programs(instance: Instance, stop: Index) -> list[IdealProgram]:

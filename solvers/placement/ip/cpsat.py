@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from instances.rounding import safely
-from solvers._cpsat import add_hint, add_row, core
-from solvers.placement.ip.dual_bound import relax
-from solvers.placement.ip.engine_cpsat import search, whole_sizes
-from solvers.placement.ip.incumbent import STEP, Incumbent
-from solvers.placement.ip.program import LoadProgram
+from shardmark.instances.rounding import safely
+from shardmark.solvers._cpsat import add_hint, add_row, core
+from shardmark.solvers.placement.ip.dual_bound import relax
+from shardmark.solvers.placement.ip.engine_cpsat import search, whole_sizes
+from shardmark.solvers.placement.ip.incumbent import STEP, Incumbent
+from shardmark.solvers.placement.ip.program import LoadProgram
 
 #: About the cost of the best known placement, in units of CP-SAT.
 FINE = 2.0**30

@@ -6,12 +6,12 @@ from itertools import chain
 
 import numpy as np
 
-from instances.files.columns import Floats
-from instances.rounding import safely
-from solvers.placement.ip.floating_point import FloatProgram
-from solvers.placement.ip.incumbent import Incumbent
-from solvers.placement.ip.program import LoadProgram
-from solvers.placement.ip.relaxation import dual_values
+from shardmark.instances.files.columns import Floats
+from shardmark.instances.rounding import safely
+from shardmark.solvers.placement.ip.floating_point import FloatProgram
+from shardmark.solvers.placement.ip.incumbent import Incumbent
+from shardmark.solvers.placement.ip.program import LoadProgram
+from shardmark.solvers.placement.ip.relaxation import dual_values
 
 #: Dual values are clipped to this; engines in numerical trouble may exceed it.
 MOST_DUAL = 1e30

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from instances.placement import Instance
-from solvers._cpsat import answer, core, set_up
-from solvers.placement.ideals.dynamic_program import rounding
-from solvers.registry import Run
+from shardmark.instances.placement import Instance
+from shardmark.solvers._cpsat import answer, core, set_up
+from shardmark.solvers.placement.ideals.dynamic_program import rounding
+from shardmark.solvers.registry import Run
 
 #: The memory in units of CP-SAT if sizes are not integers.
 FINE_MEMORY = 2.0**40

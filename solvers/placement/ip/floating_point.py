@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from instances.rounding import safely
-from solvers.placement.ideals.dynamic_program import rounding
-from solvers.placement.ip.program import LoadProgram
+from shardmark.instances.rounding import safely
+from shardmark.solvers.placement.ideals.dynamic_program import rounding
+from shardmark.solvers.placement.ip.program import LoadProgram
 
 #: Scaled memory, and approximate scaled cost of the best placement: far above the absolute tolerances of engines.
 SCALE = 2.0**10

@@ -9,15 +9,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.graph import Index
-from instances.placement import Instance
-from instances.placement_file import Flags
-from solvers.placement.ideals.dynamic_program import fits
-from solvers.placement.ip.program import Build, LoadProgram, TooLarge
-from solvers.placement.throughput.pooled import pooled_bound
-from solvers.placement.throughput.simple_bounds import load_bound, node_bound
-from solvers.registry import Run
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.graph import Index
+from shardmark.instances.placement import Instance
+from shardmark.instances.placement_file import Flags
+from shardmark.solvers.placement.ideals.dynamic_program import fits
+from shardmark.solvers.placement.ip.program import Build, LoadProgram, TooLarge
+from shardmark.solvers.placement.throughput.pooled import pooled_bound
+from shardmark.solvers.placement.throughput.simple_bounds import load_bound, node_bound
+from shardmark.solvers.registry import Run
 
 #: Bytes that an engine takes per entry of a program, including imports (measured: 2100 to 3600).
 BYTES = 4000

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.files.columns import Floats, Ints
-from instances.graph import Index, strong_components
-from instances.placement import Instance
-from solvers.placement.ideals.blocks import edges_between, orders
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.graph import Index, strong_components
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.blocks import edges_between, orders
 
 Columns = list[int | None]  # None: certainly 0
 Pairs = list[tuple[int | None, Columns]]

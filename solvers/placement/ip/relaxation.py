@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from instances.files.columns import Floats
-from solvers._redirect_stdout import silent
-from solvers.placement.ip.floating_point import FloatProgram
+from shardmark.instances.files.columns import Floats
+from shardmark.solvers._redirect_stdout import silent
+from shardmark.solvers.placement.ip.floating_point import FloatProgram
 
 #: Share of the time in reserve, as HiGHS checks the clock late.
 LATE = 0.1

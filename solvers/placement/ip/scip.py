@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from solvers import _scip
-from solvers.placement.ip.floating_point import FloatProgram
-from solvers.placement.ip.incumbent import Incumbent
-from solvers.placement.ip.program import LoadProgram
+from shardmark.solvers import _scip
+from shardmark.solvers.placement.ip.floating_point import FloatProgram
+from shardmark.solvers.placement.ip.incumbent import Incumbent
+from shardmark.solvers.placement.ip.program import LoadProgram
 
 #: Relative improvement of a bound that is reported during the search.
 BETTER = 1e-4

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.graph import Graph, Index, find_cycle
-from instances.placement import Instance
-from solvers.placement.ideals.blocks import edges_between
-from solvers.placement.ip.devices import DeviceKind
-from solvers.placement.ip.program import Build, Columns, Items, LoadProgram, Pairs, Place, successive, units
-from solvers.registry import Declined
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.graph import Graph, Index, find_cycle
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.blocks import edges_between
+from shardmark.solvers.placement.ip.devices import DeviceKind
+from shardmark.solvers.placement.ip.program import Build, Columns, Items, LoadProgram, Pairs, Place, successive, units
+from shardmark.solvers.registry import Declined
 
 #: Items per device with rows that break the symmetry of devices.
 RANKED = 3

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from instances.placement import Instance
-from solvers.placement.ideals.dynamic_program import deadline
-from solvers.placement.ideals.splits import ideal_programs
-from solvers.placement.ip.incumbent import Incumbent
-from solvers.placement.throughput.annealing import anneal
-from solvers.placement.throughput.best_placements import Search
-from solvers.registry import Declined, Run
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.dynamic_program import deadline
+from shardmark.solvers.placement.ideals.splits import ideal_programs
+from shardmark.solvers.placement.ip.incumbent import Incumbent
+from shardmark.solvers.placement.throughput.annealing import anneal
+from shardmark.solvers.placement.throughput.best_placements import Search
+from shardmark.solvers.registry import Declined, Run
 
 #: Share of the time for the best chains of ideals.
 IDEALS_SHARE = 0.15

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.graph import Graph, Index, csr
-from solvers.native import Floats, Longs, array_in, array_out, check, ffi, floats, lib, shaped
-from solvers.placement.kernels.loads import Devices, struct_of
+from shardmark.instances.graph import Graph, Index, csr
+from shardmark.solvers.native import Floats, Longs, array_in, array_out, check, ffi, floats, lib, shaped
+from shardmark.solvers.placement.kernels.loads import Devices, struct_of
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.graph import Graph, Index, csr
-from solvers.native import Floats, Longs, array_in, array_out, check, ffi, floats, lib
+from shardmark.instances.graph import Graph, Index, csr
+from shardmark.solvers.native import Floats, Longs, array_in, array_out, check, ffi, floats, lib
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.graph import Graph, Index, find_cycle
-from solvers.native import Floats, Longs, array_in, array_out, check, ffi, floats, lib, shaped
+from shardmark.instances.graph import Graph, Index, find_cycle
+from shardmark.solvers.native import Floats, Longs, array_in, array_out, check, ffi, floats, lib, shaped
 
 
 @dataclass(frozen=True)

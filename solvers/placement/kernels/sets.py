@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.graph import Index
-from solvers.native import Longs, array_in, array_out, check, ffi, lib, shaped
+from shardmark.instances.graph import Index
+from shardmark.solvers.native import Longs, array_in, array_out, check, ffi, lib, shaped
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-from instances.placement import Instance
-from solvers.placement.ideals.dynamic_program import deadline
-from solvers.placement.latency.ip_cpsat import solve
-from solvers.placement.latency.ip_incumbent import LatencyIncumbent, unfit
-from solvers.placement.latency.ip_program import LatencyProgram, entries
-from solvers.registry import Declined, Run
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.dynamic_program import deadline
+from shardmark.solvers.placement.latency.ip_cpsat import solve
+from shardmark.solvers.placement.latency.ip_incumbent import LatencyIncumbent, unfit
+from shardmark.solvers.placement.latency.ip_program import LatencyProgram, entries
+from shardmark.solvers.registry import Declined, Run
 
 #: Share of the remaining time for bounds from chains of ideals.
 CHAINS = 0.6

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from solvers._cpsat import HIGHEST, LOWEST, add_hint, add_row, core
-from solvers.placement.ip.engine_cpsat import search
-from solvers.placement.latency.ip_incumbent import LatencyIncumbent
-from solvers.placement.latency.ip_program import LatencyProgram
+from shardmark.solvers._cpsat import HIGHEST, LOWEST, add_hint, add_row, core
+from shardmark.solvers.placement.ip.engine_cpsat import search
+from shardmark.solvers.placement.latency.ip_incumbent import LatencyIncumbent
+from shardmark.solvers.placement.latency.ip_program import LatencyProgram
 
 
 def solve(incumbent: LatencyIncumbent, program: LatencyProgram) -> bool:

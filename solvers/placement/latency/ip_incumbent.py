@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.graph import Graph, Index, find_cycle
-from instances.placement import Instance
-from solvers.placement.ideals.blocks import edges_between
-from solvers.placement.ideals.dynamic_program import fits
-from solvers.placement.ip.incumbent import STEP, Incumbent
-from solvers.placement.latency.ideals import Schedules
-from solvers.placement.latency.memory_path import path_bounds
-from solvers.placement.latency.search import search_latency
-from solvers.registry import Declined, LocalRun, Run
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.graph import Graph, Index, find_cycle
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.blocks import edges_between
+from shardmark.solvers.placement.ideals.dynamic_program import fits
+from shardmark.solvers.placement.ip.incumbent import STEP, Incumbent
+from shardmark.solvers.placement.latency.ideals import Schedules
+from shardmark.solvers.placement.latency.memory_path import path_bounds
+from shardmark.solvers.placement.latency.search import search_latency
+from shardmark.solvers.registry import Declined, LocalRun, Run
 
 #: Largest share of the remaining time for a search for first placements.
 STARTING = 0.2

@@ -14,10 +14,10 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.placement import Instance
-from instances.rounding import safely
-from solvers.placement.ip.engine_cpsat import whole_sizes
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.placement import Instance
+from shardmark.instances.rounding import safely
+from shardmark.solvers.placement.ip.engine_cpsat import whole_sizes
 
 #: Approximate cost of the best known placement, in units of time.
 FINE = 2.0**30

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from instances.files.columns import Floats
-from instances.placement import Instance
-from instances.rounding import safely
-from solvers.registry import Run
+from shardmark.instances.files.columns import Floats
+from shardmark.instances.placement import Instance
+from shardmark.instances.rounding import safely
+from shardmark.solvers.registry import Run
 
 #: Weights of the sizes in a search for a path, relative to the time of the longest path.
 SHARES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 1000.0)

@@ -10,10 +10,10 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from instances.placement import Instance
-from solvers.placement.kernels.latency import LatencyAnnealer, LatencyCooling, LatencyPlacement, schedule
-from solvers.placement.latency.tasks import Blocks, Contraction
-from solvers.registry import Declined, Run
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.kernels.latency import LatencyAnnealer, LatencyCooling, LatencyPlacement, schedule
+from shardmark.solvers.placement.latency.tasks import Blocks, Contraction
+from shardmark.solvers.registry import Declined, Run
 
 #: Relative difference up to which latencies are equal: the referee's rounding may differ.
 TOLERANCE = 1e-9

@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.files.columns import Floats, Ints
-from instances.graph import Graph, Index, csr
-from instances.placement import Instance
-from solvers.placement.ideals.blocks import blocks
-from solvers.placement.kernels.latency import LatencyPlacement, LatencyProblem
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.graph import Graph, Index, csr
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.blocks import blocks
+from shardmark.solvers.placement.kernels.latency import LatencyPlacement, LatencyProblem
 
 
 class Contraction:

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.files.columns import Floats, Ints
-from instances.graph import Index
-from instances.placement import Instance
-from instances.rounding import safely
-from solvers.placement.kernels.loads import cheapest_with
-from solvers.placement.throughput.moves import Space, spaces
-from solvers.placement.throughput.simple_bounds import load_bound
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.graph import Index
+from shardmark.instances.placement import Instance
+from shardmark.instances.rounding import safely
+from shardmark.solvers.placement.kernels.loads import cheapest_with
+from shardmark.solvers.placement.throughput.moves import Space, spaces
+from shardmark.solvers.placement.throughput.simple_bounds import load_bound
 
 #: All work and transfers together become integers below 2 to this power.
 BITS = 49

@@ -12,9 +12,9 @@ from itertools import product
 
 import numpy as np
 
-from solvers.placement.kernels.loads import LoadAnnealer, LoadCooling
-from solvers.placement.throughput.best_placements import Search
-from solvers.registry import Run
+from shardmark.solvers.placement.kernels.loads import LoadAnnealer, LoadCooling
+from shardmark.solvers.placement.throughput.best_placements import Search
+from shardmark.solvers.registry import Run
 
 #: The annealing runs of a round: one energy balances all devices, the other improves the worst one. Temperatures are in
 #: units of the mean work of an item. Along an order, devices are balanced only if that outweighs transfers: the smaller

@@ -12,20 +12,20 @@ from threading import Lock
 
 import numpy as np
 
-from instances.files.columns import Floats
-from instances.graph import Index
-from instances.placement import OPTIONS, Instance
-from solvers.placement.ideals.dynamic_program import IdealProgram, deadline
-from solvers.placement.ideals.splits import ideal_programs
-from solvers.placement.kernels.loads import LoadAnnealer
-from solvers.placement.throughput.anchored import anchored_bound
-from solvers.placement.throughput.configurations import Limits, configuration_bounds
-from solvers.placement.throughput.filling import fill, fill_by_shares, first_below, least_work, random_order
-from solvers.placement.throughput.moves import spaces
-from solvers.placement.throughput.pooled import pooled_bound
-from solvers.placement.throughput.proof import Proof
-from solvers.placement.throughput.simple_bounds import load_bound, node_bound
-from solvers.registry import Declined, Run
+from shardmark.instances.files.columns import Floats
+from shardmark.instances.graph import Index
+from shardmark.instances.placement import OPTIONS, Instance
+from shardmark.solvers.placement.ideals.dynamic_program import IdealProgram, deadline
+from shardmark.solvers.placement.ideals.splits import ideal_programs
+from shardmark.solvers.placement.kernels.loads import LoadAnnealer
+from shardmark.solvers.placement.throughput.anchored import anchored_bound
+from shardmark.solvers.placement.throughput.configurations import Limits, configuration_bounds
+from shardmark.solvers.placement.throughput.filling import fill, fill_by_shares, first_below, least_work, random_order
+from shardmark.solvers.placement.throughput.moves import spaces
+from shardmark.solvers.placement.throughput.pooled import pooled_bound
+from shardmark.solvers.placement.throughput.proof import Proof
+from shardmark.solvers.placement.throughput.simple_bounds import load_bound, node_bound
+from shardmark.solvers.registry import Declined, Run
 
 #: Relative difference up to which loads are equal: the referee's rounding may differ.
 TOLERANCE = 1e-9

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.files.columns import Floats
-from solvers.native import Longs
-from solvers.placement.kernels.loads import Nets
-from solvers.placement.kernels.sets import SetDiagram
+from shardmark.instances.files.columns import Floats
+from shardmark.solvers.native import Longs
+from shardmark.solvers.placement.kernels.loads import Nets
+from shardmark.solvers.placement.kernels.sets import SetDiagram
 
 Flags = NDArray[np.bool_]
 

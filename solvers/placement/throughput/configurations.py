@@ -23,16 +23,16 @@ from typing import Any
 
 import numpy as np
 
-from instances.files.columns import Floats
-from instances.graph import Index
-from instances.placement import Instance
-from instances.rounding import safely
-from solvers.native import Longs
-from solvers.placement.kernels.loads import Nets
-from solvers.placement.throughput.anchored import WEIGHTS
-from solvers.placement.throughput.configuration_master import Kind, Master, Proof
-from solvers.placement.throughput.moves import Space, spaces
-from solvers.placement.throughput.set_diagram import narrow_order, set_diagram
+from shardmark.instances.files.columns import Floats
+from shardmark.instances.graph import Index
+from shardmark.instances.placement import Instance
+from shardmark.instances.rounding import safely
+from shardmark.solvers.native import Longs
+from shardmark.solvers.placement.kernels.loads import Nets
+from shardmark.solvers.placement.throughput.anchored import WEIGHTS
+from shardmark.solvers.placement.throughput.configuration_master import Kind, Master, Proof
+from shardmark.solvers.placement.throughput.moves import Space, spaces
+from shardmark.solvers.placement.throughput.set_diagram import narrow_order, set_diagram
 
 #: A cost and placements of the units, each of shape (units,): accelerators of the instance first, then CPUs.
 Known = tuple[float, list[Index]]

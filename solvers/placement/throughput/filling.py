@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.graph import Graph, Index
-from solvers.placement.kernels.loads import Devices
-from solvers.placement.throughput.moves import Space
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.graph import Graph, Index
+from shardmark.solvers.placement.kernels.loads import Devices
+from shardmark.solvers.placement.throughput.moves import Space
 
 #: Relative difference up to which work counts as equal.
 TOLERANCE = 1e-9

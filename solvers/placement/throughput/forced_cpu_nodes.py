@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.graph import Graph
-from instances.placement import Instance
+from shardmark.instances.graph import Graph
+from shardmark.instances.placement import Instance
 
 Marks = NDArray[np.bool_]
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.files.columns import Floats
-from instances.graph import Graph, Index, csr, strong_components
-from instances.placement import Instance
-from solvers.placement.ideals.blocks import edges_between, orders
-from solvers.placement.kernels.loads import Devices, LoadModel, Nets
+from shardmark.instances.files.columns import Floats
+from shardmark.instances.graph import Graph, Index, csr, strong_components
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.blocks import edges_between, orders
+from shardmark.solvers.placement.kernels.loads import Devices, LoadModel, Nets
 
 #: Overlaps by their numbers in the core.
 OVERLAPS = ("none", "half", "full")

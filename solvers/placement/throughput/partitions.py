@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.files.columns import Ints
-from instances.graph import csr, strong_components
-from instances.placement import Instance
-from solvers.placement.ideals.blocks import blocks
-from solvers.placement.ideals.dynamic_program import fits
-from solvers.registry import Declined, Run
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.graph import csr, strong_components
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.ideals.blocks import blocks
+from shardmark.solvers.placement.ideals.dynamic_program import fits
+from shardmark.solvers.registry import Declined, Run
 
 #: Bits of the sum of the integer weights of vertices, and of edges: partitioners may count in 32 bits, and multiply by
 #: small numbers.

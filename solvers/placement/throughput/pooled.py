@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.placement import Instance
-from instances.rounding import safely
-from solvers.placement.kernels.loads import Nets, cheapest_pool
-from solvers.placement.throughput.moves import spaces
-from solvers.placement.throughput.simple_bounds import SAFE, within_memory
+from shardmark.instances.placement import Instance
+from shardmark.instances.rounding import safely
+from shardmark.solvers.placement.kernels.loads import Nets, cheapest_pool
+from shardmark.solvers.placement.throughput.moves import spaces
+from shardmark.solvers.placement.throughput.simple_bounds import SAFE, within_memory
 
 Marks = NDArray[np.bool_]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
-from instances.graph import Index
+from shardmark.instances.graph import Index
 
 
 class Proof:

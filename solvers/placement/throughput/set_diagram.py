@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 
-from instances.files.columns import Ints
-from solvers.native import Longs
-from solvers.placement.kernels.loads import Nets
-from solvers.placement.kernels.sets import SetDiagram
+from shardmark.instances.files.columns import Ints
+from shardmark.solvers.native import Longs
+from shardmark.solvers.placement.kernels.loads import Nets
+from shardmark.solvers.placement.kernels.sets import SetDiagram
 
 #: Codes of an open net: its items so far are all outside the set, all inside, or on both sides (it is paid).
 OUT, IN, BOTH = 0, 1, 2

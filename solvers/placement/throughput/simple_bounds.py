@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.placement import Instance, greatest
-from instances.rounding import safely
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.placement import Instance, greatest
+from shardmark.instances.rounding import safely
 
 #: Upper bound on the price of all memory, and of the memory of a unit, so that sums are finite.
 HIGHEST_PRICE = 1e290

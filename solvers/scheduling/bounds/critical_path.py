@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from instances.scheduling import Instance
-from solvers.registry import Run, bound
-from solvers.scheduling.schedules.heads_tails import heads_tails_passes, proved
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.registry import Run, bound
+from shardmark.solvers.scheduling.schedules.heads_tails import heads_tails_passes, proved
 
 
 @bound(

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.graph import Graph
-from instances.scheduling import Instance
-from solvers.registry import Run, bound
-from solvers.scheduling.schedules.heads_tails import SHARE, HeadsTails, heads_tails_passes, proved
-from solvers.scheduling.schedules.segments import raised_by_segments
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.graph import Graph
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.registry import Run, bound
+from shardmark.solvers.scheduling.schedules.heads_tails import SHARE, HeadsTails, heads_tails_passes, proved
+from shardmark.solvers.scheduling.schedules.segments import raised_by_segments
 
 #: Pairs of vertices per second when counting the work before each vertex, a low estimate.
 PACE = 50_000_000

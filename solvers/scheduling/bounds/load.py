@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.files.columns import Floats, Ints
-from instances.scheduling import Instance
-from solvers.registry import Run, bound
-from solvers.scheduling.schedules.heads_tails import proved
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.registry import Run, bound
+from shardmark.solvers.scheduling.schedules.heads_tails import proved
 
 #: Scale of the integer capacities of the flow; only the cut counts, whose quotient is computed again exactly.
 FINE = 2**40

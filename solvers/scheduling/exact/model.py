@@ -11,11 +11,11 @@ from itertools import pairwise, product
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.files.columns import Floats, Ints
-from instances.scheduling import TOLERANCE, Instance
-from solvers._cpsat import add_hint
-from solvers.scheduling.exact.writer import Writer
-from solvers.scheduling.schedules.heads_tails import HeadsTails, proved
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.scheduling import TOLERANCE, Instance
+from shardmark.solvers._cpsat import add_hint
+from shardmark.solvers.scheduling.exact.writer import Writer
+from shardmark.solvers.scheduling.schedules.heads_tails import HeadsTails, proved
 
 #: Most units of time of a schedule.
 FINEST = 2**36

@@ -10,8 +10,8 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 
-from instances.scheduling import Instance
-from solvers.scheduling.exact.model import Model
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.scheduling.exact.model import Model
 
 #: Most integer units of a memory if sizes are fractional or too large; and the limit on these times the number of
 #: edges: multiplied by the units of time of a schedule, it stays far below 2^63.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from solvers._cpsat import HIGHEST, LOWEST, add_row, core
+from shardmark.solvers._cpsat import HIGHEST, LOWEST, add_row, core
 
 
 class Writer:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.scheduling import Instance
-from solvers.native import kahn
-from solvers.scheduling._kernels import Simulator
-from solvers.scheduling.heuristics.ranks import longest_behind
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.native import kahn
+from shardmark.solvers.scheduling._kernels import Simulator
+from shardmark.solvers.scheduling.heuristics.ranks import longest_behind
 
 
 def earliest_finish(instance: Instance) -> Ints:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.scheduling import Instance
-from solvers.registry import Declined, Run, solver
-from solvers.scheduling._kernels import Execution, Simulator
-from solvers.scheduling.heuristics.ranks import longest_behind
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.registry import Declined, Run, solver
+from shardmark.solvers.scheduling._kernels import Execution, Simulator
+from shardmark.solvers.scheduling.heuristics.ranks import longest_behind
 
 #: The local schedulers; every partitioner has one variant per scheduler.
 SCHEDULERS = ("fifo", "pct", "msr")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.scheduling import Instance
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.scheduling import Instance
 
 
 class Partition:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.scheduling import Instance
-from solvers.scheduling.heuristics.partition import Partition
-from solvers.scheduling.heuristics.ranks import longest_before, total_rank
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.scheduling.heuristics.partition import Partition
+from shardmark.solvers.scheduling.heuristics.ranks import longest_before, total_rank
 
 
 def around_the_path(instance: Instance) -> Ints:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.files.columns import Floats
-from instances.graph import Graph
+from shardmark.instances.files.columns import Floats
+from shardmark.instances.graph import Graph
 
 
 def longest_behind(graph: Graph, vertex: Floats, edge: Floats | None = None) -> Floats:

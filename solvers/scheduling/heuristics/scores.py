@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.scheduling import Instance
-from solvers.scheduling.heuristics.partition import Partition
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.scheduling.heuristics.partition import Partition
 
 #: Least value of a factor of a score; for traffic, which is a time, as a share of the mean transfer time, so that the
 #: unit does not matter. Without it, one factor of zero would make the whole score zero: the traffic of a vertex whose

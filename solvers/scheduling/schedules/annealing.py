@@ -12,15 +12,15 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from solvers.registry import Run
-from solvers.scheduling._kernels import Execution, PathMoves, SimulatedMoves, Simulator
-from solvers.scheduling.heuristics.heft import earliest_finish
-from solvers.scheduling.heuristics.local import orders, path_computation_time
-from solvers.scheduling.heuristics.path import around_the_path
-from solvers.scheduling.schedules.memory import fits
-from solvers.scheduling.schedules.parts import Parts
-from solvers.scheduling.schedules.windows import COLD, WINDOW_VERTICES, reheat
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.solvers.registry import Run
+from shardmark.solvers.scheduling._kernels import Execution, PathMoves, SimulatedMoves, Simulator
+from shardmark.solvers.scheduling.heuristics.heft import earliest_finish
+from shardmark.solvers.scheduling.heuristics.local import orders, path_computation_time
+from shardmark.solvers.scheduling.heuristics.path import around_the_path
+from shardmark.solvers.scheduling.schedules.memory import fits
+from shardmark.solvers.scheduling.schedules.parts import Parts
+from shardmark.solvers.scheduling.schedules.windows import COLD, WINDOW_VERTICES, reheat
 
 #: First temperature, in mean times of a vertex, if there is time for HOT_MOVES moves per vertex; otherwise it is
 #: proportional to the root of the moves per vertex.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from solvers.registry import Run
+from shardmark.solvers.registry import Run
 
 #: CPU seconds for the last schedule, and for the end of the threads and the interpreter (measured: 0.04 to 0.09).
 ENDING = 0.08

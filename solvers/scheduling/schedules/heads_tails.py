@@ -9,13 +9,13 @@ from functools import cached_property
 
 import numpy as np
 
-from instances.files.columns import Floats
-from instances.graph import Graph, Index
-from instances.scheduling import Instance
-from solvers.registry import Run
-from solvers.scheduling._kernels import Simulator
-from solvers.scheduling.heuristics.ranks import longest_before
-from solvers.scheduling.schedules.merged_devices import least_of_merged, merged
+from shardmark.instances.files.columns import Floats
+from shardmark.instances.graph import Graph, Index
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.registry import Run
+from shardmark.solvers.scheduling._kernels import Simulator
+from shardmark.solvers.scheduling.heuristics.ranks import longest_before
+from shardmark.solvers.scheduling.schedules.merged_devices import least_of_merged, merged
 
 #: Number of ancestors of a vertex considered together, to find those that must share its device.
 ANCESTORS = 24

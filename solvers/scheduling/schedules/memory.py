@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.graph import Index
-from instances.scheduling import TOLERANCE, Instance
-from solvers.scheduling._kernels import Execution
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.graph import Index
+from shardmark.instances.scheduling import TOLERANCE, Instance
+from shardmark.solvers.scheduling._kernels import Execution
 
 
 def fits(instance: Instance, device: Ints | Index, execution: Execution) -> bool:

@@ -17,9 +17,9 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.files.columns import Ints
-from instances.graph import members
-from instances.scheduling import Instance
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.graph import members
+from shardmark.instances.scheduling import Instance
 
 #: Most vertices to compare with each other: those with the largest inputs.
 MOST_COMPARED = 2000

@@ -32,10 +32,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.files.columns import Ints
-from instances.scheduling import TOLERANCE, Instance
-from solvers.scheduling._kernels import Simulator
-from solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.scheduling import TOLERANCE, Instance
+from shardmark.solvers.scheduling._kernels import Simulator
+from shardmark.solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
 
 #: Sizes are rounded down to integer parts; all sizes together have this many.
 PARTS = 2**40

@@ -10,10 +10,10 @@ from threading import Event
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.graph import Index
-from solvers.scheduling._kernels import Execution, Simulator
-from solvers.scheduling.schedules.annealing import SLICE, Best, next_moves
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.graph import Index
+from shardmark.solvers.scheduling._kernels import Execution, Simulator
+from shardmark.solvers.scheduling.schedules.annealing import SLICE, Best, next_moves
 
 #: First temperature for one move per vertex. It grows with the root of the moves per vertex, and each run multiplies it
 #: by a random factor from the range. Unit: a device needs twice its memory for the mean time of a vertex.

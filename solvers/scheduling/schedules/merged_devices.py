@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from instances.files.columns import Floats, Ints
-from instances.scheduling import Instance
+from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.scheduling import Instance
 
 
 def merged(instance: Instance, most: int) -> Instance:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.graph import Index
-from solvers.scheduling._kernels import Execution, PathMoves, Simulator
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.graph import Index
+from shardmark.solvers.scheduling._kernels import Execution, PathMoves, Simulator
 
 #: Least number of vertices of a part, on average.
 LEAST = 300

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from instances.files.columns import Ints
-from instances.graph import Graph, members
-from instances.scheduling import Instance
-from solvers.registry import Run
-from solvers.scheduling._kernels import Simulator
-from solvers.scheduling.schedules.heads_tails import NEAR, HeadsTails, early_first, raise_ends
-from solvers.scheduling.schedules.merged_devices import least_of_merged, merged
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.graph import Graph, members
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.registry import Run
+from shardmark.solvers.scheduling._kernels import Simulator
+from shardmark.solvers.scheduling.schedules.heads_tails import NEAR, HeadsTails, early_first, raise_ends
+from shardmark.solvers.scheduling.schedules.merged_devices import least_of_merged, merged
 
 #: Most vertices of a segment, both ends included.
 MOST = 70

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from instances.files.columns import Ints
-from solvers.scheduling._kernels import Execution, PathMoves
-from solvers.scheduling.schedules.parts import Parts
+from shardmark.instances.files.columns import Ints
+from shardmark.solvers.scheduling._kernels import Execution, PathMoves
+from shardmark.solvers.scheduling.schedules.parts import Parts
 
 #: Vertices of a window, and moves per vertex.
 WINDOW_VERTICES = 100

@@ -1,6 +1,6 @@
 """Reports the least positive number as its lower bound: cost / bound lies beyond float64."""
 
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 
 
 @solver(track="intraop", source="an attack", name="subnormal-bound")

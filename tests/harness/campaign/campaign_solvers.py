@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from solvers.registry import bound, solver
+from shardmark.solvers.registry import bound, solver
 
 
 @solver(track="pipeline")

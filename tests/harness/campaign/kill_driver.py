@@ -12,13 +12,13 @@ import time
 import traceback
 from pathlib import Path
 
-from harness.campaign.discover import declared_in
-from harness.campaign.jobs import Job
-from harness.campaign.local_executor import LocalExecutor
-from harness.campaign.problems import Problem
-from harness.campaign.queue import campaign
-from harness.results.database import Store, exclusive
-from harness.sandbox.contract import Limits
+from shardmark.harness.campaign.discover import declared_in
+from shardmark.harness.campaign.jobs import Job
+from shardmark.harness.campaign.local_executor import LocalExecutor
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.campaign.queue import campaign
+from shardmark.harness.results.database import Store, exclusive
+from shardmark.harness.sandbox.contract import Limits
 
 SOLVERS = ("quick", "fails", "limit")
 LIMITS = Limits(20.0, 512.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from harness.campaign.cpus import Claims
+from shardmark.harness.campaign.cpus import Claims
 
 
 def test_a_cpu_is_claimed_once():

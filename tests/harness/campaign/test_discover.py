@@ -14,19 +14,19 @@ import pytest
 from marked import until
 from referee import needs_isolation
 
-from harness.campaign import discover as discovery
-from harness.campaign import survey_cache
-from harness.campaign.discover import SolverInfo, declared_in, discover
-from harness.campaign.jobs import Job, perform
-from harness.sandbox.contract import Limits
-from harness.sandbox.supervisor import Supervisor
-from instances import InputError, tracks
-from solvers.registry import files_in, solver_files, source_hash
+from shardmark.harness.campaign import discover as discovery
+from shardmark.harness.campaign import survey_cache
+from shardmark.harness.campaign.discover import SolverInfo, declared_in, discover
+from shardmark.harness.campaign.jobs import Job, perform
+from shardmark.harness.sandbox.contract import Limits
+from shardmark.harness.sandbox.supervisor import Supervisor
+from shardmark.instances import InputError, tracks
+from shardmark.solvers.registry import files_in, solver_files, source_hash
 
 pytestmark = pytest.mark.gate(cases=1)
 
 GOOD = '''
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 print("noise on stdout")
 @solver(track="pipeline", source="x", variants={"v-1": {"a": 1}, "v-2": {"a": 2}})
 def v(instance, run, *, a):
@@ -73,7 +73,7 @@ def test_files_that_fail_are_listed_under_their_own_name(zoo):
     assert zoo["good"].error == ""  # its file comes later in the alphabet
 
 
-IMPORT = "from solvers.registry import solver\n"
+IMPORT = "from shardmark.solvers.registry import solver\n"
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_without_a_cache_own_files_are_imported_each_time(surveys, monkeypatch, 
 
 
 PACKAGE = '''
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 from acme_solvers import _secret
 
 @solver(track="pipeline", source="a package")
@@ -322,8 +322,8 @@ def written(folder: Path, first: str = "", declared: str = "", body: str = "..."
 @pytest.mark.gate
 def test_a_file_cannot_change_declarations_of_another(tmp_path):
     forging = """
-from solvers import registry
-from harness.sandbox import worker
+from shardmark.solvers import registry
+from shardmark.harness.sandbox import worker
 real = worker.describe
 registry.source_hash = lambda place: "0" * 64
 worker.describe = lambda solver: {**real(solver), "source": "forged", "hash": "0" * 64, "file": "elsewhere"}
@@ -403,7 +403,7 @@ def test_an_import_reaches_nothing_and_leaves_nothing(tmp_path):
 
 @pytest.mark.gate
 def test_an_import_that_takes_too_long_is_the_error_of_its_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.campaign.discover.IMPORT_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("shardmark.harness.campaign.discover.IMPORT_TIMEOUT_S", 1.0)
     infos = declared_in(write(tmp_path, "bad.py", "import time; time.sleep(3600)"))
     assert {(info.name, info.error) for info in infos} == {("bad", "was not imported within 1 s")}
 
@@ -413,7 +413,7 @@ def test_imports_end_with_their_client(tmp_path, number):
     """SIGINT is an exception in the main thread, as on the command line."""
     files = [write(tmp_path, f"sleeps_{i}.py", "import time; time.sleep(3600)") for i in range(4)]
     places = dict.fromkeys(map(str, files), "")
-    program = f"from harness.campaign.discover import _import_separately; _import_separately({places})"
+    program = f"from shardmark.harness.campaign.discover import _import_separately; _import_separately({places})"
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     environment = {**os.environ, "TMPDIR": str(scratch)}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.campaign.eta import Eta
-from harness.campaign.jobs import Job
-from harness.sandbox.contract import Limits
+from shardmark.harness.campaign.eta import Eta
+from shardmark.harness.campaign.jobs import Job
+from shardmark.harness.sandbox.contract import Limits
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.campaign import host
-from harness.campaign.host import Disturbances, facts
+from shardmark.harness.campaign import host
+from shardmark.harness.campaign.host import Disturbances, facts
 
 HEAT = "sys/devices/system/cpu/cpu1/thermal_throttle"
 HELD_BACK = "Scheduler periods in which a quota on CPU time throttled this machine:"

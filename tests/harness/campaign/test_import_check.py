@@ -13,14 +13,14 @@ import pytest
 from marked import until
 from referee import needs_isolation
 
-from harness.campaign import import_check
+from shardmark.harness.campaign import import_check
 
 #: The program with low limits; it cannot isolate if there is a third argument.
 PROGRAM = """
 import os, sys
-from harness.campaign import import_check
-from harness.sandbox import contract
-from harness.sandbox.backends import namespaces
+from shardmark.harness.campaign import import_check
+from shardmark.harness.sandbox import contract
+from shardmark.harness.sandbox.backends import namespaces
 
 def unable(*_):
     raise contract.BackendError("the system does not let us")
@@ -33,7 +33,7 @@ sys.exit(import_check.main([*sys.argv[1:3], str(os.getppid())]))
 """
 SOLVER = """
 import os, resource, time
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 {}
 @solver(track="pipeline", source=str({}))
 def f(instance, run): ...
@@ -120,7 +120,7 @@ def test_a_signal_ends_an_import_and_deletes_its_folder(tmp_path):
 
 
 def test_an_import_does_not_begin_if_its_client_has_ended(tmp_path):
-    command = [sys.executable, "-P", "-m", "harness.campaign.import_check"]
+    command = [sys.executable, "-P", "-m", "shardmark.harness.campaign.import_check"]
     command += [str(tmp_path / "f.py"), str(tmp_path / "scratch"), "1"]
     assert subprocess.run(command, timeout=20).returncode == 1
     assert not (tmp_path / "scratch").exists()

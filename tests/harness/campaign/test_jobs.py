@@ -8,11 +8,11 @@ import pytest
 from patience import given_time
 from referee import CHAIN
 
-from harness.campaign.jobs import Job, perform
-from harness.campaign.problems import Problem
-from harness.sandbox.contract import Limits
-from harness.sandbox.supervisor import Supervisor
-from instances.files.jsonfile import write_json
+from shardmark.harness.campaign.jobs import Job, perform
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.sandbox.contract import Limits
+from shardmark.harness.sandbox.supervisor import Supervisor
+from shardmark.instances.files.jsonfile import write_json
 
 
 def test_incumbents_are_stamped_verified_and_the_best_is_kept(run_zoo):

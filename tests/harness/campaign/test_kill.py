@@ -63,7 +63,7 @@ def test_a_campaign_killed_repeatedly_ends_like_an_undisturbed_one(marked, chain
 
 @pytest.mark.gate
 def test_the_command_resumes_where_it_was_killed(marked, chain, tmp_path):
-    command = ["-m", "harness", "run", "--instance", str(chain.path), "--quiet", "--timeout", "20", "--seeds", "3"]
+    command = ["-m", "shardmark", "run", "--instance", str(chain.path), "--quiet", "--timeout", "20", "--seeds", "3"]
     command += ["--solver", "quick", "--solver", "fails", "--solver-path", str(HERE / "campaign_solvers.py")]
     run = marked.start(*command, "--results", str(tmp_path / "disturbed"))
     time.sleep(1.0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.campaign.problems import Problem
-from instances import catalog
+from shardmark.harness.campaign.problems import Problem
+from shardmark.instances import catalog
 
 
 def test_content_track_and_options_make_the_identity_of_a_problem() -> None:

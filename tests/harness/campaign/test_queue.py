@@ -17,17 +17,17 @@ import psutil
 import pytest
 from referee import ZOO
 
-from harness.campaign.cpus import core_sets, usable_cpus
-from harness.campaign.jobs import Job, judge
-from harness.campaign.local_executor import CoRunners, LocalExecutor
-from harness.campaign.queue import blamed, campaign
-from harness.results.database import LOCK_NAME, Store, exclusive
-from harness.sandbox.contract import Limits, Outcome
-from harness.sandbox.outside import UNSENT, out_of_memory, stalled
-from harness.sandbox.supervisor import Supervisor
-from instances import InputError
 from shardmark.cli.matrix import missing
 from shardmark.cli.terminal import Progress
+from shardmark.harness.campaign.cpus import core_sets, usable_cpus
+from shardmark.harness.campaign.jobs import Job, judge
+from shardmark.harness.campaign.local_executor import CoRunners, LocalExecutor
+from shardmark.harness.campaign.queue import blamed, campaign
+from shardmark.harness.results.database import LOCK_NAME, Store, exclusive
+from shardmark.harness.sandbox.contract import Limits, Outcome
+from shardmark.harness.sandbox.outside import UNSENT, out_of_memory, stalled
+from shardmark.harness.sandbox.supervisor import Supervisor
+from shardmark.instances import InputError
 
 pytestmark = pytest.mark.gate(cases=1)
 
@@ -219,7 +219,7 @@ def test_progress_counts_jobs_and_time(store, zoo, chain, capsys):
 @pytest.mark.gate
 def test_the_command_line_resumes(tmp_path, chain):
     zoo_file = str(ZOO / "zoo.py")
-    command = [sys.executable, "-m", "harness", "run", "--instance", str(chain.path), "--solver-path", zoo_file]
+    command = [sys.executable, "-m", "shardmark", "run", "--instance", str(chain.path), "--solver-path", zoo_file]
     command += ["--solver", "good", "--solver", "bounds", "--seeds", "2", "--timeout", "10", "--limits", "posix"]
     command += ["--results", str(tmp_path / "r")]
     first = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -254,7 +254,7 @@ def test_a_lock_that_is_released_soon_is_waited_for(tmp_path):
 @pytest.mark.gate
 def test_a_run_and_its_supervisor_die_with_their_referee(chain, tmp_path):
     zoo_file = str(ZOO / "zoo.py")
-    command = [sys.executable, "-m", "harness", "solve", str(chain.path), "--solver-path", zoo_file]
+    command = [sys.executable, "-m", "shardmark", "solve", str(chain.path), "--solver-path", zoo_file]
     with subprocess.Popen([*command, "--solver", "hangs", "--timeout", "300"], stdout=subprocess.DEVNULL) as referee:
         while len(family := descendants(referee.pid)) < 2:  # the supervisor and the run
             time.sleep(0.05)

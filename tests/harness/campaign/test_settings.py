@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.campaign.discover import SolverInfo, declared_in
-from harness.campaign.jobs import Job, perform
-from harness.campaign.settings import by_name, with_settings
-from harness.sandbox.contract import Limits, Order
-from instances import InputError
 from shardmark.cli.arguments import main
+from shardmark.harness.campaign.discover import SolverInfo, declared_in
+from shardmark.harness.campaign.jobs import Job, perform
+from shardmark.harness.campaign.settings import by_name, with_settings
+from shardmark.harness.sandbox.contract import Limits, Order
+from shardmark.instances import InputError
 
 SOLVERS = Path(__file__).with_name("campaign_solvers.py")
 PLAIN = SolverInfo("s", "pipeline", "solver", "s.py", "0", params={"a": 1, "b": 2.0, "c": True, "d": "x", "e": None})
@@ -100,7 +100,7 @@ def test_a_text_can_be_read_from_a_file(tmp_path):
 
 
 def test_long_settings_are_split_into_accepted_arguments():
-    from harness.sandbox.backends.benchexec_backend import worker_command
+    from shardmark.harness.sandbox.backends.benchexec_backend import worker_command
 
     settings = {"split": "[0, \u00e4]" * 40_000}
     order = Order("pipeline", "two.json", "", {}, "s", "s.py", 0, Limits(20.0, 256.0), (1,), settings=settings)

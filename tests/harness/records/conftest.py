@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from harness.campaign.problems import Problem
-from harness.results.database import Store
-from harness.results.records import Record
-from instances import catalog
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.records import Record
+from shardmark.instances import catalog
 
 HOST = {"cpu": "Example 3000", "cores": 4, "memory_mib": 8192}
 LIMITS = {"timeout_s": 2.0, "memory_mib": 1024.0, "cores": 1}

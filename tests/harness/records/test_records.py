@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.records import export, history
-from harness.records.best import BestKnown, best_known, chosen
-from harness.records.history import FOLDER, Improvement, Withdrawal
-from harness.records.verification import verify_records
-from instances import InputError, catalog
+from shardmark.harness.records import export, history
+from shardmark.harness.records.best import BestKnown, best_known, chosen
+from shardmark.harness.records.history import FOLDER, Improvement, Withdrawal
+from shardmark.harness.records.verification import verify_records
+from shardmark.instances import InputError, catalog
 
 LINE = {
     "instance": "diamond",

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness.records import history, solutions, updating
-from harness.records.best import BestKnown, best_known
-from harness.records.updating import Change
-from harness.records.verification import Finding, verify_records
-from harness.results.database import Store
-from instances import InputError
+from shardmark.harness.records import history, solutions, updating
+from shardmark.harness.records.best import BestKnown, best_known
+from shardmark.harness.records.updating import Change
+from shardmark.harness.records.verification import Finding, verify_records
+from shardmark.harness.results.database import Store
+from shardmark.instances import InputError
 
 #: Runs on an instance with the optimum 137: the cost of solution and bound are true.
 OPTIMUM = {"instance": "diamond", "cost": 137, "lower_bound": 137, "solution": [0, 0, 2, 0]}

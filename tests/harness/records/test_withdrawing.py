@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.records import history, updating
-from harness.records.best import BestKnown, best_known, chosen
-from harness.records.withdrawing import withdraw
-from harness.results.database import Store
-from instances import InputError
+from shardmark.harness.records import history, updating
+from shardmark.harness.records.best import BestKnown, best_known, chosen
+from shardmark.harness.records.withdrawing import withdraw
+from shardmark.harness.results.database import Store
+from shardmark.instances import InputError
 
 REASON = "Its engine proved a false optimum."
 PROVEN = {"instance": "diamond", "cost": 137, "lower_bound": 137, "solution": [0, 0, 2, 0], "solver": "liar"}

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from harness.results.claims import contradicts, proves, quotient, relative_gap
+from shardmark.harness.results.claims import contradicts, proves, quotient, relative_gap
 
 HUGE = 10**30
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.results.database import FILE_NAME, Store
-from harness.results.ranking import tables
-from harness.results.records import Bound, Incumbent, Record
-from harness.results.schema import statements
-from instances import InputError
+from shardmark.harness.results.database import FILE_NAME, Store
+from shardmark.harness.results.ranking import tables
+from shardmark.harness.results.records import Bound, Incumbent, Record
+from shardmark.harness.results.schema import statements
+from shardmark.instances import InputError
 
 MORNING, NOON, EVENING = (f"2025-11-21T{hour}:00:00+00:00" for hour in ("06", "12", "18"))
 
@@ -134,7 +134,7 @@ def test_a_database_that_another_process_holds_is_waited_for(store, tmp_path, mo
             f"{tmp_path}/results.sqlite: waiting for another process that holds it (database is locked)"
         ]
         other.execute("BEGIN IMMEDIATE")
-        monkeypatch.setattr("harness.results.database.PATIENCE_S", 0.0)
+        monkeypatch.setattr("shardmark.harness.results.database.PATIENCE_S", 0.0)
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             store.add_run(1, a_run(status="timeout"))
     assert store.finished() == {"r1": "ok"}
@@ -205,8 +205,8 @@ def test_machines_and_the_end_of_a_campaign_are_kept(store):
 
 KILLED = """
 import dataclasses, os, signal, sys
-from harness.results.database import Store
-from harness.results.records import Record
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.records import Record
 from tests.harness.results.test_database import a_run
 store = Store.open(sys.argv[1], create=True)
 store.add_campaign("now", [], "0", {})

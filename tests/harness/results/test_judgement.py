@@ -12,17 +12,17 @@ from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.campaign.discover import SolverInfo
-from harness.campaign.jobs import Job, judge
-from harness.campaign.problems import Problem
-from harness.results import judgement as judging
-from harness.results.database import Store
-from harness.results.judgement import sentence, undercuts
-from harness.results.records import Record
-from harness.sandbox.contract import Limits, Outcome
-from harness.sandbox.protocol import KINDS
-from harness.verify import LONGEST
-from instances.files.jsonfile import write_json
+from shardmark.harness.campaign.discover import SolverInfo
+from shardmark.harness.campaign.jobs import Job, judge
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results import judgement as judging
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.judgement import sentence, undercuts
+from shardmark.harness.results.records import Record
+from shardmark.harness.sandbox.contract import Limits, Outcome
+from shardmark.harness.sandbox.protocol import KINDS
+from shardmark.harness.verify import LONGEST
+from shardmark.instances.files.jsonfile import write_json
 
 LIMITS = Limits(timeout_s=10.0, memory_mib=1024.0)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from harness.results import published
-from instances import catalog
+from shardmark.harness.results import published
+from shardmark.instances import catalog
 
 
 def test_every_instance_of_the_contest_has_its_row_and_the_catalog_agrees() -> None:

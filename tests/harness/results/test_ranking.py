@@ -14,14 +14,14 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from harness.records.history import FILE_NAME, FOLDER
-from harness.results import export
-from harness.results.database import Store
-from harness.results.export import export_table, run_table, shown_table
-from harness.results.ranking import Tables, tables
-from harness.results.records import Bound, Incumbent, Record
-from harness.results.rows import COLUMNS, KEYS, MOST_SHOWN, shown
-from instances import InputError, catalog
+from shardmark.harness.records.history import FILE_NAME, FOLDER
+from shardmark.harness.results import export
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.export import export_table, run_table, shown_table
+from shardmark.harness.results.ranking import Tables, tables
+from shardmark.harness.results.records import Bound, Incumbent, Record
+from shardmark.harness.results.rows import COLUMNS, KEYS, MOST_SHOWN, shown
+from shardmark.instances import InputError, catalog
 
 HOST = {"cpu": "Example 3000", "cores": 4, "memory_mib": 8192}
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from referee import shardmark
 
-from harness.results.rows import COLUMNS
+from shardmark.harness.results.rows import COLUMNS
 
 pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=2)]
 

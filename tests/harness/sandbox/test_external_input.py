@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from patience import given_time
 
-from harness.campaign.discover import from_command
-from harness.campaign.jobs import Job, perform
-from harness.campaign.problems import Problem
-from harness.results.records import Record
-from harness.sandbox.backends.choice import choose
-from harness.sandbox.contract import Limits
-from harness.sandbox.supervisor import Supervisor
-from instances import InputError, catalog
 from shardmark.cli.arguments import main
+from shardmark.harness.campaign.discover import from_command
+from shardmark.harness.campaign.jobs import Job, perform
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results.records import Record
+from shardmark.harness.sandbox.backends.choice import choose
+from shardmark.harness.sandbox.contract import Limits
+from shardmark.harness.sandbox.supervisor import Supervisor
+from shardmark.instances import InputError, catalog
 
 pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=1)]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.sandbox import external_output as printing
-from harness.sandbox.external_output import LINE_BYTES, LINE_LISTS, OutputParser
-from harness.sandbox.protocol import Message, ProtocolError, decode
+from shardmark.harness.sandbox import external_output as printing
+from shardmark.harness.sandbox.external_output import LINE_BYTES, LINE_LISTS, OutputParser
+from shardmark.harness.sandbox.protocol import Message, ProtocolError, decode
 
 OUTPUT = b'10 %\r20 %\r[9]\rreading\n[0, 1]\n[oops]\n{"block": [0]}\nlog [1]\n[1],[2]\n  [2]\t\r\n[3, 4'
 

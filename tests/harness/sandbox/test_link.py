@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.sandbox.contract import Cancelled
-from harness.sandbox.link import Relay, receive, send
+from shardmark.harness.sandbox.contract import Cancelled
+from shardmark.harness.sandbox.link import Relay, receive, send
 
 FIRST, SECOND, BOUND = b'["solution",[0,0],null]', b'["solution",[0,1],null]', b'["bound",3]'
 

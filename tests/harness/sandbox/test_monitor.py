@@ -13,10 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.sandbox import outside
-from harness.sandbox.contract import Cancelled, Limits, Usage
-from harness.sandbox.monitor import KEPT_MESSAGES, LATE_S, LONGEST_S, Monitor, Pipes
-from harness.sandbox.protocol import BEGUN, encode
+from shardmark.harness.sandbox import outside
+from shardmark.harness.sandbox.contract import Cancelled, Limits, Usage
+from shardmark.harness.sandbox.monitor import KEPT_MESSAGES, LATE_S, LONGEST_S, Monitor, Pipes
+from shardmark.harness.sandbox.protocol import BEGUN, encode
 
 LIMITS = Limits(timeout_s=5.0, memory_mib=100.0, processes=10, output_mib=1.0)
 MIB = 1 << 20
@@ -285,7 +285,7 @@ def test_the_end_of_the_output_is_kept(watch, pipes):
 
 def test_measurements_become_rare_but_frequent_near_the_limit(pipes, control, monkeypatch):
     now = 100.0
-    monkeypatch.setattr("harness.sandbox.monitor.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("shardmark.harness.sandbox.monitor.time", SimpleNamespace(monotonic=lambda: now))
     limits, number = Limits(60.0, 10_000.0), control[1].fileno()
 
     def pause(one, used=None, cost_s=0.0):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.sandbox.protocol import HEADER, KINDS, FrameDecoder, Message, ProtocolError, decode, encode
+from shardmark.harness.sandbox.protocol import HEADER, KINDS, FrameDecoder, Message, ProtocolError, decode, encode
 
 
 @given(st.lists(st.lists(st.integers(-(10**30), 10**30), max_size=5), max_size=6), st.integers(1, 50))

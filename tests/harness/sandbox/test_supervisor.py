@@ -20,10 +20,10 @@ from marked import until
 from orders import order_of
 from referee import ISOLATION
 
-from harness.sandbox import supervisor as module
-from harness.sandbox.contract import Cancelled, Limits
-from harness.sandbox.link import receive, send
-from harness.sandbox.supervisor import Supervisor
+from shardmark.harness.sandbox import supervisor as module
+from shardmark.harness.sandbox.contract import Cancelled, Limits
+from shardmark.harness.sandbox.link import receive, send
+from shardmark.harness.sandbox.supervisor import Supervisor
 
 pytestmark = pytest.mark.gate(cases=1)
 
@@ -140,8 +140,8 @@ def test_a_bare_run_that_attacks_its_supervisor_is_lost(tmp_path, impatient, mon
 
 REFEREE = """
 import sys
-from harness.sandbox.contract import Order
-from harness.sandbox.supervisor import Supervisor
+from shardmark.harness.sandbox.contract import Order
+from shardmark.harness.sandbox.supervisor import Supervisor
 import json
 order = Order.from_json(json.loads(sys.argv[2]))
 with Supervisor("posix", sys.argv[1]) as supervisor:
@@ -211,7 +211,7 @@ def instead(monkeypatch):
         waiting = [[sys.executable, "-I", "-S", "-c", *program] for program in programs]
 
         def start(command, **more):
-            if "harness.sandbox.supervisor" in command:
+            if "shardmark.harness.sandbox.supervisor" in command:
                 command = [*waiting.pop(0), command[-1]] if waiting else command
                 started.append(popen(command, **more))
                 return started[-1]

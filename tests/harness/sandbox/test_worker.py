@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from harness.sandbox.worker import PipeRun
+from shardmark.harness.sandbox.worker import PipeRun
 
 
 def test_a_run_has_the_time_until_the_deadline_of_the_referee() -> None:

@@ -22,22 +22,22 @@ import pytest
 from patience import given_time
 from referee import CHAIN, OBSTACLE
 
-from harness.campaign.cpus import usable_cpus
-from harness.campaign.discover import SolverInfo
-from harness.campaign.jobs import Job, perform
-from harness.campaign.problems import Problem
-from harness.campaign.queue import store_record
-from harness.results.database import FILE_NAME, Store
-from harness.results.ranking import tables
-from harness.results.records import Record
-from harness.sandbox import supervisor as module
-from harness.sandbox.backends import control_groups
-from harness.sandbox.backends.choice import choose
-from harness.sandbox.contract import Limits
-from harness.sandbox.meters.cpu_clock import TreeClock
-from harness.sandbox.supervisor import Supervisor
-from instances import InputError
-from instances.files.jsonfile import write_json
+from shardmark.harness.campaign.cpus import usable_cpus
+from shardmark.harness.campaign.discover import SolverInfo
+from shardmark.harness.campaign.jobs import Job, perform
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.campaign.queue import store_record
+from shardmark.harness.results.database import FILE_NAME, Store
+from shardmark.harness.results.ranking import tables
+from shardmark.harness.results.records import Record
+from shardmark.harness.sandbox import supervisor as module
+from shardmark.harness.sandbox.backends import control_groups
+from shardmark.harness.sandbox.backends.choice import choose
+from shardmark.harness.sandbox.contract import Limits
+from shardmark.harness.sandbox.meters.cpu_clock import TreeClock
+from shardmark.harness.sandbox.supervisor import Supervisor
+from shardmark.instances import InputError
+from shardmark.instances.files.jsonfile import write_json
 
 pytestmark = pytest.mark.gate(cases=10)
 

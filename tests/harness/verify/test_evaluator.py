@@ -9,12 +9,12 @@ import pytest
 from orders import order_of
 from referee import ISOLATION
 
-import instances
 import shardmark as sm
-from harness.sandbox.supervisor import Supervisor
-from harness.verify import verify
-from instances import InputError, catalog
-from instances.evaluator import Evaluator
+from shardmark import instances
+from shardmark.harness.sandbox.supervisor import Supervisor
+from shardmark.harness.verify import verify
+from shardmark.instances import InputError, catalog
+from shardmark.instances.evaluator import Evaluator
 
 
 @pytest.mark.parametrize(

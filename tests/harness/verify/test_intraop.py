@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.verify import verify
-from harness.verify.intraop import usage_profile
-from instances import load, save
-from instances.files.jsonfile import read_json
-from instances.intraop import Instance, parse
+from shardmark.harness.verify import verify
+from shardmark.harness.verify.intraop import usage_profile
+from shardmark.instances import load, save
+from shardmark.instances.files.jsonfile import read_json
+from shardmark.instances.intraop import Instance, parse
 
 ATTACK = Path(__file__).parents[2] / "data" / "attack"
 PUBLISHED = {  # cost and peak memory of the vectors, by the contest's reference evaluator

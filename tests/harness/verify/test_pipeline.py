@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.verify import parts, verify
-from instances.pipeline import Instance, parse
+from shardmark.harness.verify import parts, verify
+from shardmark.instances.pipeline import Instance, parse
 
 
 def pipeline(work, output, edges, *, params=None, stages=2, bandwidth=1, memory=None):

@@ -10,9 +10,9 @@ import pytest
 from oracle_placement import Oracle, draw_solution, judge
 from placements import draw_instance, placements
 
-from harness.verify import parts, verify
-from instances import catalog, load
-from instances.placement import Instance, parse, to_document
+from shardmark.harness.verify import parts, verify
+from shardmark.instances import catalog, load
+from shardmark.instances.placement import Instance, parse, to_document
 
 
 def make(times, edges, *, accelerators=2, cpus=1, memory=100, costs=None, cpu=10, backward=(), colours=None, **options):

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from schedules import draw_devices, draw_document, draw_instance, draw_order
 
-from harness.verify import verify
-from instances import InputError
-from instances.scheduling import parse
-from solvers.scheduling._kernels import Simulator
-from solvers.scheduling.schedules.memory import fits
+from shardmark.harness.verify import verify
+from shardmark.instances import InputError
+from shardmark.instances.scheduling import parse
+from shardmark.solvers.scheduling._kernels import Simulator
+from shardmark.solvers.scheduling.schedules.memory import fits
 
 ATTACK = Path(__file__).parents[2] / "data" / "attack"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from instances.generate.builder import Network
-from instances.models.model import Access
+from shardmark.instances.generate.builder import Network
+from shardmark.instances.models.model import Access
 
 
 def test_operators_of_one_layer_share_a_parameter_by_its_name():

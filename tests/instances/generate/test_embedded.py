@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from instances import catalog
-from instances.files.jsonfile import encode, read_bytes, write_bytes
-from instances.generate import embedded
-from instances.generate.embedded import DATA, PLAIN, RECIPES, main
-from instances.models.suite import FOLDER as MODELS
+from shardmark.instances import catalog
+from shardmark.instances.files.jsonfile import encode, read_bytes, write_bytes
+from shardmark.instances.generate import embedded
+from shardmark.instances.generate.embedded import DATA, PLAIN, RECIPES, main
+from shardmark.instances.models.suite import FOLDER as MODELS
 
 PATHS = {
     Path(entry.path).name.split(".")[0]: DATA / entry.path

@@ -8,9 +8,9 @@ import tracemalloc
 import pytest
 from referee import refusal
 
-from instances import InputError, parse, track_module
-from instances.generate import MEANING, families
-from instances.generate.portable_random import Draws
+from shardmark.instances import InputError, parse, track_module
+from shardmark.instances.generate import MEANING, families
+from shardmark.instances.generate.portable_random import Draws
 
 pytestmark = pytest.mark.gate(cases=4)
 

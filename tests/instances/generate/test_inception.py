@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from instances.generate import families
-from instances.graph import find_cycle
+from shardmark.instances.generate import families
+from shardmark.instances.graph import find_cycle
 
 
 def test_it_has_the_weights_and_the_branches_of_the_network() -> None:

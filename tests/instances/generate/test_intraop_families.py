@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from harness.verify import verify
-from instances.generate import families, hand_solved, networks
-from instances.generate.portable_random import Draws
-from instances.generate.sharding import LATENCY, Problem, generated_mesh
-from instances.models.sharding.problem import IMPOSSIBLE
+from shardmark.harness.verify import verify
+from shardmark.instances.generate import families, hand_solved, networks
+from shardmark.instances.generate.portable_random import Draws
+from shardmark.instances.generate.sharding import LATENCY, Problem, generated_mesh
+from shardmark.instances.models.sharding.problem import IMPOSSIBLE
 
 SMALL = {"layers": 2, "batch": 8, "sequence": 64, "width": 128, "heads": 4, "vocabulary": 512}
 

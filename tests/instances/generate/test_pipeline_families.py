@@ -8,12 +8,12 @@ import math
 import numpy as np
 import pytest
 
-from harness.verify import verify
-from instances.generate import families, hand_solved, networks
-from instances.generate.builder import DTYPE
-from instances.generate.portable_random import Draws
-from instances.models.model import BITS
-from solvers.pipeline._kernels import PipelineCore
+from shardmark.harness.verify import verify
+from shardmark.instances.generate import families, hand_solved, networks
+from shardmark.instances.generate.builder import DTYPE
+from shardmark.instances.generate.portable_random import Draws
+from shardmark.instances.models.model import BITS
+from shardmark.solvers.pipeline._kernels import PipelineCore
 
 BYTES = BITS[DTYPE] // 8  # of a number
 

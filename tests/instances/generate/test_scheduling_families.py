@@ -9,10 +9,10 @@ import pytest
 from referee import refusal
 from schedules import optimum
 
-from instances import catalog, load
-from instances.generate import families
-from instances.generate.dataflows import tight_memory
-from instances.scheduling import Instance, to_document
+from shardmark.instances import catalog, load
+from shardmark.instances.generate import families
+from shardmark.instances.generate.dataflows import tight_memory
+from shardmark.instances.scheduling import Instance, to_document
 
 #: Vertices, edges and colocated vertices, Table 1.
 TABLE_1 = {

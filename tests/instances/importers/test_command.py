@@ -9,9 +9,9 @@ from types import ModuleType
 import onnx.backend.test
 import pytest
 
-from instances import load, track_module
-from instances.importers import Option, importers
 from shardmark.cli.arguments import main
+from shardmark.instances import load, track_module
+from shardmark.instances.importers import Option, importers
 
 ZFNET = Path(onnx.backend.test.__file__).parent / "data" / "light" / "light_zfnet512.onnx"
 GRAPH = 'node { name: "a" output_info { size: 3 } compute_cost: 2 }\nnode { name: "b" id: 1 input_info { } }\n'

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from referee import refusal
 
-from harness.verify import verify
-from instances import InputError
-from instances.generate import families
-from instances.importers import cost_graph
+from shardmark.harness.verify import verify
+from shardmark.instances import InputError
+from shardmark.instances.generate import families
+from shardmark.instances.importers import cost_graph
 
 GRAPH = """
 # in the manner of the published data set, with what it does not have: two outputs, parameters, controls

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from referee import refusal, refused, shardmark
 
-from harness.verify import verify
-from instances import InputError, load
-from instances.importers import graph_def
-from instances.importers._device_specs import Devices, spec
-from instances.scheduling import Instance
+from shardmark.harness.verify import verify
+from shardmark.instances import InputError, load
+from shardmark.instances.importers import graph_def
+from shardmark.instances.importers._device_specs import Devices, spec
+from shardmark.instances.scheduling import Instance
 
 OPTIONS: dict[str, Any] = {name: option.default for name, option in graph_def.OPTIONS.items()}
 CPU, GPU = "/job:worker/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:{}/device:GPU:{}"

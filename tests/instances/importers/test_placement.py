@@ -13,9 +13,9 @@ import pytest
 from documents import edge, node
 from referee import refusal
 
-from harness.verify import verify
-from instances import InputError, catalog, load, save
-from instances.importers import placement
+from shardmark.harness.verify import verify
+from shardmark.instances import InputError, catalog, load, save
+from shardmark.instances.importers import placement
 
 OPTIONS = {"stages": None, "bandwidth": None, "part": "whole"}
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from referee import refusal
 
-from instances import InputError
-from instances.importers._text_proto import AT, SKIPPED, Word, parse
+from shardmark.instances import InputError
+from shardmark.instances.importers._text_proto import AT, SKIPPED, Word, parse
 
 LEAF = {"size": int, "label": str}
 SCHEMA = {"name": str, "id": int, "final": bool, "leaf": [LEAF], "input": [int], "word": [str], "shape": SKIPPED}

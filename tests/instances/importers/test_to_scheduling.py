@@ -11,11 +11,11 @@ import pytest
 from documents import edge, node
 from referee import answer, refusal
 
-from harness.verify import verify
-from instances import InputError, catalog, load, save, scheduling
-from instances.generate import families
-from instances.importers import to_scheduling
-from instances.scheduling import Instance
+from shardmark.harness.verify import verify
+from shardmark.instances import InputError, catalog, load, save, scheduling
+from shardmark.instances.generate import families
+from shardmark.instances.importers import to_scheduling
+from shardmark.instances.scheduling import Instance
 
 PIPELINE = {
     "format": "shardmark/pipeline/1",

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from onnx_models import LIGHT
 from stablehlo_models import read_stablehlo
 
-from harness.verify import verify
-from instances.errors import InputError
-from instances.generate import networks
-from instances.models.as_intraop import IMPOSSIBLE, as_intraop
-from instances.models.devices import Device
-from instances.models.model import BITS, Access, Model
-from instances.models.onnx_file import read_onnx
-from instances.models.roofline import computed_in, roofline
+from shardmark.harness.verify import verify
+from shardmark.instances.errors import InputError
+from shardmark.instances.generate import networks
+from shardmark.instances.models.as_intraop import IMPOSSIBLE, as_intraop
+from shardmark.instances.models.devices import Device
+from shardmark.instances.models.model import BITS, Access, Model
+from shardmark.instances.models.onnx_file import read_onnx
+from shardmark.instances.models.roofline import computed_in, roofline
 
 DEVICE = Device(
     name="test",

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.verify import verify
-from instances.errors import InputError
-from instances.models.as_placement import as_placement
-from instances.models.devices import Device
-from instances.models.model import Access, Model
-from instances.models.roofline import Costs
+from shardmark.harness.verify import verify
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.as_placement import as_placement
+from shardmark.instances.models.devices import Device
+from shardmark.instances.models.model import Access, Model
+from shardmark.instances.models.roofline import Costs
 
 #: A tensor of b bytes takes 2 + b / 4 microseconds; memory for 100 bytes.
 DEVICE = Device("toy", {"float32": 1e12}, 1e12, 100, 0, 4e6, 2e-6, "made up")

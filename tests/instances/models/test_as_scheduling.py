@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from harness.verify import verify
-from instances import scheduling
-from instances.errors import InputError
-from instances.models.as_scheduling import as_scheduling
-from instances.models.model import Access, Model
-from instances.models.roofline import Costs
+from shardmark.harness.verify import verify
+from shardmark.instances import scheduling
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.as_scheduling import as_scheduling
+from shardmark.instances.models.model import Access, Model
+from shardmark.instances.models.roofline import Costs
 
 MACHINE = {"devices": {"name": ["slow", "fast"], "speed": [1, 4], "memory": [100, 60]}, "bandwidth": 2}
 SHAPES = (("x", (4,)), ("t", (6,)), ("u", (8,)), ("y", (1,)), ("z", (1,)), ("n", (10,)))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.errors import InputError
-from instances.models.devices import TYPES, Device, device, devices
-from instances.models.model import BITS
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.devices import TYPES, Device, device, devices
+from shardmark.instances.models.model import BITS
 
 ENTRY = """
 source = "made up"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instances.models.fuse import cheap, fuse
-from instances.models.model import Access, Model
+from shardmark.instances.models.fuse import cheap, fuse
+from shardmark.instances.models.model import Access, Model
 
 SIDE = 3
 LOOPS = {"i": SIDE, "j": SIDE}

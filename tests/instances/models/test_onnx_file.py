@@ -8,7 +8,7 @@ import onnx
 import onnx.backend.test
 import pytest
 
-from instances.models.onnx_file import read_onnx
+from shardmark.instances.models.onnx_file import read_onnx
 
 LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
 

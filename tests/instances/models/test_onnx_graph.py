@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from instances.errors import InputError
-from instances.models.onnx_file import read_onnx
 from shardmark.cli.values import size
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.onnx_file import read_onnx
 
 FLOAT = TensorProto.FLOAT
 
@@ -379,7 +379,7 @@ def test_weights_take_no_memory_beyond_the_file(tmp_path):
     onnx.save(model_of(nodes, [info("x", 4, 2048)], "y4", stored), path)
     program = (
         "import resource, sys, onnx.inliner, onnx.shape_inference\n"
-        "from instances.models.onnx_file import read_onnx\n"
+        "from shardmark.instances.models.onnx_file import read_onnx\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
         "before = peak()\nread_onnx(sys.argv[1])\nprint(peak() - before)"
     )

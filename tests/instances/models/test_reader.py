@@ -7,8 +7,8 @@ import gzip
 import pytest
 from onnx import TensorProto, helper
 
-from instances.errors import InputError
-from instances.models.reader import read_model
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.reader import read_model
 
 RELU = helper.make_model(
     helper.make_graph(

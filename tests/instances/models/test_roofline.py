@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from instances.models.devices import Device, device
-from instances.models.model import Access, Model
-from instances.models.roofline import computed_in, roofline
+from shardmark.instances.models.devices import Device, device
+from shardmark.instances.models.model import Access, Model
+from shardmark.instances.models.roofline import computed_in, roofline
 
 #: 1 GFLOP/s in float32 and 4 in float16, 100 MB/s, 10 us to launch.
 DEVICE = Device("toy", {"float32": 1e9, "float16": 4e9}, 1e8, 1e9, 1e-5, 1e7, 0, "made up")

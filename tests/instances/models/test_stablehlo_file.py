@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stablehlo_models import read_stablehlo
 
-from instances.errors import InputError
+from shardmark.instances.errors import InputError
 
 DATA = Path(__file__).parents[2] / "data" / "stablehlo"
 FRAGMENTS = [b"", b"?", b"\xff", b'"', b"tensor<", b"99999999999999999999", b"loc(", b"-1", b"}", b"x0x", b"f64", b"%9"]

@@ -8,13 +8,13 @@ from pathlib import Path
 import onnx
 import pytest
 
-from instances import catalog, load
-from instances.files.jsonfile import encode, read_bytes
-from instances.generate.embedded import DATA, PLAIN
-from instances.models import suite
-from instances.models.model import Model
-from instances.models.onnx_file import read_onnx
-from instances.models.suite import BATCH, FOLDER, NETWORKS, RECIPES, STEPS, batched, main, network
+from shardmark.instances import catalog, load
+from shardmark.instances.files.jsonfile import encode, read_bytes
+from shardmark.instances.generate.embedded import DATA, PLAIN
+from shardmark.instances.models import suite
+from shardmark.instances.models.model import Model
+from shardmark.instances.models.onnx_file import read_onnx
+from shardmark.instances.models.suite import BATCH, FOLDER, NETWORKS, RECIPES, STEPS, batched, main, network
 
 ENTRIES = catalog.suite("models")
 PATHS = {Path(entry.path).name.split(".")[0]: DATA / entry.path for entry in ENTRIES}

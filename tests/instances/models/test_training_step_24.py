@@ -16,9 +16,9 @@ import resource
 import sys
 from collections import Counter
 
-from instances.models.as_intraop import as_intraop
-from instances.models.devices import device
-from instances.models.stablehlo.apart import read_stablehlo
+from shardmark.instances.models.as_intraop import as_intraop
+from shardmark.instances.models.devices import device
+from shardmark.instances.models.stablehlo.apart import read_stablehlo
 
 model = read_stablehlo(sys.argv[1], print)
 sharding = as_intraop(model, device("h100"), "4x8")

@@ -13,12 +13,12 @@ import axe_playwright_python
 import pytest
 from playwright.sync_api import Browser, Page, Request, sync_playwright
 
-from harness.campaign.problems import Problem
-from harness.results.database import Store
-from harness.results.records import Incumbent, Record
-from harness.verify import verify
-from instances import catalog
 from shardmark.cli.arguments import main
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.records import Incumbent, Record
+from shardmark.harness.verify import verify
+from shardmark.instances import catalog
 from tests.leaderboard.conftest import fill
 from tests.leaderboard.later import add_later
 

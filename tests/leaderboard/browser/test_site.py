@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from leaderboard.explore.wilcoxon import signed_rank
+from shardmark.leaderboard.explore.wilcoxon import signed_rank
 from tests.leaderboard.browser.conftest import SOLVED, Visitor
 
 #: A page of each template, with filters that leave a few rows of long tables.

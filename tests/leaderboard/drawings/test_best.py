@@ -13,16 +13,16 @@ import pytest
 from oracle_placement import draw_solution
 from placements import draw_instance
 
-from harness.campaign.problems import Problem
-from harness.results.database import Store
-from harness.results.ranking import tables
-from harness.results.records import Incumbent, Record
-from harness.verify import verify
-from instances import catalog
-from leaderboard.drawings.best import MISSING, best
-from leaderboard.drawings.pictures import Pictures
-from leaderboard.drawings.split_layout import drawing
-from leaderboard.report import MAX_NODES, Device, Loads, Schedule, Shares, Split
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.ranking import tables
+from shardmark.harness.results.records import Incumbent, Record
+from shardmark.harness.verify import verify
+from shardmark.instances import catalog
+from shardmark.leaderboard.drawings.best import MISSING, best
+from shardmark.leaderboard.drawings.pictures import Pictures
+from shardmark.leaderboard.drawings.split_layout import drawing
+from shardmark.leaderboard.report import MAX_NODES, Device, Loads, Schedule, Shares, Split
 
 CROSSING, FORK = (Problem.of(catalog.find(x), catalog.locate(catalog.find(x))) for x in ("crossing", "fork-join"))
 

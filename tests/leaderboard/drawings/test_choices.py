@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from oracle_intraop import draw, draw_solution
 
-from harness.verify import choices, verify
-from leaderboard.drawings import pictures
-from leaderboard.drawings.choices_layout import drawings, peak
-from leaderboard.drawings.memory_svg import busiest
+from shardmark.harness.verify import choices, verify
+from shardmark.leaderboard.drawings import pictures
+from shardmark.leaderboard.drawings.choices_layout import drawings, peak
+from shardmark.leaderboard.drawings.memory_svg import busiest
 
 
 @pytest.mark.parametrize("seed", range(20))

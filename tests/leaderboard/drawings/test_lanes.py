@@ -6,10 +6,10 @@ import re
 import xml.etree.ElementTree as ET
 from itertools import pairwise
 
-from leaderboard.drawings import pictures
-from leaderboard.drawings.lanes_svg import KEY, MAX_LANES, draw
-from leaderboard.drawings.split_svg import MAX_MARKS
-from leaderboard.report import Device, Split
+from shardmark.leaderboard.drawings import pictures
+from shardmark.leaderboard.drawings.lanes_svg import KEY, MAX_LANES, draw
+from shardmark.leaderboard.drawings.split_svg import MAX_MARKS
+from shardmark.leaderboard.report import Device, Split
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 

@@ -9,11 +9,11 @@ import pytest
 from oracle_placement import draw_solution
 from placements import draw_instance
 
-from harness.verify import verify
-from leaderboard.drawings.best import pictures_of
-from leaderboard.drawings.latency_layout import CPUS, drawing
-from leaderboard.drawings.pictures import key
-from leaderboard.report import Loads, Schedule
+from shardmark.harness.verify import verify
+from shardmark.leaderboard.drawings.best import pictures_of
+from shardmark.leaderboard.drawings.latency_layout import CPUS, drawing
+from shardmark.leaderboard.drawings.pictures import key
+from shardmark.leaderboard.report import Loads, Schedule
 
 
 def test_a_schedule_ends_at_the_cost_and_its_chain_has_no_gap() -> None:

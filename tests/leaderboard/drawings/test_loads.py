@@ -14,10 +14,10 @@ import pytest
 from oracle_placement import draw_solution
 from placements import draw_instance
 
-from harness.verify import Transfer, verify
-from leaderboard.drawings.loads_layout import drawing, in_order
-from leaderboard.drawings.loads_svg import MAX_ARCS, MAX_ROWS, draw, key, rows_to_draw
-from leaderboard.report import Load, Loads, Tensors
+from shardmark.harness.verify import Transfer, verify
+from shardmark.leaderboard.drawings.loads_layout import drawing, in_order
+from shardmark.leaderboard.drawings.loads_svg import MAX_ARCS, MAX_ROWS, draw, key, rows_to_draw
+from shardmark.leaderboard.report import Load, Loads, Tensors
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 

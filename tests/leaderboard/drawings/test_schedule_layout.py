@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from schedules import draw_devices, draw_instance, draw_order
 
-from harness.verify import has_times, times, verify
-from instances.scheduling import Instance, parse
-from leaderboard.drawings.schedule_layout import critical_chain, drawing
-from leaderboard.report import Link
+from shardmark.harness.verify import has_times, times, verify
+from shardmark.instances.scheduling import Instance, parse
+from shardmark.leaderboard.drawings.schedule_layout import critical_chain, drawing
+from shardmark.leaderboard.report import Link
 
 
 def draw_solution(draw: random.Random, instance: Instance) -> dict[str, Any]:

@@ -11,8 +11,16 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.drawings.schedule_svg import MANY_HOPS, MAX_NAMED, MAX_ROWS, draw, rows, rows_to_draw, together
-from leaderboard.report import Device, Link, Schedule
+from shardmark.leaderboard.drawings.schedule_svg import (
+    MANY_HOPS,
+    MAX_NAMED,
+    MAX_ROWS,
+    draw,
+    rows,
+    rows_to_draw,
+    together,
+)
+from shardmark.leaderboard.report import Device, Link, Schedule
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 SMALL = Schedule(

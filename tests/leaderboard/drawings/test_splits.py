@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from leaderboard.drawings.layers import layers
-from leaderboard.drawings.split_svg import draw, held, placed, spaced
-from leaderboard.report import Device, Split
+from shardmark.leaderboard.drawings.layers import layers
+from shardmark.leaderboard.drawings.split_svg import draw, held, placed, spaced
+from shardmark.leaderboard.report import Device, Split
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 ACCELERATORS = [Device(f"accelerator {i}", f"load {i}.5") for i in range(8)]

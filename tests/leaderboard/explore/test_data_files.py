@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from harness.results.database import Store
-from harness.results.ranking import Tables, tables
-from leaderboard.explore.data_files import INDEX, curves_file, files, runs_file
-from leaderboard.explore.newest import newest_solver
-from leaderboard.explore.pairs import pairs
-from leaderboard.pages.tracks import tracks_of
+from shardmark.harness.results.database import Store
+from shardmark.harness.results.ranking import Tables, tables
+from shardmark.leaderboard.explore.data_files import INDEX, curves_file, files, runs_file
+from shardmark.leaderboard.explore.newest import newest_solver
+from shardmark.leaderboard.explore.pairs import pairs
+from shardmark.leaderboard.pages.tracks import tracks_of
 from tests.leaderboard.conftest import HOSTILE, fill
 from tests.leaderboard.later import NEWER, add_later
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from harness.records.best import BestKnown
-from harness.records.history import Improvement
-from harness.results.ranking import Tables
-from harness.results.records import number
-from instances import catalog
-from leaderboard.explore.indexes import instance_rows, machine_class, solver_rows
-from leaderboard.pages.instance import beaten
+from shardmark.harness.records.best import BestKnown
+from shardmark.harness.records.history import Improvement
+from shardmark.harness.results.ranking import Tables
+from shardmark.harness.results.records import number
+from shardmark.instances import catalog
+from shardmark.leaderboard.explore.indexes import instance_rows, machine_class, solver_rows
+from shardmark.leaderboard.pages.instance import beaten
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from leaderboard.explore.wilcoxon import signed_rank
+from shardmark.leaderboard.explore.wilcoxon import signed_rank
 
 
 @pytest.fixture(scope="module")

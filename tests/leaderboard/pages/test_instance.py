@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.records.best import BestKnown
-from harness.records.history import Improvement
-from harness.results import ranking
-from harness.results.ranking import tables
-from harness.results.ranking.frames import frame
-from harness.results.records import Incumbent
-from instances import catalog
-from leaderboard.build import build
+from shardmark.harness.records.best import BestKnown
+from shardmark.harness.records.history import Improvement
+from shardmark.harness.results import ranking
+from shardmark.harness.results.ranking import tables
+from shardmark.harness.results.ranking.frames import frame
+from shardmark.harness.results.records import Incumbent
+from shardmark.instances import catalog
+from shardmark.leaderboard.build import build
 from tests.leaderboard.conftest import filled
 from tests.leaderboard.sites import of_class, sections, tree, words
 
@@ -69,7 +69,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     held = BestKnown(entry, [Improvement(entry.id, "intraop-y", "bound", "12", *made)])
     with filled(folder, "intraop") as filler, pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranking, "by_checksum", lambda records: {"intraop-y": held})
-        patch.setattr("leaderboard.pages.site.best_known", lambda: [held])
+        patch.setattr("shardmark.leaderboard.pages.site.best_known", lambda: [held])
         for solver in ("good", "bad"):
             filler.declare(solver, "solver")
         for name in ("x", "y"):

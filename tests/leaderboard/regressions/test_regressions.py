@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from instances import InputError
-from leaderboard.build import build
-from leaderboard.regressions.history import Commit, Point, Series, commits, series
-from leaderboard.regressions.page import render, sentence, shown, table, write
-from leaderboard.regressions.steps import regression, steps
+from shardmark.instances import InputError
+from shardmark.leaderboard.build import build
+from shardmark.leaderboard.regressions.history import Commit, Point, Series, commits, series
+from shardmark.leaderboard.regressions.page import render, sentence, shown, table, write
+from shardmark.leaderboard.regressions.steps import regression, steps
 from tests.leaderboard.sites import broken_links, sections, tree, words
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -131,7 +131,7 @@ def test_results_of_asv_become_a_page(repository, tmp_path, scored):
     found = series(results, commits(repository))
     assert [(one.name, one.case, len(one.points)) for one in found] == [("heft", "a", 4), ("heft", "b", 3)]
     site = tmp_path / "site"
-    command = [sys.executable, "-m", "leaderboard.regressions", results, site]
+    command = [sys.executable, "-m", "shardmark.leaderboard.regressions", results, site]
     done = subprocess.run(command, cwd=repository, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)})
     assert (done.returncode, done.stderr) == (0, "")
     assert f"heft (a): 2× slower since {hashes[-1][:8]}" in done.stdout.replace("100 %", "2×")

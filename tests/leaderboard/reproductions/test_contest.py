@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from referee import shardmark
 
-from harness.campaign.discover import discover
-from harness.results import published
-from harness.results.ranking import tables
-from harness.results.records import Bound, Incumbent
-from instances import InputError, catalog
-from leaderboard.report import HERE, PAPER, Report, Table
-from leaderboard.reproduction_page import render
-from leaderboard.reproductions import Cell, Run, finished, reproductions
-from leaderboard.reproductions.intraop import _shared
 from shardmark.cli.terminal import report as on_screen
+from shardmark.harness.campaign.discover import discover
+from shardmark.harness.results import published
+from shardmark.harness.results.ranking import tables
+from shardmark.harness.results.records import Bound, Incumbent
+from shardmark.instances import InputError, catalog
+from shardmark.leaderboard.report import HERE, PAPER, Report, Table
+from shardmark.leaderboard.reproduction_page import render
+from shardmark.leaderboard.reproductions import Cell, Run, finished, reproductions
+from shardmark.leaderboard.reproductions.intraop import _shared
 from tests.leaderboard.conftest import filled
 from tests.leaderboard.reproductions.test_reproduce import carried_out, column
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from referee import shardmark
 
-from harness.results import published
-from instances import InputError, catalog
-from leaderboard.report import HERE, PAPER, Report, Section
-from leaderboard.reproduction_page import render
-from leaderboard.reproductions import Cell, reproductions
-from leaderboard.reproductions.intraop import _curves
 from shardmark.cli.terminal import report as on_screen
+from shardmark.harness.results import published
+from shardmark.instances import InputError, catalog
+from shardmark.leaderboard.report import HERE, PAPER, Report, Section
+from shardmark.leaderboard.reproduction_page import render
+from shardmark.leaderboard.reproductions import Cell, reproductions
+from shardmark.leaderboard.reproductions.intraop import _curves
 from tests.leaderboard.reproductions.test_reproduce import carried_out
 
 CONVERGENCE, POSTPROCESSING = (reproductions()[name] for name in ("convergence", "postprocessing"))

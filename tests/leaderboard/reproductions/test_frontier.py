@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from referee import shardmark
 
-from instances import InputError, catalog, load
-from leaderboard.report import Report, Table
-from leaderboard.reproduction_page import render
-from leaderboard.reproductions import Cell
-from leaderboard.reproductions.frontier import frontier
-from leaderboard.reproductions.frontier._goals import figures
 from shardmark.cli.terminal import report as on_screen
+from shardmark.instances import InputError, catalog, load
+from shardmark.leaderboard.report import Report, Table
+from shardmark.leaderboard.reproduction_page import render
+from shardmark.leaderboard.reproductions import Cell
+from shardmark.leaderboard.reproductions.frontier import frontier
+from shardmark.leaderboard.reproductions.frontier._goals import figures
 from tests.leaderboard.reproductions.test_reproduce import carried_out
 
 SMALL = replace(frontier.DEFAULTS, graphs=2, stages=(2, 8), nodes=100, tight=3, timeout=1.0, bound_timeout=2.0)

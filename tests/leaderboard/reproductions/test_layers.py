@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.verify import verify
-from instances import InputError
-from instances.placement import Instance, parse, to_document
-from leaderboard.reproductions.placement._layers import by_layers, without_cyclic_layers
+from shardmark.harness.verify import verify
+from shardmark.instances import InputError
+from shardmark.instances.placement import Instance, parse, to_document
+from shardmark.leaderboard.reproductions.placement._layers import by_layers, without_cyclic_layers
 from tests.support.placements import draw_instance
 
 

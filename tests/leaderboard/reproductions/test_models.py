@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.models.onnx_file import read_onnx
-from leaderboard.reproductions import Run
-from leaderboard.reproductions.pipeline import models
-from leaderboard.reproductions.pipeline.models import balanced, splits_of_today
+from shardmark.instances.models.onnx_file import read_onnx
+from shardmark.leaderboard.reproductions import Run
+from shardmark.leaderboard.reproductions.pipeline import models
+from shardmark.leaderboard.reproductions.pipeline.models import balanced, splits_of_today
 
 NAMES = [path.stem.removeprefix("light_") for path in models.light_models()]
 SETTINGS = replace(models.DEFAULTS, stages=(2,))

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from referee import shardmark
 
-from harness.campaign.discover import discover
-from harness.verify import verify
-from instances import InputError, catalog, load
-from instances.files.jsonfile import read_json
-from leaderboard.report import HERE, PAPER, Report, Split, Table
-from leaderboard.reproduction_page import render
-from leaderboard.reproductions import Cell, Run, reproductions
-from leaderboard.reproductions.placement import _shared, placement_granularity
-from leaderboard.reproductions.placement._ideals import count_ideals
-from leaderboard.reproductions.placement._shared import proof
 from shardmark.cli.terminal import report as on_screen
+from shardmark.harness.campaign.discover import discover
+from shardmark.harness.verify import verify
+from shardmark.instances import InputError, catalog, load
+from shardmark.instances.files.jsonfile import read_json
+from shardmark.leaderboard.report import HERE, PAPER, Report, Split, Table
+from shardmark.leaderboard.reproduction_page import render
+from shardmark.leaderboard.reproductions import Cell, Run, reproductions
+from shardmark.leaderboard.reproductions.placement import _shared, placement_granularity
+from shardmark.leaderboard.reproductions.placement._ideals import count_ideals
+from shardmark.leaderboard.reproductions.placement._shared import proof
 from tests.leaderboard.reproductions.test_reproduce import carried_out
 
 THROUGHPUT, LATENCY, GRANULARITY, SPLITS = (

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from referee import shardmark
 
-from instances import InputError, load
-from leaderboard.report import HERE, PAPER, Table
-from leaderboard.reproductions import Cell, Run, failures, options, reproductions
-from leaderboard.reproductions.pipeline import _shared
-from leaderboard.reproductions.pipeline._shared import Settings
 from shardmark.cli.terminal import report as on_screen
 from shardmark.cli.values import PARSERS_BY_KIND
+from shardmark.instances import InputError, load
+from shardmark.leaderboard.report import HERE, PAPER, Table
+from shardmark.leaderboard.reproductions import Cell, Run, failures, options, reproductions
+from shardmark.leaderboard.reproductions.pipeline import _shared
+from shardmark.leaderboard.reproductions.pipeline._shared import Settings
 
 SMALL = Settings(
     seed=0, graphs=2, models=0, costs_from="all", stages=(2, 16), bounds=_shared.OURS, timeout=1.0, bound_timeout=2.0

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from referee import answer
 
-from instances import InputError, load
-from leaderboard.report import HERE, PAPER, Bars, Report, Table
-from leaderboard.reproductions import Cell, Run
-from leaderboard.reproductions.scheduling import scheduling
 from shardmark.cli.terminal import report as on_screen
+from shardmark.instances import InputError, load
+from shardmark.leaderboard.report import HERE, PAPER, Bars, Report, Table
+from shardmark.leaderboard.reproductions import Cell, Run
+from shardmark.leaderboard.reproductions.scheduling import scheduling
 
 NETWORK = "convolutional-training"
 SMALL = replace(scheduling.DEFAULTS, runs=2, seed=3, networks=(NETWORK,), bounds=("load",))

@@ -14,24 +14,24 @@ from pathlib import Path
 
 import numpy as np
 
-import instances
-from harness.campaign.discover import SolverInfo
-from harness.campaign.jobs import Job, perform
-from harness.campaign.problems import Problem
-from harness.sandbox.contract import Limits
-from harness.sandbox.supervisor import Supervisor
-from harness.verify import verify
-from instances.generate import families
-from instances.pipeline import Instance, parse
-from solvers import native
-from solvers.native import kahn
-from solvers.registry import LocalRun, load_file, source_hash
+from shardmark import instances
+from shardmark.harness.campaign.discover import SolverInfo
+from shardmark.harness.campaign.jobs import Job, perform
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.sandbox.contract import Limits
+from shardmark.harness.sandbox.supervisor import Supervisor
+from shardmark.harness.verify import verify
+from shardmark.instances.generate import families
+from shardmark.instances.pipeline import Instance, parse
+from shardmark.solvers import native
+from shardmark.solvers.native import kahn
+from shardmark.solvers.registry import LocalRun, load_file, source_hash
 
 try:
-    from solvers.pipeline._kernels import PipelineCore
-    from solvers.scheduling._kernels import Simulator
+    from shardmark.solvers.pipeline._kernels import PipelineCore
+    from shardmark.solvers.scheduling._kernels import Simulator
 except ImportError:  # in commits that wrapped all kernels in one module
-    from solvers.native import PipelineCore, Simulator  # type: ignore[attr-defined, no-redef]
+    from shardmark.solvers.native import PipelineCore, Simulator  # type: ignore[attr-defined, no-redef]
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[2] / "instances" / "data"
@@ -225,7 +225,7 @@ class Gaps:
 
     def track_annealing(self, name: str) -> float:
         """annealing, seed 0: its first two rounds."""
-        from solvers.pipeline.annealing import Search, anneal  # not there in every commit measured
+        from shardmark.solvers.pipeline.annealing import Search, anneal  # not there in every commit measured
 
         instance = instances.load(data_file(name))
         run = LocalRun(seed=0, timeout=100.0)

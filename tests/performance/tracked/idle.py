@@ -1,6 +1,6 @@
 """A solver that does nothing: the overhead of a run."""
 
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 
 
 @solver(track="pipeline", name="idle")

@@ -21,15 +21,15 @@ import pytest
 from patience import given_time
 from referee import ZOO, Result, answer, needs_isolation, shardmark
 
-from harness.campaign.discover import discover
-from harness.campaign.local_executor import LocalExecutor
-from harness.results.claims import PROVEN, gap
-from instances import catalog
-from instances.files.jsonfile import read_json, write_json
 from shardmark import api, runs
 from shardmark.cli.arguments import main, parser
 from shardmark.cli.commands import files
-from solvers import registry
+from shardmark.harness.campaign.discover import discover
+from shardmark.harness.campaign.local_executor import LocalExecutor
+from shardmark.harness.results.claims import PROVEN, gap
+from shardmark.instances import catalog
+from shardmark.instances.files.jsonfile import read_json, write_json
+from shardmark.solvers import registry
 
 pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=2)]
 
@@ -133,7 +133,7 @@ def test_check_tells_of_an_infinite_cost(tmp_path, capsys, cost, told):
 
 
 LIAR = """
-from solvers.registry import bound
+from shardmark.solvers.registry import bound
 
 @bound("intraop", source="a test")
 def liar(instance, run):
@@ -380,7 +380,7 @@ def test_declines_are_counted_apart_from_failures(tmp_path):
 
 
 def test_every_table_of_a_campaign_can_be_had(graph, tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.campaign.host.Disturbances.found", lambda *_: ["It was hot."])
+    monkeypatch.setattr("shardmark.harness.campaign.host.Disturbances.found", lambda *_: ["It was hot."])
     results = tmp_path / "results"
     done = shardmark("run", "--instance", graph, "--solver", "random-1", "--results", results, "--quiet")
     assert done.stderr.endswith("warning: this machine: It was hot.\n")
@@ -673,7 +673,7 @@ def test_a_name_too_long_for_a_file_is_a_sentence_even_if_the_output_exists(grap
 
 
 CRASHES = """import os
-from solvers.registry import bound, solver
+from shardmark.solvers.registry import bound, solver
 
 @solver(track="pipeline")
 def crashes(instance, run, *, how: str = "exit", before: bool = True):
@@ -762,13 +762,13 @@ def test_a_new_solver_makes_its_folder(tmp_path):
 
 
 def test_the_module_is_the_program():
-    command = [sys.executable, "-m", "harness", "--version"]
+    command = [sys.executable, "-m", "shardmark", "--version"]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stdout.startswith("shardmark ")
 
 
 def test_a_pipe_that_closes_early_is_no_crash(graph):
-    command = f"{sys.executable} -m harness list solvers | head -1"
+    command = f"{sys.executable} -m shardmark list solvers | head -1"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert "Traceback" not in result.stderr
     assert result.stdout
@@ -777,7 +777,7 @@ def test_a_pipe_that_closes_early_is_no_crash(graph):
 @pytest.mark.parametrize("where", [">/dev/full", ">&-"])
 @pytest.mark.parametrize("command", ["list suites", "list instances --json", "list --help"])
 def test_an_output_that_takes_nothing_is_a_sentence(where, command):
-    shell = ["bash", "-c", f"{sys.executable} -m harness {command} {where}"]
+    shell = ["bash", "-c", f"{sys.executable} -m shardmark {command} {where}"]
     result = subprocess.run(shell, capture_output=True, text=True)
     assert result.returncode == 2
     assert result.stderr.startswith("shardmark: standard output: expected")
@@ -785,7 +785,7 @@ def test_an_output_that_takes_nothing_is_a_sentence(where, command):
 
 
 def test_errors_that_nobody_reads_do_not_go_to_the_output():
-    shell = ["bash", "-c", f"{sys.executable} -m harness info nowhere 2>&-"]
+    shell = ["bash", "-c", f"{sys.executable} -m shardmark info nowhere 2>&-"]
     result = subprocess.run(shell, stdout=subprocess.PIPE)
     assert (result.returncode, result.stdout) == (2, b"")
 
@@ -809,7 +809,7 @@ def test_a_terminal_that_cannot_show_a_name_gets_it_escaped(graph, tmp_path):
     path = tmp_path / "gr\u00fc\x1b[31m.json"
     path.write_bytes(graph.read_bytes())
     solution = solution_file(tmp_path, [0, 0, 1, 1])
-    command = [sys.executable, "-m", "harness", "check", path, solution, "--quiet"]
+    command = [sys.executable, "-m", "shardmark", "check", path, solution, "--quiet"]
     for encoding, name in (("ascii", r"gr\xfc\x1b[31m.json"), ("utf-8", "gr\u00fc\\x1b[31m.json")):
         environment = {**os.environ, "PYTHONIOENCODING": encoding}
         result = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment)
@@ -851,7 +851,7 @@ def test_the_solution_written_is_the_one_verified(example, tmp_path):
 @pytest.mark.gate
 def test_the_newest_campaign_decides_what_counts(graph, tmp_path):
     results, ours = tmp_path / "results", tmp_path / "ours.py"
-    code = """from solvers.registry import solver
+    code = """from shardmark.solvers.registry import solver
 @solver(track="pipeline")
 def ours(instance, run):
     return {}
@@ -945,7 +945,7 @@ def test_results_of_a_folder_that_cannot_be_written_can_be_read(graph, tmp_path)
 def test_a_run_does_not_see_the_results_of_others(graph, tmp_path):
     results, ours = tmp_path / "results", tmp_path / "ours.py"
     ours.write_text(f"""from pathlib import Path
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 @solver(track="pipeline")
 def ours(instance, run):
     run.report([0, 0, 1, 1] if list(Path({str(results)!r}).iterdir()) else [0, 0, 0, 0])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from referee import refused
 
-from instances import catalog
-from instances.files.jsonfile import read_json, write_json
 from shardmark.cli.arguments import main
+from shardmark.instances import catalog
+from shardmark.instances.files.jsonfile import read_json, write_json
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from referee import answer, refused, shardmark
 
-from harness.records.history import FOLDER
+from shardmark.harness.records.history import FOLDER
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")
 

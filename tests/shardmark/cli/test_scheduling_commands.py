@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from referee import refused
 
-from instances import catalog, load
-from instances.files.jsonfile import read_json, write_json
+from shardmark.instances import catalog, load
+from shardmark.instances.files.jsonfile import read_json, write_json
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")
 

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from referee import answer, shardmark
 
-from instances.files.jsonfile import read_json, sha256
 from shardmark.cli.values import STDOUT
+from shardmark.instances.files.jsonfile import read_json, sha256
 
 pytestmark = pytest.mark.usefixtures("posix_for_auto")
 

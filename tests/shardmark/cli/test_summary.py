@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from referee import refusal, shardmark
 
-from harness.results.database import FILE_NAME, Ending
-from instances import InputError
 from shardmark.cli.matrix import locked_store
 from shardmark.cli.summary import EXPECTED, counts, kind, words
+from shardmark.harness.results.database import FILE_NAME, Ending
+from shardmark.instances import InputError
 
 
 def ending(status: str, **changes: Any) -> Ending:

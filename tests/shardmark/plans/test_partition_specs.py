@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from stablehlo_models import read_stablehlo
 
-from instances.models.as_intraop import as_intraop
-from instances.models.devices import device
+from shardmark.instances.models.as_intraop import as_intraop
+from shardmark.instances.models.devices import device
 from shardmark.plans.partition_specs import FORMAT, in_shardings, partition_specs
 
 ROOT = Path(__file__).parents[3]

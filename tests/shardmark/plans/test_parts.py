@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.models.model import Access, Model
+from shardmark.instances.models.model import Access, Model
 from shardmark.plans.parts import crossing_bytes, in_order, parts_of
 
 

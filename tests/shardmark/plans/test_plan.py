@@ -15,9 +15,9 @@ import pytest
 from referee import answer, refusal, refused, shardmark
 
 import shardmark as sm
-from harness.verify import verify
-from instances import load
 from shardmark.cli.arguments import main
+from shardmark.harness.verify import verify
+from shardmark.instances import load
 from shardmark.plans.page import _axes, strategies
 from shardmark.plans.saving import load as load_plan
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from referee import refusal
 
-from instances.generate import families
 from shardmark import api
+from shardmark.instances.generate import families
 from shardmark.plans.solving import Step, certify, words
 
 STEPS = (Step("random-1", "solver", 0.5), Step("exact", "bound", 1.0), Step("annealing", "solver", 1.0))

@@ -11,7 +11,7 @@ import pytest
 from referee import answer, refusal, shardmark
 
 import shardmark as sm
-from harness.verify import verify
+from shardmark.harness.verify import verify
 from shardmark.plans.splits import stages_of
 
 SQUEEZENET = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_squeezenet.onnx"

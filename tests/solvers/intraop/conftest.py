@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from oracle_intraop import Oracle
 
-from instances.intraop import Instance
+from shardmark.instances.intraop import Instance
 
 IMPOSSIBLE = 10**18
 

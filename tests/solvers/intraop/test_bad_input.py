@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from fuzz import attempt, methods
 
-from harness.verify import verify
-from solvers.intraop.network import reduction
-from solvers.intraop.network.infeasibility import contradiction
-from solvers.intraop.network.memory import Timeline
+from shardmark.harness.verify import verify
+from shardmark.solvers.intraop.network import reduction
+from shardmark.solvers.intraop.network.infeasibility import contradiction
+from shardmark.solvers.intraop.network.memory import Timeline
 
 pytestmark = pytest.mark.gate(cases=2)
 

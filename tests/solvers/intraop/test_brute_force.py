@@ -10,7 +10,7 @@ import pytest
 from effort import draws
 from fuzz import attempt, methods
 
-from solvers.intraop.cfn import portfolio
+from shardmark.solvers.intraop.cfn import portfolio
 
 pytestmark = pytest.mark.gate(cases=4)
 

@@ -10,10 +10,10 @@ import pytest
 from fuzz import attempt
 from patience import given_time
 
-from harness.verify import verify
-from instances import load
-from solvers.intraop.cfn import portfolio
-from solvers.intraop.cfn_native import cfn_native
+from shardmark.harness.verify import verify
+from shardmark.instances import load
+from shardmark.solvers.intraop.cfn import portfolio
+from shardmark.solvers.intraop.cfn_native import cfn_native
 
 IMPOSSIBLE = 10**18
 BENCHMARKS = "google/iopddl/benchmarks/asplos-2025-iopddl-{}.json.gz"

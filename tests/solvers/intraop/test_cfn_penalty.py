@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from patience import given_time
 
-from harness.verify import verify
-from instances import load
-from solvers import registry
-from solvers.intraop.cfn import adaptive_penalty
-from solvers.intraop.cfn_penalty import cfn_penalty, cfn_penalty_global, cfn_penalty_nopost
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.model import build
-from solvers.intraop.network.reduction import reduce
-from solvers.intraop.programs.child_processes import TOLERATED, Workers
-from solvers.registry import Declined, LocalRun
+from shardmark.harness.verify import verify
+from shardmark.instances import load
+from shardmark.solvers import registry
+from shardmark.solvers.intraop.cfn import adaptive_penalty
+from shardmark.solvers.intraop.cfn_penalty import cfn_penalty, cfn_penalty_global, cfn_penalty_nopost
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.model import build
+from shardmark.solvers.intraop.network.reduction import reduce
+from shardmark.solvers.intraop.programs.child_processes import TOLERATED, Workers
+from shardmark.solvers.registry import Declined, LocalRun
 
 pytestmark = pytest.mark.gate(cases=1)
 
@@ -215,8 +215,8 @@ def test_the_slice_is_a_parameter_that_a_file_of_ones_own_can_set(tmp_path):
     assert known.params == {"slice_s": 12.0}
     file = tmp_path / "mine.py"
     file.write_text(
-        "from solvers.intraop.cfn_penalty import cfn_penalty\n"
-        "from solvers.registry import solver\n\n\n"
+        "from shardmark.solvers.intraop.cfn_penalty import cfn_penalty\n"
+        "from shardmark.solvers.registry import solver\n\n\n"
         "@solver(track='intraop', variants={'cfn-penalty-30s': {'slice_s': 30.0}})\n"
         "def longer(instance, run, slice_s):\n"
         "    cfn_penalty(instance, run, slice_s=slice_s)\n"

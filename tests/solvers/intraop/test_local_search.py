@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers.intraop.local_search import local_search
-from solvers.registry import Declined, LocalRun
+from shardmark.solvers.intraop.local_search import local_search
+from shardmark.solvers.registry import Declined, LocalRun
 
 IMPOSSIBLE = 10**18
 

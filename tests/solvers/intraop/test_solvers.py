@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from patience import Looks, given_time
 
-from harness.verify import verify
-from instances import load
-from solvers.intraop.bounds.relaxed import cfn_relaxed
-from solvers.intraop.bounds.simple import simple
-from solvers.intraop.cfn import adaptive_penalty
-from solvers.intraop.cfn_penalty import cfn_penalty
-from solvers.intraop.greedy import greedy
-from solvers.intraop.random import random
-from solvers.intraop.search import greedy as priced_greedy
-from solvers.registry import Declined, LocalRun
+from shardmark.harness.verify import verify
+from shardmark.instances import load
+from shardmark.solvers.intraop.bounds.relaxed import cfn_relaxed
+from shardmark.solvers.intraop.bounds.simple import simple
+from shardmark.solvers.intraop.cfn import adaptive_penalty
+from shardmark.solvers.intraop.cfn_penalty import cfn_penalty
+from shardmark.solvers.intraop.greedy import greedy
+from shardmark.solvers.intraop.random import random
+from shardmark.solvers.intraop.search import greedy as priced_greedy
+from shardmark.solvers.registry import Declined, LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from oracle_pipeline import Oracle, optimum
 
-from instances.graph import Graph
-from instances.pipeline import Instance
-from solvers.pipeline._kernels import PipelineCore, Slicing
+from shardmark.instances.graph import Graph
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.pipeline._kernels import PipelineCore, Slicing
 
 
 def make(

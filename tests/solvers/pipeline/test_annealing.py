@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.verify import verify
-from instances.pipeline import Instance
-from solvers.native import kahn
-from solvers.pipeline._kernels import Annealing, PipelineCore
-from solvers.pipeline.annealing import annealing
-from solvers.pipeline.search import annealing as module
-from solvers.pipeline.search.annealing import anneal
-from solvers.pipeline.search.genetic import evolve
-from solvers.pipeline.search.layered_orders import layered_orders
-from solvers.pipeline.search.orders import Search
-from solvers.registry import LocalRun
+from shardmark.harness.verify import verify
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.native import kahn
+from shardmark.solvers.pipeline._kernels import Annealing, PipelineCore
+from shardmark.solvers.pipeline.annealing import annealing
+from shardmark.solvers.pipeline.search import annealing as module
+from shardmark.solvers.pipeline.search.annealing import anneal
+from shardmark.solvers.pipeline.search.genetic import evolve
+from shardmark.solvers.pipeline.search.layered_orders import layered_orders
+from shardmark.solvers.pipeline.search.orders import Search
+from shardmark.solvers.registry import LocalRun
 
 SHORT = Annealing(moves=20_000, seed=1, hot=0.05, cold=0.001, margin=0.1, squared=True)
 
@@ -158,7 +158,7 @@ def test_looks_at_the_clock_between_the_seeds_of_a_large_graph(
         return decode(search, rows, upper)
 
     monkeypatch.setattr(Search, "decode", counted)
-    monkeypatch.setattr("solvers.pipeline.search.orders.BATCH", 120)
+    monkeypatch.setattr("shardmark.solvers.pipeline.search.orders.BATCH", 120)
     pairs = LocalRun(timeout=60)
     annealing(instance, pairs)
     assert sizes == [1, *[2] * 7, 1]

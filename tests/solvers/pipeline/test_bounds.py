@@ -10,23 +10,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.verify import verify
-from instances.generate import families
-from instances.pipeline import Instance
-from solvers.pipeline._kernels import PipelineCore
-from solvers.pipeline.bounds.anchored import anchored
-from solvers.pipeline.bounds.bottleneck import bottleneck, bottleneck_no_cut_io, bottleneck_no_dag
-from solvers.pipeline.bounds.bottleneck_guess import bottleneck_guess
-from solvers.pipeline.bounds.exact import _shape as shape
-from solvers.pipeline.bounds.exact import _work_before as work_before
-from solvers.pipeline.bounds.exact import exact
-from solvers.pipeline.bounds.reweighted import ANNEALING, reweighted
-from solvers.pipeline.bounds.simple import simple
-from solvers.pipeline.bounds.windows import windows
-from solvers.pipeline.programs.incumbent import Bounds, Incumbent, capped, search_first
-from solvers.pipeline.programs.mip import Program
-from solvers.pipeline.search.orders import Search
-from solvers.registry import LocalRun
+from shardmark.harness.verify import verify
+from shardmark.instances.generate import families
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.pipeline._kernels import PipelineCore
+from shardmark.solvers.pipeline.bounds.anchored import anchored
+from shardmark.solvers.pipeline.bounds.bottleneck import bottleneck, bottleneck_no_cut_io, bottleneck_no_dag
+from shardmark.solvers.pipeline.bounds.bottleneck_guess import bottleneck_guess
+from shardmark.solvers.pipeline.bounds.exact import _shape as shape
+from shardmark.solvers.pipeline.bounds.exact import _work_before as work_before
+from shardmark.solvers.pipeline.bounds.exact import exact
+from shardmark.solvers.pipeline.bounds.reweighted import ANNEALING, reweighted
+from shardmark.solvers.pipeline.bounds.simple import simple
+from shardmark.solvers.pipeline.bounds.windows import windows
+from shardmark.solvers.pipeline.programs.incumbent import Bounds, Incumbent, capped, search_first
+from shardmark.solvers.pipeline.programs.mip import Program
+from shardmark.solvers.pipeline.search.orders import Search
+from shardmark.solvers.registry import LocalRun
 
 pytestmark = pytest.mark.gate(cases=4)
 
@@ -84,7 +84,7 @@ def test_exact_counts_the_overflow_of_the_best_order(oracle: SimpleNamespace) ->
 
 def test_without_an_order_the_exact_bound_is_a_bound(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs that are too large for an execution order in the program have only what is certain in it."""
-    monkeypatch.setattr("solvers.pipeline.programs.mip.MOST_ORDER_ROWS", 0)
+    monkeypatch.setattr("shardmark.solvers.pipeline.programs.mip.MOST_ORDER_ROWS", 0)
     rng = np.random.default_rng(28)
     for _ in range(8):
         instance = oracle.draw(rng, int(rng.integers(1, 7)), int(rng.integers(1, 3)), limited=True)
@@ -253,7 +253,7 @@ def test_the_work_before_a_node_is_counted_as_far_as_time_and_memory_allow(
     oracle: SimpleNamespace, forwards: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chunks of two nodes make no difference; a clock that runs out within a chunk leaves the rest of it out."""
-    monkeypatch.setattr("solvers.pipeline.bounds.exact.CLOCK", 1)
+    monkeypatch.setattr("shardmark.solvers.pipeline.bounds.exact.CLOCK", 1)
     instance = oracle.make([(v, v + 1) for v in range(9)], [1.0] * 10, [0] * 10, [0] * 10, 3)
     run = LocalRun()
     whole = np.arange(1, 11) if forwards else np.arange(10, 0, -1)
@@ -275,7 +275,7 @@ def test_a_bound_cut_short_is_a_bound(oracle: SimpleNamespace, monkeypatch: pyte
     search_first(instance, known)
     cost = verify(instance, known.solutions[-1]).cost
     monkeypatch.setattr(
-        "solvers.pipeline.programs.incumbent.anneal",
+        "shardmark.solvers.pipeline.programs.incumbent.anneal",
         lambda search, run, **_: search.offer(run.rng.random(instance.nodes)),
     )
     for method, seconds in product((bottleneck, bottleneck_guess, exact), (0.1, 0.4)):
@@ -345,7 +345,8 @@ def test_the_engine_improves_the_slicing_that_it_starts_from(
 ) -> None:
     instance = oracle.draw(np.random.default_rng(16), 20, 3, density=0.15)
     monkeypatch.setattr(
-        "solvers.pipeline.programs.incumbent.anneal", lambda search, run, **_: search.offer(np.zeros(instance.nodes))
+        "shardmark.solvers.pipeline.programs.incumbent.anneal",
+        lambda search, run, **_: search.offer(np.zeros(instance.nodes)),
     )
     run = bound_by(exact, instance, timeout=250.0)  # a busy machine takes many times as long
     costs = [verify(instance, solution).cost for solution in run.solutions]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers.pipeline._set_kernels import SetList
-from solvers.pipeline.programs.cover import Cover
-from solvers.pipeline.programs.set_pool import Place, SetPool
-from solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE
-from solvers.registry import LocalRun
+from shardmark.solvers.pipeline._set_kernels import SetList
+from shardmark.solvers.pipeline.programs.cover import Cover
+from shardmark.solvers.pipeline.programs.set_pool import Place, SetPool
+from shardmark.solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE
+from shardmark.solvers.registry import LocalRun
 
 NODES, TARGET = 4, 10
 

@@ -13,12 +13,12 @@ from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.verify import verify
-from instances.graph import Graph
-from instances.pipeline import Instance
-from solvers.native import kahn
-from solvers.pipeline._kernels import PipelineCore
-from solvers.pipeline.search.orders import stage_numbers
+from shardmark.harness.verify import verify
+from shardmark.instances.graph import Graph
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.native import kahn
+from shardmark.solvers.pipeline._kernels import PipelineCore
+from shardmark.solvers.pipeline.search.orders import stage_numbers
 
 sizes = st.one_of(st.integers(0, 9).map(float), st.floats(0, 1e6))
 quick = settings(deadline=None, max_examples=draws(100, 40), derandomize=True)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.verify import verify
-from instances.pipeline import Instance
-from solvers.pipeline._kernels import PipelineCore
-from solvers.pipeline.search import genetic
-from solvers.pipeline.search.genetic import breed, evolve
-from solvers.pipeline.search.orders import Search
-from solvers.registry import LocalRun, load
+from shardmark.harness.verify import verify
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.pipeline._kernels import PipelineCore
+from shardmark.solvers.pipeline.search import genetic
+from shardmark.solvers.pipeline.search.genetic import breed, evolve
+from shardmark.solvers.pipeline.search.orders import Search
+from shardmark.solvers.registry import LocalRun, load
 
 pytestmark = pytest.mark.gate(cases=4)
 
@@ -34,7 +34,9 @@ EVALUATIONS = {
 
 
 SOLVERS = {
-    solver.name: solver for name in ("random", "brkga", "mla") for solver in load(f"package:solvers.pipeline.{name}")
+    solver.name: solver
+    for name in ("random", "brkga", "mla")
+    for solver in load(f"package:shardmark.solvers.pipeline.{name}")
 }
 
 
@@ -189,7 +191,7 @@ def test_degenerate_instances(name: str, nodes: int, stages: int, oracle: Simple
 @pytest.fixture
 def large(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> Instance:
     """A graph that counts as large."""
-    monkeypatch.setattr("solvers.pipeline.search.orders.BATCH", 100)
+    monkeypatch.setattr("shardmark.solvers.pipeline.search.orders.BATCH", 100)
     drawn: Instance = oracle.draw(np.random.default_rng(11), 300, 4, density=0.02)
     return drawn
 

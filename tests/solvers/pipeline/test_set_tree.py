@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.verify import verify
-from instances.generate import families
-from instances.graph import Graph
-from instances.pipeline import Instance
-from solvers.pipeline._set_kernels import compatible_sets, packed, unpacked, weigh_sets
-from solvers.pipeline.bounds.reweighted import reweighted
-from solvers.pipeline.programs.incumbent import Bounds, Incumbent, search_first
-from solvers.pipeline.programs.set_pool import SetPool
-from solvers.pipeline.programs.stage_search import StageSearch
-from solvers.pipeline.trees.set_program import SetProgram
-from solvers.pipeline.trees.set_search import SetSearch
-from solvers.pipeline.trees.set_tree import SetSubproblem, SetTree, _cycle
-from solvers.registry import LocalRun
+from shardmark.harness.verify import verify
+from shardmark.instances.generate import families
+from shardmark.instances.graph import Graph
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.pipeline._set_kernels import compatible_sets, packed, unpacked, weigh_sets
+from shardmark.solvers.pipeline.bounds.reweighted import reweighted
+from shardmark.solvers.pipeline.programs.incumbent import Bounds, Incumbent, search_first
+from shardmark.solvers.pipeline.programs.set_pool import SetPool
+from shardmark.solvers.pipeline.programs.stage_search import StageSearch
+from shardmark.solvers.pipeline.trees.set_program import SetProgram
+from shardmark.solvers.pipeline.trees.set_search import SetSearch
+from shardmark.solvers.pipeline.trees.set_tree import SetSubproblem, SetTree, _cycle
+from shardmark.solvers.registry import LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
 
@@ -94,8 +94,8 @@ def test_a_program_unpacks_few_sets_at_a_time(monkeypatch: pytest.MonkeyPatch) -
         rows.append(len(some))
         return unpacked(some, nodes)
 
-    monkeypatch.setattr("solvers.pipeline.trees.set_program.unpacked", counted)
-    monkeypatch.setattr("solvers.pipeline.trees.set_program.MOST_FLAGS", 40)
+    monkeypatch.setattr("shardmark.solvers.pipeline.trees.set_program.unpacked", counted)
+    monkeypatch.setattr("shardmark.solvers.pipeline.trees.set_program.MOST_FLAGS", 40)
     found = SetProgram(member, 8, lambda: 60.0).weigh(np.arange(len(member)), 2)
     assert found is not None
     assert found.total / found.heaviest == pytest.approx(2.0, abs=1e-3)
@@ -137,7 +137,7 @@ def tree_of(
 def test_targets_up_to_the_optimum_are_refuted_and_no_others(
     oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, cores: int, paired: int
 ) -> None:
-    monkeypatch.setattr("solvers.pipeline.trees.set_tree.MOST_PAIRED", paired)
+    monkeypatch.setattr("shardmark.solvers.pipeline.trees.set_tree.MOST_PAIRED", paired)
     rng = np.random.default_rng(53)
     for _ in range(12):
         instance = oracle.draw(rng, int(rng.integers(3, 8)), int(rng.integers(2, 5)), density=0.4)
@@ -169,7 +169,7 @@ def test_sets_that_lose_little_come_first(monkeypatch: pytest.MonkeyPatch) -> No
     sizes: list[int] = []
     monkeypatch.setattr(SetTree, "refute", lambda tree, _: sizes.append(len(tree._member)) is None)
     for most, lists in ((10**4, 2), (10, 1)):
-        monkeypatch.setattr("solvers.pipeline.trees.set_search.MOST_SETS", most)
+        monkeypatch.setattr("shardmark.solvers.pipeline.trees.set_search.MOST_SETS", most)
         run, pool = LocalRun(timeout=60.0), SetPool(24)
         stage_search = StageSearch(instance, run)
         search, known = search_first(instance, run)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from instances.pipeline import Instance
-from solvers.native import kahn
-from solvers.pipeline._kernels import PipelineCore
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.native import kahn
+from shardmark.solvers.pipeline._kernels import PipelineCore
 
 
 def dynamic_program(core: PipelineCore, order: Any) -> float:

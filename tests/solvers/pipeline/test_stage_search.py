@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from crosscheck.internals import pretend
 
-from harness.verify import verify
-from instances.graph import Graph
-from instances.pipeline import Instance
-from solvers.pipeline._set_kernels import SHARED, CheapestSet, SetCosts, SetList
-from solvers.pipeline.bounds.anchored import anchored
-from solvers.pipeline.bounds.reweighted import reweighted
-from solvers.pipeline.programs.set_pool import Place, SetPool
-from solvers.pipeline.programs.stage_search import (
+from shardmark.harness.verify import verify
+from shardmark.instances.graph import Graph
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.pipeline._set_kernels import SHARED, CheapestSet, SetCosts, SetList
+from shardmark.solvers.pipeline.bounds.anchored import anchored
+from shardmark.solvers.pipeline.bounds.reweighted import reweighted
+from shardmark.solvers.pipeline.programs.set_pool import Place, SetPool
+from shardmark.solvers.pipeline.programs.stage_search import (
     FIRST,
     LAST,
     MIDDLE,
@@ -26,7 +26,7 @@ from solvers.pipeline.programs.stage_search import (
     descendants,
     whole_weights,
 )
-from solvers.registry import LocalRun
+from shardmark.solvers.registry import LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
 
@@ -312,8 +312,8 @@ def test_two_stages_are_solved(oracle: SimpleNamespace) -> None:
 
 def test_few_stages_are_solved(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dividing partitions by the stages that nodes are in proves the optimum, also without a bound for all of them."""
-    monkeypatch.setattr("solvers.pipeline.bounds.reweighted.EARLY_FINEST", np.inf)
-    monkeypatch.setattr("solvers.pipeline.bounds.reweighted.MOST_ENDED_EARLY", 5)
+    monkeypatch.setattr("shardmark.solvers.pipeline.bounds.reweighted.EARLY_FINEST", np.inf)
+    monkeypatch.setattr("shardmark.solvers.pipeline.bounds.reweighted.MOST_ENDED_EARLY", 5)
     rng = np.random.default_rng(31)
     for _ in range(15):
         instance = oracle.draw(rng, int(rng.integers(4, 9)), int(rng.integers(3, 6)))
@@ -326,7 +326,7 @@ def test_few_stages_are_solved(oracle: SimpleNamespace, monkeypatch: pytest.Monk
 
 def test_dividing_proves_nothing_above_the_optimum(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a best known cost that is three times the true one, bounds are free to pass the optimum."""
-    monkeypatch.setattr("solvers.pipeline.bounds.reweighted.EARLY_FINEST", np.inf)
+    monkeypatch.setattr("shardmark.solvers.pipeline.bounds.reweighted.EARLY_FINEST", np.inf)
     pretend(monkeypatch, 3.0)
     rng = np.random.default_rng(37)
     for _ in range(12):
@@ -397,7 +397,7 @@ def test_wrong_numbers_of_the_engine_raise_no_bound(
     oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, lying_glop: Any, divided: int, share: float
 ) -> None:
     """Neither in the ascent, nor in a tree over stages or over all sets."""
-    monkeypatch.setattr("solvers.pipeline.bounds.reweighted.MOST_DIVIDED", divided)
+    monkeypatch.setattr("shardmark.solvers.pipeline.bounds.reweighted.MOST_DIVIDED", divided)
     rng = np.random.default_rng([53, divided, int(100 * share)])
     told = lying_glop(rng, share)
     for _ in range(7):

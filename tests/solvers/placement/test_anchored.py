@@ -17,14 +17,14 @@ import pytest
 from oracle_placement import optimum
 from placements import built, draw_instance
 
-from instances import load
-from instances.placement import Instance
-from solvers.placement.bounds.anchored import anchored
-from solvers.placement.kernels.loads import cheapest_with
-from solvers.placement.throughput import anchored as anchored_module
-from solvers.placement.throughput.moves import spaces
-from solvers.placement.throughput.simple_bounds import load_bound
-from solvers.registry import Declined, LocalRun
+from shardmark.instances import load
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.bounds.anchored import anchored
+from shardmark.solvers.placement.kernels.loads import cheapest_with
+from shardmark.solvers.placement.throughput import anchored as anchored_module
+from shardmark.solvers.placement.throughput.moves import spaces
+from shardmark.solvers.placement.throughput.simple_bounds import load_bound
+from shardmark.solvers.registry import Declined, LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
 

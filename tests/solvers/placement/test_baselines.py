@@ -17,18 +17,18 @@ from gpart import install, write
 from oracle_placement import optimum
 from placements import built, cost_of, draw_instance, plain
 
-from harness.verify import verify
-from instances import catalog, load
-from instances.placement import Instance
-from solvers.placement.expert import expert
-from solvers.placement.greedy import greedy
-from solvers.placement.ideals.branchings import biconnected_components, contract_branchings
-from solvers.placement.max_load_dp import max_load_dp
-from solvers.placement.metis import metis
-from solvers.placement.pipedream import pipedream
-from solvers.placement.scotch import graph_file, scotch
-from solvers.placement.throughput.partitions import graph_of, slots
-from solvers.registry import Declined, LocalRun
+from shardmark.harness.verify import verify
+from shardmark.instances import catalog, load
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.expert import expert
+from shardmark.solvers.placement.greedy import greedy
+from shardmark.solvers.placement.ideals.branchings import biconnected_components, contract_branchings
+from shardmark.solvers.placement.max_load_dp import max_load_dp
+from shardmark.solvers.placement.metis import metis
+from shardmark.solvers.placement.pipedream import pipedream
+from shardmark.solvers.placement.scotch import graph_file, scotch
+from shardmark.solvers.placement.throughput.partitions import graph_of, slots
+from shardmark.solvers.registry import Declined, LocalRun
 
 MIRROR = os.environ.get("SHARDMARK_MIRROR")
 PUBLISHED = Path(MIRROR or "") / "msr-fiddle" / "dnn-partitioning"

@@ -18,18 +18,18 @@ import pytest
 from oracle_placement import optimum
 from placements import built, draw_instance
 
-from instances import load
-from instances.errors import InputError
-from instances.placement import Instance
-from solvers.placement.bounds.configurations import configurations
-from solvers.placement.kernels.loads import Nets
-from solvers.placement.search import search
-from solvers.placement.throughput import configurations as module
-from solvers.placement.throughput.configurations import Limits, configuration_bounds
-from solvers.placement.throughput.moves import spaces
-from solvers.placement.throughput.set_diagram import narrow_order, set_diagram
-from solvers.placement.throughput.simple_bounds import load_bound
-from solvers.registry import Declined, LocalRun
+from shardmark.instances import load
+from shardmark.instances.errors import InputError
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.bounds.configurations import configurations
+from shardmark.solvers.placement.kernels.loads import Nets
+from shardmark.solvers.placement.search import search
+from shardmark.solvers.placement.throughput import configurations as module
+from shardmark.solvers.placement.throughput.configurations import Limits, configuration_bounds
+from shardmark.solvers.placement.throughput.moves import spaces
+from shardmark.solvers.placement.throughput.set_diagram import narrow_order, set_diagram
+from shardmark.solvers.placement.throughput.simple_bounds import load_bound
+from shardmark.solvers.registry import Declined, LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
 

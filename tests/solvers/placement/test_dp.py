@@ -18,15 +18,15 @@ from oracle_placement import optimum
 from patience import given_time
 from placements import built, cost_of, judged
 
-from harness.verify.placement import verify
-from instances import InputError, load
-from instances.generate import families
-from instances.placement import Instance, parse
-from solvers.placement.dp import dp, dpl
-from solvers.placement.ideals.contraction import _Items, contractions
-from solvers.placement.ideals.splits import ideal_programs
-from solvers.placement.kernels.ideals import IdealEnumerator, Ideals
-from solvers.registry import Declined, LocalRun
+from shardmark.harness.verify.placement import verify
+from shardmark.instances import InputError, load
+from shardmark.instances.generate import families
+from shardmark.instances.placement import Instance, parse
+from shardmark.solvers.placement.dp import dp, dpl
+from shardmark.solvers.placement.ideals.contraction import _Items, contractions
+from shardmark.solvers.placement.ideals.splits import ideal_programs
+from shardmark.solvers.placement.kernels.ideals import IdealEnumerator, Ideals
+from shardmark.solvers.registry import Declined, LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
 
@@ -221,7 +221,7 @@ def test_more_devices_than_a_table_has_room_for_are_refused() -> None:
 def test_pieces_are_cut_where_a_table_of_all_has_no_room(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("solvers.placement.ideals.dynamic_program.CHAINED", (100, 4))
+    monkeypatch.setattr("shardmark.solvers.placement.ideals.dynamic_program.CHAINED", (100, 4))
     dpl(line(4000), run := LocalRun(memory=0.3))
     assert np.bincount(run.solutions[-1]).max() < 1050
     assert re.search(r"or for few devices, only: a table of \d,\d\d\d prefixes for 4", capsys.readouterr().err)
@@ -312,7 +312,7 @@ class CutShort(LocalRun):
 
 
 def test_what_the_time_does_not_suffice_for_is_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solvers.placement.dp.deadline", lambda run: contextlib.nullcontext(run.stop))
+    monkeypatch.setattr("shardmark.solvers.placement.dp.deadline", lambda run: contextlib.nullcontext(run.stop))
     run = CutShort()
     dp(line(50), run)
     assert (len(run.solutions), run.bounds) == (1, [])

@@ -16,13 +16,13 @@ from oracle_placement import Group, Oracle, optimum
 from patience import given_time
 from placements import built, cost_of, draw_instance, judged
 
-from instances.placement import Instance
-from solvers.placement.dp import dp, dpl
-from solvers.placement.ideals.contraction import contractions
-from solvers.placement.ideals.dynamic_program import IdealProgram, Placement
-from solvers.placement.ideals.linear_extension import in_pieces
-from solvers.placement.ideals.splits import ideal_programs
-from solvers.registry import Declined, LocalRun
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.dp import dp, dpl
+from shardmark.solvers.placement.ideals.contraction import contractions
+from shardmark.solvers.placement.ideals.dynamic_program import IdealProgram, Placement
+from shardmark.solvers.placement.ideals.linear_extension import in_pieces
+from shardmark.solvers.placement.ideals.splits import ideal_programs
+from shardmark.solvers.registry import Declined, LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
 
@@ -184,7 +184,7 @@ def test_what_has_a_size_is_not_merged_where_replicas_synchronise() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"overlap": "full"}, {"allreduce": 5.0}, {"cluster": 2, "slowdown": 2.0}])
 def test_long_rows_are_first_cut_between_pieces(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solvers.placement.ideals.dynamic_program.CHAINED", (20, 4))
+    monkeypatch.setattr("shardmark.solvers.placement.ideals.dynamic_program.CHAINED", (20, 4))
     rng = np.random.default_rng(1)
     instance = row((rng.random(150) * 9).tolist(), 0, 4, **options)
     instance = replace(instance, transfer=rng.random(instance.nodes))

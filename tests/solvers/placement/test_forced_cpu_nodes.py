@@ -10,7 +10,7 @@ import pytest
 from oracle_placement import judge
 from placements import built, draw_instance, placements
 
-from solvers.placement.throughput.forced_cpu_nodes import forced_nodes, with_forced_nodes
+from shardmark.solvers.placement.throughput.forced_cpu_nodes import forced_nodes, with_forced_nodes
 
 
 def chain(*supported, devices=(2, 1), **options):

@@ -14,13 +14,13 @@ import pytest
 from oracle_placement import judge, optimum
 from placements import built, cost_of, crossing, draw_instance
 
-from instances import load
-from instances.placement import Instance
-from solvers.placement.latency import ideals as ideals_module
-from solvers.placement.latency.ideals import Schedules
-from solvers.placement.latency_dp import chains, latency_dp
-from solvers.placement.latency_ip import ip
-from solvers.registry import Declined, LocalRun
+from shardmark.instances import load
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.latency import ideals as ideals_module
+from shardmark.solvers.placement.latency.ideals import Schedules
+from shardmark.solvers.placement.latency_dp import chains, latency_dp
+from shardmark.solvers.placement.latency_ip import ip
+from shardmark.solvers.registry import Declined, LocalRun
 
 ATTACK = Path(__file__).parents[2] / "data" / "attack"
 MIRROR = os.environ.get("SHARDMARK_MIRROR", "")

@@ -15,19 +15,19 @@ import pytest
 from oracle_placement import draw_solution
 from placements import DRAWS, built, cost_of, crossing, draw_instance, filled
 
-from harness.verify.placement import verify
-from instances.errors import InputError
-from instances.placement import Instance
-from solvers.placement.bounds.critical_path import critical_path
-from solvers.placement.bounds.memory_path import memory_path
-from solvers.placement.ideals.dynamic_program import fits
-from solvers.placement.ip.engine_cpsat import search, whole_sizes
-from solvers.placement.latency.ip_incumbent import LatencyIncumbent, schedule
-from solvers.placement.latency.ip_program import LatencyProgram
-from solvers.placement.latency_dp import chains
-from solvers.placement.latency_ip import ip
-from solvers.placement.throughput_ip import ip_noncontiguous
-from solvers.registry import Declined, LocalRun
+from shardmark.harness.verify.placement import verify
+from shardmark.instances.errors import InputError
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.bounds.critical_path import critical_path
+from shardmark.solvers.placement.bounds.memory_path import memory_path
+from shardmark.solvers.placement.ideals.dynamic_program import fits
+from shardmark.solvers.placement.ip.engine_cpsat import search, whole_sizes
+from shardmark.solvers.placement.latency.ip_incumbent import LatencyIncumbent, schedule
+from shardmark.solvers.placement.latency.ip_program import LatencyProgram
+from shardmark.solvers.placement.latency_dp import chains
+from shardmark.solvers.placement.latency_ip import ip
+from shardmark.solvers.placement.throughput_ip import ip_noncontiguous
+from shardmark.solvers.registry import Declined, LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
 

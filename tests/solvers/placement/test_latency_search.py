@@ -14,16 +14,16 @@ import pytest
 from oracle_placement import optimum
 from placements import built, cost_of, draw_instance, judged, plain
 
-from instances import load
-from instances.generate import families
-from instances.placement import Instance, parse, to_document
-from solvers.placement.greedy import greedy
-from solvers.placement.kernels.latency import LatencyAnnealer, LatencyCooling, schedule
-from solvers.placement.latency import search as latency_search
-from solvers.placement.latency.tasks import Blocks, Contraction
-from solvers.placement.local_search import local_search
-from solvers.placement.search import search
-from solvers.registry import Declined, LocalRun
+from shardmark.instances import load
+from shardmark.instances.generate import families
+from shardmark.instances.placement import Instance, parse, to_document
+from shardmark.solvers.placement.greedy import greedy
+from shardmark.solvers.placement.kernels.latency import LatencyAnnealer, LatencyCooling, schedule
+from shardmark.solvers.placement.latency import search as latency_search
+from shardmark.solvers.placement.latency.tasks import Blocks, Contraction
+from shardmark.solvers.placement.local_search import local_search
+from shardmark.solvers.placement.search import search
+from shardmark.solvers.registry import Declined, LocalRun
 
 LATENCY: dict[str, Any] = {"objective": "latency"}
 MIRROR = os.environ.get("SHARDMARK_MIRROR")

@@ -15,18 +15,18 @@ import pytest
 from oracle_placement import optimum
 from placements import DRAWS, built, small
 
-from instances.placement import Instance
-from solvers.placement.bounds.lp import lp
-from solvers.placement.ip import dual_bound, relaxation
-from solvers.placement.ip.dual_bound import proved
-from solvers.placement.ip.floating_point import FloatProgram
-from solvers.placement.ip.incumbent import Incumbent
-from solvers.placement.ip.program import LoadProgram
-from solvers.placement.ip.relaxation import dual_values
-from solvers.placement.ip.shapes import programs
-from solvers.placement.ip.start import begin
-from solvers.placement.throughput.simple_bounds import load_bound, node_bound
-from solvers.registry import Declined, LocalRun
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.bounds.lp import lp
+from shardmark.solvers.placement.ip import dual_bound, relaxation
+from shardmark.solvers.placement.ip.dual_bound import proved
+from shardmark.solvers.placement.ip.floating_point import FloatProgram
+from shardmark.solvers.placement.ip.incumbent import Incumbent
+from shardmark.solvers.placement.ip.program import LoadProgram
+from shardmark.solvers.placement.ip.relaxation import dual_values
+from shardmark.solvers.placement.ip.shapes import programs
+from shardmark.solvers.placement.ip.start import begin
+from shardmark.solvers.placement.throughput.simple_bounds import load_bound, node_bound
+from shardmark.solvers.registry import Declined, LocalRun
 
 pytestmark = pytest.mark.gate(cases=1)
 

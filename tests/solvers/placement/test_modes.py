@@ -9,8 +9,8 @@ import pytest
 from fuzz import methods
 from gpart import install
 
-from instances.placement import parse
-from solvers.registry import Declined, LocalRun, Solver
+from shardmark.instances.placement import parse
+from shardmark.solvers.registry import Declined, LocalRun, Solver
 
 pytestmark = pytest.mark.gate(cases=2)
 

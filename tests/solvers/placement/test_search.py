@@ -14,16 +14,16 @@ import pytest
 from oracle_placement import optimum
 from placements import built, cost_of, draw_instance, draw_options, plain
 
-from harness.verify.placement import verify
-from instances import load
-from instances.graph import Index
-from instances.placement import Instance, parse
-from solvers.placement.kernels.loads import LoadAnnealer, LoadCooling
-from solvers.placement.local_search import local_search
-from solvers.placement.search import search
-from solvers.placement.throughput.filling import fill, fill_by_shares, least_work
-from solvers.placement.throughput.moves import Space, spaces
-from solvers.registry import Declined, LocalRun
+from shardmark.harness.verify.placement import verify
+from shardmark.instances import load
+from shardmark.instances.graph import Index
+from shardmark.instances.placement import Instance, parse
+from shardmark.solvers.placement.kernels.loads import LoadAnnealer, LoadCooling
+from shardmark.solvers.placement.local_search import local_search
+from shardmark.solvers.placement.search import search
+from shardmark.solvers.placement.throughput.filling import fill, fill_by_shares, least_work
+from shardmark.solvers.placement.throughput.moves import Space, spaces
+from shardmark.solvers.registry import Declined, LocalRun
 
 pytestmark = pytest.mark.gate(cases=4)
 

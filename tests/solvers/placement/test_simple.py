@@ -12,25 +12,25 @@ import pytest
 from oracle_placement import optimum
 from placements import built, cost_of, draw_instance, plain
 
-from harness.verify import verify
-from instances import catalog, load
-from instances.placement import Instance
-from solvers.placement.bounds.critical_path import critical_path
-from solvers.placement.bounds.load import load as load_bound
-from solvers.placement.bounds.memory_path import memory_path
-from solvers.placement.bounds.node import node
-from solvers.placement.dp import dp
-from solvers.placement.equal_parts import equal_parts
-from solvers.placement.expert import expert
-from solvers.placement.greedy import greedy
-from solvers.placement.latency import memory_path as memory_path_module
-from solvers.placement.latency_dp import latency_dp
-from solvers.placement.latency_ip import ip
-from solvers.placement.one_accelerator import one_accelerator
-from solvers.placement.throughput import simple_bounds
-from solvers.placement.throughput.pooled import pooled_bound
-from solvers.placement.throughput_ip import ip_contiguous, ip_noncontiguous
-from solvers.registry import Declined, LocalRun
+from shardmark.harness.verify import verify
+from shardmark.instances import catalog, load
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.bounds.critical_path import critical_path
+from shardmark.solvers.placement.bounds.load import load as load_bound
+from shardmark.solvers.placement.bounds.memory_path import memory_path
+from shardmark.solvers.placement.bounds.node import node
+from shardmark.solvers.placement.dp import dp
+from shardmark.solvers.placement.equal_parts import equal_parts
+from shardmark.solvers.placement.expert import expert
+from shardmark.solvers.placement.greedy import greedy
+from shardmark.solvers.placement.latency import memory_path as memory_path_module
+from shardmark.solvers.placement.latency_dp import latency_dp
+from shardmark.solvers.placement.latency_ip import ip
+from shardmark.solvers.placement.one_accelerator import one_accelerator
+from shardmark.solvers.placement.throughput import simple_bounds
+from shardmark.solvers.placement.throughput.pooled import pooled_bound
+from shardmark.solvers.placement.throughput_ip import ip_contiguous, ip_noncontiguous
+from shardmark.solvers.registry import Declined, LocalRun
 
 
 def embedded(name: str) -> Instance:

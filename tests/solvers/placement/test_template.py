@@ -10,7 +10,7 @@ import pytest
 from placements import built, cost_of, draw_instance
 
 from shardmark.cli.templates.placement import name
-from solvers.registry import Declined, LocalRun
+from shardmark.solvers.registry import Declined, LocalRun
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])

@@ -12,18 +12,18 @@ import pytest
 from oracle_placement import optimum
 from placements import DRAWS, built, cost_of, placements, small
 
-from harness.verify.placement import verify
-from instances.placement import Instance
-from solvers.placement import throughput_ip
-from solvers.placement.dp import dpl
-from solvers.placement.ip import cpsat
-from solvers.placement.ip.floating_point import FloatProgram
-from solvers.placement.ip.incumbent import Incumbent, cost
-from solvers.placement.ip.program import LoadProgram, TooLarge
-from solvers.placement.ip.shapes import programs
-from solvers.placement.throughput.simple_bounds import load_bound, node_bound
-from solvers.placement.throughput_ip import ip_contiguous, ip_noncontiguous
-from solvers.registry import Declined, LocalRun
+from shardmark.harness.verify.placement import verify
+from shardmark.instances.placement import Instance
+from shardmark.solvers.placement import throughput_ip
+from shardmark.solvers.placement.dp import dpl
+from shardmark.solvers.placement.ip import cpsat
+from shardmark.solvers.placement.ip.floating_point import FloatProgram
+from shardmark.solvers.placement.ip.incumbent import Incumbent, cost
+from shardmark.solvers.placement.ip.program import LoadProgram, TooLarge
+from shardmark.solvers.placement.ip.shapes import programs
+from shardmark.solvers.placement.throughput.simple_bounds import load_bound, node_bound
+from shardmark.solvers.placement.throughput_ip import ip_contiguous, ip_noncontiguous
+from shardmark.solvers.registry import Declined, LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
 

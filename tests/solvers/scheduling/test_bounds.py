@@ -15,19 +15,19 @@ import pytest
 from oracle_scheduling import judge
 from schedules import draw_devices, draw_document, draw_instance, made, optimum, parsed
 
-from instances import InputError
-from instances.generate import families
-from instances.scheduling import Instance
-from solvers.registry import LocalRun
-from solvers.scheduling._kernels import Simulator
-from solvers.scheduling.bounds import energetic as energetic_module
-from solvers.scheduling.bounds.critical_path import critical_path
-from solvers.scheduling.bounds.energetic import after_work, energetic, interval_bound, sequence_bound
-from solvers.scheduling.bounds.load import heaviest_units_bound, load, restricted_sets_bound
-from solvers.scheduling.heuristics.ranks import longest_before
-from solvers.scheduling.schedules import heads_tails, segments
-from solvers.scheduling.schedules.heads_tails import early_first, heads_and_tails, paired_heads_and_tails
-from solvers.scheduling.schedules.merged_devices import merged
+from shardmark.instances import InputError
+from shardmark.instances.generate import families
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.registry import LocalRun
+from shardmark.solvers.scheduling._kernels import Simulator
+from shardmark.solvers.scheduling.bounds import energetic as energetic_module
+from shardmark.solvers.scheduling.bounds.critical_path import critical_path
+from shardmark.solvers.scheduling.bounds.energetic import after_work, energetic, interval_bound, sequence_bound
+from shardmark.solvers.scheduling.bounds.load import heaviest_units_bound, load, restricted_sets_bound
+from shardmark.solvers.scheduling.heuristics.ranks import longest_before
+from shardmark.solvers.scheduling.schedules import heads_tails, segments
+from shardmark.solvers.scheduling.schedules.heads_tails import early_first, heads_and_tails, paired_heads_and_tails
+from shardmark.solvers.scheduling.schedules.merged_devices import merged
 
 BOUNDS = (critical_path, energetic, load)
 

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from schedules import Claims, draw_devices, draw_document, draw_instance, draw_order, made, optimum, parsed
 
-from harness.verify import verify
-from instances.generate import families
-from instances.scheduling import Instance
-from solvers.registry import Declined, LocalRun
-from solvers.scheduling._kernels import Simulator
-from solvers.scheduling.cp_sat import cp_sat
-from solvers.scheduling.exact import rules
-from solvers.scheduling.exact.model import Clock, Model, clock
-from solvers.scheduling.exact.rules import demands_of
-from solvers.scheduling.schedules.heads_tails import heads_and_tails
-from solvers.scheduling.schedules.memory import fits
+from shardmark.harness.verify import verify
+from shardmark.instances.generate import families
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.registry import Declined, LocalRun
+from shardmark.solvers.scheduling._kernels import Simulator
+from shardmark.solvers.scheduling.cp_sat import cp_sat
+from shardmark.solvers.scheduling.exact import rules
+from shardmark.solvers.scheduling.exact.model import Clock, Model, clock
+from shardmark.solvers.scheduling.exact.rules import demands_of
+from shardmark.solvers.scheduling.schedules.heads_tails import heads_and_tails
+from shardmark.solvers.scheduling.schedules.memory import fits
 
 pytestmark = pytest.mark.gate(cases=2)
 

@@ -14,10 +14,10 @@ import oracle_scheduling
 import pytest
 from schedules import conflicting, made, parsed
 
-from instances import InputError
-from instances.generate.dataflows import tight_memory
-from instances.scheduling import Instance
-from solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
+from shardmark.instances import InputError
+from shardmark.instances.generate.dataflows import tight_memory
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
 
 pytestmark = pytest.mark.gate(cases=2)
 

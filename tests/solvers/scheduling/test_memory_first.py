@@ -13,17 +13,17 @@ import oracle_scheduling
 import pytest
 from schedules import Claims, draw_devices, draw_instance, made, peaks
 
-from harness.verify.scheduling import verify
-from instances import catalog, load
-from instances.generate import families
-from instances.generate.dataflows import tight_memory
-from instances.scheduling import Instance
-from solvers.registry import Declined
-from solvers.scheduling._kernels import Simulator
-from solvers.scheduling.heuristics.local import orders
-from solvers.scheduling.memory_first import depth_first, memory_first, orders_to_try
-from solvers.scheduling.schedules.memory import fits
-from solvers.scheduling.schedules.memory_cuts import MemoryCuts, none_fits
+from shardmark.harness.verify.scheduling import verify
+from shardmark.instances import catalog, load
+from shardmark.instances.generate import families
+from shardmark.instances.generate.dataflows import tight_memory
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.registry import Declined
+from shardmark.solvers.scheduling._kernels import Simulator
+from shardmark.solvers.scheduling.heuristics.local import orders
+from shardmark.solvers.scheduling.memory_first import depth_first, memory_first, orders_to_try
+from shardmark.solvers.scheduling.schedules.memory import fits
+from shardmark.solvers.scheduling.schedules.memory_cuts import MemoryCuts, none_fits
 
 pytestmark = pytest.mark.gate(cases=2)
 
@@ -238,7 +238,7 @@ def test_what_takes_no_time_holds_nothing(holding: str) -> None:
 
 
 def test_no_cut_is_prepared_once_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solvers.scheduling.schedules.memory_cuts.MemoryCuts", lambda *_: 1 / 0)
+    monkeypatch.setattr("shardmark.solvers.scheduling.schedules.memory_cuts.MemoryCuts", lambda *_: 1 / 0)
     assert not none_fits(fan(6, speed=[1, 1], bandwidth=1.0, memory=[1.5] * 2), 0.0)
 
 

@@ -13,25 +13,25 @@ import pytest
 import schedules_slow as slow
 from schedules import draw_devices, draw_instance, made
 
-from harness.verify.scheduling import verify
-from instances import catalog, load
-from instances.files.columns import Ints
-from instances.generate import families
-from instances.scheduling import Instance
-from solvers.native import kahn
-from solvers.registry import Declined, LocalRun
-from solvers.registry import load as load_solvers
-from solvers.scheduling._kernels import Execution, Simulator
-from solvers.scheduling.batch_split import batch_split
-from solvers.scheduling.critical_path import critical_path
-from solvers.scheduling.dfs import dfs
-from solvers.scheduling.hash import hash_partition
-from solvers.scheduling.heft import heft
-from solvers.scheduling.heuristics.heft import upward_rank
-from solvers.scheduling.heuristics.local import SCHEDULERS, orders, path_computation_time, schedule
-from solvers.scheduling.heuristics.path import longest_path
-from solvers.scheduling.heuristics.ranks import total_rank
-from solvers.scheduling.mite import mite
+from shardmark.harness.verify.scheduling import verify
+from shardmark.instances import catalog, load
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.generate import families
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.native import kahn
+from shardmark.solvers.registry import Declined, LocalRun
+from shardmark.solvers.registry import load as load_solvers
+from shardmark.solvers.scheduling._kernels import Execution, Simulator
+from shardmark.solvers.scheduling.batch_split import batch_split
+from shardmark.solvers.scheduling.critical_path import critical_path
+from shardmark.solvers.scheduling.dfs import dfs
+from shardmark.solvers.scheduling.hash import hash_partition
+from shardmark.solvers.scheduling.heft import heft
+from shardmark.solvers.scheduling.heuristics.heft import upward_rank
+from shardmark.solvers.scheduling.heuristics.local import SCHEDULERS, orders, path_computation_time, schedule
+from shardmark.solvers.scheduling.heuristics.path import longest_path
+from shardmark.solvers.scheduling.heuristics.ranks import total_rank
+from shardmark.solvers.scheduling.mite import mite
 
 pytestmark = pytest.mark.gate(cases=2)
 
@@ -309,7 +309,7 @@ def test_weights_and_scheduler_of_a_pair_can_be_set() -> None:
     instance = made(
         [1] * 6, [[0, 2, 1], [0, 3, 1], [5, 2, 1], [5, 3, 1], [1, 4, 1]], [1, 1], devices=[[0], [0], [0], [0], [1], [0]]
     )
-    pair = {solver.name: solver for solver in load_solvers("package:solvers.scheduling.heft")}
+    pair = {solver.name: solver for solver in load_solvers("package:shardmark.solvers.scheduling.heft")}
 
     def first(**settings: Any) -> int:
         run = LocalRun()

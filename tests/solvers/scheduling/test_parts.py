@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from schedules import flow, mean_time, moves_of
 
-from solvers.scheduling._kernels import Simulator
-from solvers.scheduling.schedules import parts
-from solvers.scheduling.schedules.parts import Parts
+from shardmark.solvers.scheduling._kernels import Simulator
+from shardmark.solvers.scheduling.schedules import parts
+from shardmark.solvers.scheduling.schedules.parts import Parts
 
 
 def shared(seed: int, count: int) -> tuple[Parts, Simulator]:

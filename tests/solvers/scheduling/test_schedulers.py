@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import schedules_slow as slow
 
-from instances.generate import families
-from instances.generate.portable_random import Draws
-from solvers.scheduling._kernels import Simulator
+from shardmark.instances.generate import families
+from shardmark.instances.generate.portable_random import Draws
+from shardmark.solvers.scheduling._kernels import Simulator
 
 pytestmark = pytest.mark.gate(cases=2)
 

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 from schedules import Claims, draw_instance, flow, made, moves_of, optimum
 
-from harness.verify.scheduling import verify
-from instances import catalog, load
-from instances.files.columns import Ints
-from instances.generate import families
-from instances.scheduling import Instance
-from solvers.scheduling._kernels import PathMoves, SimulatedMoves, Simulator
-from solvers.scheduling.heuristics.heft import earliest_finish
-from solvers.scheduling.heuristics.local import path_computation_time, schedule
-from solvers.scheduling.heuristics.path import around_the_path
-from solvers.scheduling.schedules.annealing import begin, improve
-from solvers.scheduling.schedules.memory import fits
-from solvers.scheduling.search import search
+from shardmark.harness.verify.scheduling import verify
+from shardmark.instances import catalog, load
+from shardmark.instances.files.columns import Ints
+from shardmark.instances.generate import families
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.scheduling._kernels import PathMoves, SimulatedMoves, Simulator
+from shardmark.solvers.scheduling.heuristics.heft import earliest_finish
+from shardmark.solvers.scheduling.heuristics.local import path_computation_time, schedule
+from shardmark.solvers.scheduling.heuristics.path import around_the_path
+from shardmark.solvers.scheduling.schedules.annealing import begin, improve
+from shardmark.solvers.scheduling.schedules.memory import fits
+from shardmark.solvers.scheduling.search import search
 
 pytestmark = pytest.mark.gate(cases=2)
 

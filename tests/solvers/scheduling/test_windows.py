@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from schedules import Claims, flow, mean_time, moves_of
 
-from instances.files.columns import Ints
-from solvers.scheduling._kernels import Execution, Simulator
-from solvers.scheduling.schedules import annealing, parts, windows
-from solvers.scheduling.schedules.parts import Parts
+from shardmark.instances.files.columns import Ints
+from shardmark.solvers.scheduling._kernels import Execution, Simulator
+from shardmark.solvers.scheduling.schedules import annealing, parts, windows
+from shardmark.solvers.scheduling.schedules.parts import Parts
 
 
 def clock() -> SimpleNamespace:

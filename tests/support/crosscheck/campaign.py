@@ -22,7 +22,7 @@ from crosscheck import methods, restrict
 from crosscheck.check import Contradiction, contradictions
 from crosscheck.claims import Claims, claims
 from crosscheck.draws.strata import Drawn
-from instances import load, track_module
+from shardmark.instances import load, track_module
 
 #: Seconds that a method has after its limit, for judging its solutions as well, before it is killed; times the limit.
 GRACE, PATIENCE = 30.0, 5

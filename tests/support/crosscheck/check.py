@@ -10,7 +10,7 @@ import fuzz
 from fuzz import Exact
 
 from crosscheck.claims import Claims
-from harness.results.claims import contradicts, proves
+from shardmark.harness.results.claims import contradicts, proves
 
 #: A bound this close below the least verified cost, relatively, would be seen if it were false by as much.
 TIGHT = Fraction(1, 1000)

@@ -19,8 +19,8 @@ import oracle_scheduling
 from fuzz import Exact
 
 from crosscheck import reasons
-from harness.verify import verify
-from solvers.registry import Declined, LocalRun, Solver
+from shardmark.harness.verify import verify
+from shardmark.solvers.registry import Declined, LocalRun, Solver
 
 ORACLES = {
     "intraop": oracle_intraop.judge,

@@ -12,27 +12,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.verify import verify
-from instances import intraop, pipeline, placement, scheduling
-from instances.files.columns import Ints
-from solvers.intraop.cfn.branching import lower_bound
-from solvers.intraop.cfn.lagrangian import Dual
-from solvers.intraop.cfn.tree import Tree
-from solvers.intraop.greedy import greedy
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.reduced_problem import Problem
-from solvers.pipeline.bounds.reweighted import reweighted
-from solvers.pipeline.bounds.windows import windows
-from solvers.pipeline.programs.stage_search import StageSearch
-from solvers.placement.bounds.anchored import anchored
-from solvers.placement.ip.incumbent import Incumbent
-from solvers.placement.ip.start import begin
-from solvers.placement.throughput.configurations import Limits, configuration_bounds
-from solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
-from solvers.placement.throughput.simple_bounds import load_bound
-from solvers.registry import Declined, LocalRun, Run, Solver
-from solvers.scheduling.bounds.energetic import energetic
-from solvers.scheduling.schedules.memory_cuts import none_fits
+from shardmark.harness.verify import verify
+from shardmark.instances import intraop, pipeline, placement, scheduling
+from shardmark.instances.files.columns import Ints
+from shardmark.solvers.intraop.cfn.branching import lower_bound
+from shardmark.solvers.intraop.cfn.lagrangian import Dual
+from shardmark.solvers.intraop.cfn.tree import Tree
+from shardmark.solvers.intraop.greedy import greedy
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.reduced_problem import Problem
+from shardmark.solvers.pipeline.bounds.reweighted import reweighted
+from shardmark.solvers.pipeline.bounds.windows import windows
+from shardmark.solvers.pipeline.programs.stage_search import StageSearch
+from shardmark.solvers.placement.bounds.anchored import anchored
+from shardmark.solvers.placement.ip.incumbent import Incumbent
+from shardmark.solvers.placement.ip.start import begin
+from shardmark.solvers.placement.throughput.configurations import Limits, configuration_bounds
+from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
+from shardmark.solvers.placement.throughput.simple_bounds import load_bound
+from shardmark.solvers.registry import Declined, LocalRun, Run, Solver
+from shardmark.solvers.scheduling.bounds.energetic import energetic
+from shardmark.solvers.scheduling.schedules.memory_cuts import none_fits
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
@@ -87,7 +87,7 @@ def branches(instance: intraop.Instance, run: Run) -> None:
             run.report(part.model.lift(instance, value).tolist())
 
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("solvers.intraop.cfn.branching.LARGEST", rng.choice([0, 0, 40, 4000]))
+        monkeypatch.setattr("shardmark.solvers.intraop.cfn.branching.LARGEST", rng.choice([0, 0, 40, 4000]))
         bound = lower_bound(problem, {}, run.deadline, seed=run.seed, top=lambda: top, found=found)
     if bound < model.forbidden:
         run.bound(bound << model.shift)
@@ -99,7 +99,7 @@ def weighed(instance: pipeline.Instance, run: Run) -> None:
     windows(instance, _part(run, 0.5))
     with pytest.MonkeyPatch.context() as monkeypatch:
         pretend(monkeypatch, rng.choice([1.0, 1.02, 1.1, 1.5]))
-        monkeypatch.setattr("solvers.pipeline.bounds.reweighted.EARLY_FINEST", rng.choice([0.02, math.inf]))
+        monkeypatch.setattr("shardmark.solvers.pipeline.bounds.reweighted.EARLY_FINEST", rng.choice([0.02, math.inf]))
         reweighted(instance, run)
 
 
@@ -122,7 +122,9 @@ def overfull(instance: scheduling.Instance, run: Run) -> None:
     if none_fits(instance, run.remaining() / 2):
         raise Declined("no schedule fits the memory of the devices, as cuts show")
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("solvers.scheduling.schedules.segments.MOST", random.Random(run.seed).choice([3, 5, 70]))
+        monkeypatch.setattr(
+            "shardmark.solvers.scheduling.schedules.segments.MOST", random.Random(run.seed).choice([3, 5, 70])
+        )
         energetic(instance, run)
 
 

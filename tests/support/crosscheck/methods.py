@@ -8,7 +8,7 @@ from functools import cache
 import fuzz
 
 from crosscheck.internals import internals
-from solvers.registry import Solver
+from shardmark.solvers.registry import Solver
 
 #: Solvers left out: heuristics that others nearly always beat, and those that need input or a program.
 LEFT_OUT = {

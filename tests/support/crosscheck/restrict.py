@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from instances import InputError, intraop, pipeline, placement, scheduling
-from instances.graph import Graph
+from shardmark.instances import InputError, intraop, pipeline, placement, scheduling
+from shardmark.instances.graph import Graph
 
 
 def restricted(instance: Any, seed: int) -> Any:

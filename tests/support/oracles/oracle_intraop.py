@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from instances.intraop import Instance, parse, to_document
+from shardmark.instances.intraop import Instance, parse, to_document
 
 #: An entry from here on means "impossible" in the contest's files, a reason of solvers to decline.
 IMPOSSIBLE = 10**17

@@ -19,8 +19,8 @@ from typing import Any
 
 from fuzz import numbers
 
-from instances import InputError
-from instances.pipeline import FORMAT, Instance, parse
+from shardmark.instances import InputError
+from shardmark.instances.pipeline import FORMAT, Instance, parse
 
 
 class Oracle:

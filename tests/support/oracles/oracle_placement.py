@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from fuzz import numbers
 
-from instances import InputError
-from instances.placement import Instance, parse
+from shardmark.instances import InputError
+from shardmark.instances.placement import Instance, parse
 
 Nodes = frozenset[int]
 Group = tuple[Nodes, Sequence[int]]  # nodes, and the devices of their stage

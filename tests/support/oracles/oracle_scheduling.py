@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from fuzz import numbers
 
-from instances import InputError
-from instances.scheduling import FORMAT, Instance, parse
+from shardmark.instances import InputError
+from shardmark.instances.scheduling import FORMAT, Instance, parse
 
 #: Two times, or two sizes, are equal if they differ by no more than one part in this number.
 EQUAL = 10**9

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from instances.scheduling import Instance
-from solvers.scheduling._kernels import Execution
+from shardmark.instances.scheduling import Instance
+from shardmark.solvers.scheduling._kernels import Execution
 
 #: The least value of a factor of a product; for traffic in units of the mean transfer time.
 LEAST = 0.01

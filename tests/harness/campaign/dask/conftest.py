@@ -12,14 +12,14 @@ from distributed import Scheduler, Worker
 from distributed.utils import LoopRunner, sync
 from marked import until
 
-from harness.campaign.dask import executor, pool, serving
-from harness.campaign.dask.executor import DaskExecutor
-from harness.campaign.dask.scheduler import silence_dask
-from harness.campaign.dask.worker import ShardmarkPlugin
-from harness.campaign.discover import SolverInfo, declared_in
-from harness.campaign.jobs import Job
-from harness.campaign.problems import Problem
-from harness.sandbox.contract import Cancelled, Limits, Order, Outcome
+from shardmark.harness.campaign.dask import executor, pool, serving
+from shardmark.harness.campaign.dask.executor import DaskExecutor
+from shardmark.harness.campaign.dask.scheduler import silence_dask
+from shardmark.harness.campaign.dask.worker import ShardmarkPlugin
+from shardmark.harness.campaign.discover import SolverInfo, declared_in
+from shardmark.harness.campaign.jobs import Job
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.sandbox.contract import Cancelled, Limits, Order, Outcome
 
 SOLVERS = Path(__file__).parents[1] / "campaign_solvers.py"
 

@@ -15,7 +15,7 @@ import pytest
 from clusters import Cluster, runs_under, table
 from marked import ended, until
 
-from harness.campaign.cpus import usable_cpus
+from shardmark.harness.campaign.cpus import usable_cpus
 
 pytestmark = pytest.mark.skipif(len(usable_cpus()) < 2, reason="two workers need two CPUs")
 TTL = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "8s"}

@@ -11,8 +11,8 @@ import pytest
 from clusters import Cluster, campaign_of, runs_under, table
 from marked import ended, until
 
-from harness.campaign.cpus import Claims, usable_cpus
 from shardmark.cli.arguments import main
+from shardmark.harness.campaign.cpus import Claims, usable_cpus
 
 needs_two = pytest.mark.skipif(len(usable_cpus()) < 2, reason="two workers need two CPUs")
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from marked import until
 
-from harness.campaign.dask import files
-from harness.campaign.dask.worker import RemoteReply
-from harness.campaign.problems import Problem
-from instances import InputError
-from instances.files.jsonfile import read_bytes
-from solvers.registry import FOLDER
+from shardmark.harness.campaign.dask import files
+from shardmark.harness.campaign.dask.worker import RemoteReply
+from shardmark.harness.campaign.problems import Problem
+from shardmark.instances import InputError
+from shardmark.instances.files.jsonfile import read_bytes
+from shardmark.solvers.registry import FOLDER
 
 
 def test_a_worker_is_sent_an_instance_and_a_solver_that_only_the_campaign_can_read(grid, job, chain):

@@ -11,9 +11,9 @@ import pytest
 from distributed import Worker
 from marked import until
 
-from harness.campaign.dask import pool, serving
-from harness.campaign.dask.pool import WorkerPool
-from instances import InputError
+from shardmark.harness.campaign.dask import pool, serving
+from shardmark.harness.campaign.dask.pool import WorkerPool
+from shardmark.instances import InputError
 
 
 async def never(*_, **__):

@@ -10,12 +10,12 @@ import pytest
 from distributed import Scheduler
 from distributed.versions import get_versions
 
-from harness.campaign.dask import scheduler as module
-from harness.campaign.dask import serving
-from harness.campaign.dask.scheduler import check_scheduler, connection_settings
-from instances import InputError
 from shardmark.cli.arguments import main
 from shardmark.cli.commands.campaigns import _with_dask
+from shardmark.harness.campaign.dask import scheduler as module
+from shardmark.harness.campaign.dask import serving
+from shardmark.harness.campaign.dask.scheduler import check_scheduler, connection_settings
+from shardmark.instances import InputError
 
 
 def has_ipv6():

@@ -9,9 +9,9 @@ import time
 import pytest
 from distributed import Scheduler
 
-from harness.campaign.dask import scheduler as addresses
-from harness.campaign.dask import serving
-from instances import InputError
+from shardmark.harness.campaign.dask import scheduler as addresses
+from shardmark.harness.campaign.dask import serving
+from shardmark.instances import InputError
 
 
 class Served:

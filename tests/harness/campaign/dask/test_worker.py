@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.campaign.dask import files
-from harness.campaign.dask.files import FileCache
-from harness.campaign.dask.worker import MissingFile, Refused, RemoteOrder, ShardmarkPlugin
-from harness.campaign.jobs import Job
-from harness.sandbox.contract import Limits
-from solvers.registry import source_hash
+from shardmark.harness.campaign.dask import files
+from shardmark.harness.campaign.dask.files import FileCache
+from shardmark.harness.campaign.dask.worker import MissingFile, Refused, RemoteOrder, ShardmarkPlugin
+from shardmark.harness.campaign.jobs import Job
+from shardmark.harness.sandbox.contract import Limits
+from shardmark.solvers.registry import source_hash
 
 SOLVERS = Path(__file__).parents[1] / "campaign_solvers.py"
 

@@ -21,10 +21,10 @@ from marked import until
 from patience import given_time
 from referee import backend_here
 
-from harness.sandbox.backends import benchexec_backend, control_groups
-from harness.sandbox.contract import MEASURES, Cancelled
-from harness.sandbox.protocol import decode
-from harness.sandbox.supervisor import Supervisor
+from shardmark.harness.sandbox.backends import benchexec_backend, control_groups
+from shardmark.harness.sandbox.contract import MEASURES, Cancelled
+from shardmark.harness.sandbox.protocol import decode
+from shardmark.harness.sandbox.supervisor import Supervisor
 
 pytestmark = pytest.mark.gate(cases=1)
 

@@ -13,15 +13,15 @@ import pytest
 from orders import order_of
 from referee import backend_here
 
-import instances
-from harness.sandbox.backends import choice
-from harness.sandbox.backends.choice import NOT_ISOLATED, Backend, choose, described
-from harness.sandbox.contract import MEASURES, Limits, Outcome
-from instances import InputError, catalog, load_hashed
-from instances.files import array_cache
+from shardmark import instances
 from shardmark.cli import matrix
 from shardmark.cli.arguments import main
 from shardmark.cli.submission import conformance
+from shardmark.harness.sandbox.backends import choice
+from shardmark.harness.sandbox.backends.choice import NOT_ISOLATED, Backend, choose, described
+from shardmark.harness.sandbox.contract import MEASURES, Limits, Outcome
+from shardmark.instances import InputError, catalog, load_hashed
+from shardmark.instances.files import array_cache
 
 pytestmark = pytest.mark.gate(cases=1)
 
@@ -31,8 +31,8 @@ EMBEDDED = Path(instances.__file__).parent / "data"
 #: Prints the type of the instance's memory, then tries to spoil, delete and add arrays in the cache.
 SPOILS_ARRAYS = """
     import contextlib
-    from instances import catalog
-    from instances.files import array_cache
+    from shardmark.instances import catalog
+    from shardmark.instances.files import array_cache
     array = instance.table
     while hasattr(array, "base"):
         array = array.base
@@ -44,7 +44,7 @@ SPOILS_ARRAYS = """
 """
 #: A file with one bound method.
 SOLVER = """
-from solvers.registry import bound
+from shardmark.solvers.registry import bound
 
 @bound(track="pipeline", source="a test")
 def mine(instance, run):
@@ -183,9 +183,9 @@ def test_without_benchexec_the_other_backend_is_used(tmp_path, monkeypatch):
 
 CHOOSE = """
 import sys
-from harness.sandbox.backends.choice import choose
-from harness.sandbox.contract import Limits, Order
-from instances.files.jsonfile import read_bytes, sha256
+from shardmark.harness.sandbox.backends.choice import choose
+from shardmark.harness.sandbox.contract import Limits, Order
+from shardmark.instances.files.jsonfile import read_bytes, sha256
 backend = choose(sys.argv[1])
 with backend.supervisor() as supervisor:
     instance, command = sys.argv[2], ("sh", "-c", 'cat "$0"', sys.argv[3], "{instance}")

@@ -18,9 +18,9 @@ import pytest
 from orders import order_of
 from referee import backend_here, needs_isolation
 
-from harness.sandbox.backends import mounts, namespaces, visible_files
-from harness.sandbox.contract import BackendError, Limits
-from harness.sandbox.supervisor import Supervisor
+from shardmark.harness.sandbox.backends import mounts, namespaces, visible_files
+from shardmark.harness.sandbox.contract import BackendError, Limits
+from shardmark.harness.sandbox.supervisor import Supervisor
 
 pytestmark = [needs_isolation, pytest.mark.gate(cases=1)]
 LIMITS = Limits(timeout_s=20.0, memory_mib=512.0, processes=100, output_mib=16.0)

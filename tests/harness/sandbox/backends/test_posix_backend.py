@@ -18,9 +18,9 @@ from orders import AMPLE, order_of
 from patience import given_time
 from referee import ISOLATION, needs_isolation
 
-from harness.sandbox.backends.posix_backend import NamespaceRun, ProgramStart
-from harness.sandbox.contract import Limits, Outcome
-from harness.sandbox.supervisor import Supervisor
+from shardmark.harness.sandbox.backends.posix_backend import NamespaceRun, ProgramStart
+from shardmark.harness.sandbox.contract import Limits, Outcome
+from shardmark.harness.sandbox.supervisor import Supervisor
 
 pytestmark = pytest.mark.gate(cases=1)
 

@@ -6,7 +6,7 @@ import os
 import resource
 import time
 
-from harness.sandbox.backends.process_tree import ProcessTree
+from shardmark.harness.sandbox.backends.process_tree import ProcessTree
 
 MIB = 1 << 20
 

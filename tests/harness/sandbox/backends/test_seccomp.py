@@ -8,15 +8,16 @@ import sys
 
 import pytest
 
-from harness.sandbox.backends import seccomp
-from harness.sandbox.backends.prctl import PROCESSOR
+from shardmark.harness.sandbox.backends import seccomp
+from shardmark.harness.sandbox.backends.prctl import PROCESSOR
 
 pytestmark = pytest.mark.skipif(platform.machine() != PROCESSOR, reason=f"system calls are those of {PROCESSOR}")
 
 
 def filtered(code: str) -> str:
     """Return the output of a process that first sets the filter."""
-    program = f"import ctypes, errno, os\nfrom harness.sandbox.backends import seccomp\nseccomp.hide_clone3()\n{code}"
+    filter_set = "from shardmark.harness.sandbox.backends import seccomp\nseccomp.hide_clone3()"
+    program = f"import ctypes, errno, os\n{filter_set}\n{code}"
     command = [sys.executable, "-c", program]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 

@@ -13,10 +13,10 @@ import pytest
 from orders import order_of
 from referee import Lending, backend_here
 
-import instances
-from harness.records.history import FOLDER
-from harness.results.database import FILE_NAME
-from harness.sandbox.backends import visible_files
+from shardmark import instances
+from shardmark.harness.records.history import FOLDER
+from shardmark.harness.results.database import FILE_NAME
+from shardmark.harness.sandbox.backends import visible_files
 
 pytestmark = pytest.mark.gate(cases=1)
 

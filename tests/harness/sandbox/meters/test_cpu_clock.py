@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.sandbox.meters import cpu_clock
-from harness.sandbox.meters.cpu_clock import TreeClock, counter
+from shardmark.harness.sandbox.meters import cpu_clock
+from shardmark.harness.sandbox.meters.cpu_clock import TreeClock, counter
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from harness.sandbox.meters.folders import filesystem_bytes, flatten, folder_bytes
+from shardmark.harness.sandbox.meters.folders import filesystem_bytes, flatten, folder_bytes
 
 MIB = 1 << 20
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from harness.sandbox.memory import peak_bytes, resident_bytes
-from harness.sandbox.meters.processes import (
+from shardmark.harness.sandbox.memory import peak_bytes, resident_bytes
+from shardmark.harness.sandbox.meters.processes import (
     File,
     MemoryFiles,
     Proc,
@@ -151,7 +151,7 @@ def is_left_in_late(proc, files, size):
 
 
 def test_a_search_through_many_open_files_is_continued_by_the_next(proc, monkeypatch):
-    monkeypatch.setattr("harness.sandbox.meters.processes.FILES_S", -1.0)
+    monkeypatch.setattr("shardmark.harness.sandbox.meters.processes.FILES_S", -1.0)
     files = [os.memfd_create(str(size)) for size in range(1, 4)]
     for size, file in enumerate(files, 1):
         os.write(file, b"x" * (size * MIB))
@@ -191,7 +191,7 @@ sys.stdin.read()
 
 
 def test_without_time_for_all_processes_they_are_measured_in_turn(proc, sharing, monkeypatch):
-    monkeypatch.setattr("harness.sandbox.meters.processes.EXACT_S", -1.0)
+    monkeypatch.setattr("shardmark.harness.sandbox.meters.processes.EXACT_S", -1.0)
     meter = ProcMeter(proc, lambda: iter(sharing))
     sums = [meter.read(10.0 * MIB, 100).memory for _ in range(8)]
     assert sums[0] < 50 * MIB  # one process
@@ -199,7 +199,9 @@ def test_without_time_for_all_processes_they_are_measured_in_turn(proc, sharing,
 
 
 def test_shared_memory_counts_once(monkeypatch, proc, sharing):
-    monkeypatch.setattr("harness.sandbox.meters.processes.EXACT_S", 60.0)  # this tests the sum, not its time limit
+    monkeypatch.setattr(
+        "shardmark.harness.sandbox.meters.processes.EXACT_S", 60.0
+    )  # this tests the sum, not its time limit
     meter = ProcMeter(proc, lambda: iter(sharing))
     used = meter.read(10.0 * MIB, 100)
     assert used.processes == 4
@@ -307,7 +309,7 @@ def test_forks_during_a_measurement_do_not_multiply_shared_memory():
 
 
 def test_processes_without_a_measurement_do_not_count_against_a_run(monkeypatch):
-    monkeypatch.setattr("harness.sandbox.meters.processes.EXACT_S", -1.0)  # one measurement each time
+    monkeypatch.setattr("shardmark.harness.sandbox.meters.processes.EXACT_S", -1.0)  # one measurement each time
     meter = ProcMeter(Sharing(list(range(100)), lambda: None), lambda: iter(range(100)))
     sums = [meter.read(1000.0 * MIB, 1000).memory for _ in range(120)]
     assert max(sums) <= 1000 * MIB

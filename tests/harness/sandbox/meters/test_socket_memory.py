@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.sandbox.meters.socket_memory import open_diagnostics, socket_bytes
+from shardmark.harness.sandbox.meters.socket_memory import open_diagnostics, socket_bytes
 
 MIB = 1 << 20
 

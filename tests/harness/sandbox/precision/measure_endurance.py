@@ -18,8 +18,8 @@ import psutil
 from marked import Marked, ended
 from tracked import benchmarks
 
-from harness.campaign.cpus import usable_cpus
-from instances.files.jsonfile import write_json
+from shardmark.harness.campaign.cpus import usable_cpus
+from shardmark.instances.files.jsonfile import write_json
 
 RUNS, INSTANCES, EVERY = 10_000, 10, 1_000
 MOST_MIB = 300.0
@@ -50,7 +50,7 @@ def sample(process: psutil.Process, runs: int, began: float) -> Sample:
 
 def test_ten_thousand_runs(tmp_path):
     document = json.loads(benchmarks.data_file("chain").read_text())
-    command = ["-m", "harness", "run", "--results", str(tmp_path / "results"), "--limits", "posix", "--stages", "2"]
+    command = ["-m", "shardmark", "run", "--results", str(tmp_path / "results"), "--limits", "posix", "--stages", "2"]
     command += ["--jobs", str(len(usable_cpus())), "--seeds", str(RUNS // INSTANCES), "--timeout", "60"]
     command += ["--solver", "idle", "--solver-path", str(IDLE)]
     for i in range(INSTANCES):

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from tracked import benchmarks
 
-from harness.sandbox.contract import Limits, Outcome
+from shardmark.harness.sandbox.contract import Limits, Outcome
 
 STRAINS = Path(__file__).with_name("strains.py")
 RUNS = 51  # runs of each kind

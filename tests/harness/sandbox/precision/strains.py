@@ -10,7 +10,7 @@ import signal
 import time
 from pathlib import Path
 
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 
 MIB = 1 << 20
 MOST = 3000

@@ -2,7 +2,7 @@
 
 import functools
 
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 
 
 def reporting(function):

@@ -2,7 +2,7 @@
 
 import a_package_that_nobody_has
 
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 
 
 @solver(track="pipeline")

@@ -13,10 +13,9 @@ import time
 import numpy as np
 from _reporting import reporting
 
-import harness.verify
-import harness.verify.pipeline
-from harness.sandbox import worker
-from solvers.registry import solver
+from shardmark import harness
+from shardmark.harness.sandbox import worker
+from shardmark.solvers.registry import solver
 
 
 @solver(track="pipeline")
@@ -27,7 +26,7 @@ def patches_the_verifier(instance, run):
     harness.verify.Verdict = lambda *_: yes
     builtins.max = builtins.abs = lambda *_: 0
     np.unique = np.add.at = lambda *_, **__: 0
-    sys.modules["harness.results.judgement"] = sys.modules["harness.results.claims"] = None
+    sys.modules["shardmark.harness.results.judgement"] = sys.modules["shardmark.harness.results.claims"] = None
     run.report([0, 1, 0, 1])
 
 

@@ -9,7 +9,7 @@ import time
 
 from _reporting import reporting
 
-from solvers.registry import Declined, solver
+from shardmark.solvers.registry import Declined, solver
 
 
 class Unprintable(Exception):

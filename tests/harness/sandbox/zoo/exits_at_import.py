@@ -2,7 +2,7 @@
 
 import os
 
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 
 
 @solver(track="pipeline")

@@ -2,7 +2,7 @@
 
 import sys
 
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 
 
 @solver(track="pipeline")

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from _reporting import reporting
 
-import harness
-from instances import catalog
-from solvers.registry import solver
+from shardmark import harness
+from shardmark.instances import catalog
+from shardmark.solvers.registry import solver
 
 MIB = 1 << 20
 ROOT = Path(harness.__file__).parents[1]

@@ -14,7 +14,7 @@ import time
 import numpy as np
 from _reporting import reporting
 
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 
 MIB = 1 << 20
 MAP_NORESERVE = 0x4000  # of Linux

@@ -10,7 +10,7 @@ import zlib
 
 from _reporting import reporting
 
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 
 MIB = 1 << 20
 

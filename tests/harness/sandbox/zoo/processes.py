@@ -13,7 +13,7 @@ import time
 
 from _reporting import reporting
 
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 
 PTRACE_ATTACH = 16
 MANY = 2000  # a storm stops itself here, should the referee not

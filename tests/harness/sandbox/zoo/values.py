@@ -6,7 +6,7 @@ import os
 import numpy as np
 from _reporting import reporting
 
-from solvers.registry import bound, solver
+from shardmark.solvers.registry import bound, solver
 
 #: Values reported as solutions, by the name of the solver.
 SOLUTIONS = {

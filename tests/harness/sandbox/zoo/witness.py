@@ -11,7 +11,7 @@ from pathlib import Path
 
 from _reporting import reporting
 
-from solvers.registry import solver
+from shardmark.solvers.registry import solver
 
 PLACES = (".", tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm", "/run", Path.home(), "/", Path(__file__).parent)
 

@@ -7,7 +7,7 @@ import time
 import numpy as np
 from _reporting import reporting
 
-from solvers.registry import Declined, bound, solver
+from shardmark.solvers.registry import Declined, bound, solver
 
 
 @solver(track="pipeline", source="a test")

@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from instances.errors import InputError
-from instances.models.onnx_file import read_onnx
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.onnx_file import read_onnx
 
 
 def node(kind, inputs, outputs, **attributes):

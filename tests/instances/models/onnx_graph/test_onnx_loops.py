@@ -11,8 +11,8 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from instances.errors import InputError
-from instances.models.onnx_file import read_onnx
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.onnx_file import read_onnx
 
 #: Sums of products: if a loop is missing from the result, halves add up to it.
 LINEAR = {"Conv", "ConvTranspose", "Einsum", "Gemm", "MatMul", "ReduceSum"}

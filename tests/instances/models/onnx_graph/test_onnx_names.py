@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
-from instances.models.onnx_graph.names import operator_names
+from shardmark.instances.models.onnx_graph.names import operator_names
 
 
 def test_a_node_is_called_by_its_name_else_its_first_output_else_its_type():

@@ -6,8 +6,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from instances.errors import InputError
-from instances.models.onnx_file import read_onnx
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.onnx_file import read_onnx
 from shardmark.plans.exports.onnx_graph import load_fixed
 
 

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from instances.models.model import Access, Model
-from instances.models.sharding.groups import MOST_STRATEGIES, grouped
-from instances.models.sharding.mesh import Mesh
-from instances.models.sharding.splits import nest
+from shardmark.instances.models.model import Access, Model
+from shardmark.instances.models.sharding.groups import MOST_STRATEGIES, grouped
+from shardmark.instances.models.sharding.mesh import Mesh
+from shardmark.instances.models.sharding.splits import nest
 
 
 def mesh(*sizes):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.errors import InputError
-from instances.models.sharding.mesh import Mesh, mesh_sizes
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.sharding.mesh import Mesh, mesh_sizes
 
 MESH = Mesh((2, 4), (25.0, 100.0), 5000.0)
 LAYOUTS = [list(layout) for layout in itertools.product([-1, 0, 1, 2], repeat=2)]

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.models.model import Access, Model
-from instances.models.sharding.mesh import Mesh
-from instances.models.sharding.splits import menu, nest
+from shardmark.instances.models.model import Access, Model
+from shardmark.instances.models.sharding.mesh import Mesh
+from shardmark.instances.models.sharding.splits import menu, nest
 
 MESH = Mesh((2, 4), (1.0, 1.0), 0.0)
 

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from instances.errors import InputError
-from instances.models.stablehlo import apart
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.stablehlo import apart
 
 DEEP = f"func.func @main() attributes {{a = affine_map<(d0) -> ({'-' * 100_000}d0)>}} {{ return }}"
 

@@ -12,9 +12,9 @@ import pytest
 from jax import lax
 from stablehlo_models import read_stablehlo
 
-from instances.models.reshape import groups
-from instances.models.stablehlo.loops import nest_of
-from instances.models.stablehlo.operation import Operation
+from shardmark.instances.models.reshape import groups
+from shardmark.instances.models.stablehlo.loops import nest_of
+from shardmark.instances.models.stablehlo.operation import Operation
 
 
 def draw(*shape, seed=0):

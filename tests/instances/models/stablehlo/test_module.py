@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from instances.errors import InputError
-from instances.models.stablehlo.module import parse
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.stablehlo.module import parse
 
 DEEP = {
     "attribute": f"func.func @main() attributes {{a = {'[' * 10_000}{']' * 10_000}}} {{ return }}",

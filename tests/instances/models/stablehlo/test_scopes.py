@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from instances.models.stablehlo import scopes
+from shardmark.instances.models.stablehlo import scopes
 
 
 @pytest.mark.parametrize(

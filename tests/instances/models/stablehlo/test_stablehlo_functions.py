@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from stablehlo_models import read_stablehlo
 
-from instances.errors import InputError
+from shardmark.instances.errors import InputError
 
 TYPE = "tensor<4xf32>"
 LAST = f"stablehlo.negate %0 : {TYPE}"

@@ -14,13 +14,13 @@ import pytest
 from patience import given_time
 from referee import refusal
 
-from harness.campaign.discover import discover
-from harness.campaign.problems import Problem
-from instances import InputError, tracks
 from shardmark.cli.arguments import main
 from shardmark.cli.new_solver import template
 from shardmark.cli.submission import busy, conformance, standing
 from shardmark.cli.submission.conformance import Finding, submit, verdict
+from shardmark.harness.campaign.discover import discover
+from shardmark.harness.campaign.problems import Problem
+from shardmark.instances import InputError, tracks
 
 pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=1)]
 
@@ -28,7 +28,7 @@ AMPLE_S = 60.0
 HEAD = """
 import itertools, os, time
 import numpy as np
-from solvers.registry import Declined, bound, solver
+from shardmark.solvers.registry import Declined, bound, solver
 
 def frugal(instance):
     return [int(np.argmin(instance.usage[a:b])) for a, b in itertools.pairwise(instance.strategy_start.tolist())]

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from referee import refusal
 
-from harness.campaign.discover import SolverInfo
 from shardmark.cli.arguments import main
 from shardmark.cli.submission import conformance, proposal
 from shardmark.cli.submission.conformance import Finding
 from shardmark.cli.submission.proposal import propose
 from shardmark.cli.submission.standing import Standing
+from shardmark.harness.campaign.discover import SolverInfo
 
 FINDINGS = [Finding("can be imported", "mine", "yes", "")]
 STAND = Standing(

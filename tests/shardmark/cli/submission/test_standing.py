@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from referee import answer, shardmark
 
-from harness.campaign.discover import discover
-from harness.campaign.jobs import judge
-from harness.records.best import by_checksum
-from harness.results import ranking
-from harness.results.database import Store
-from harness.sandbox.contract import Outcome
-from harness.sandbox.outside import UNSENT
 from shardmark.cli.submission import standing as module
 from shardmark.cli.submission.conformance import candidates
 from shardmark.cli.submission.standing import Standing, standing
+from shardmark.harness.campaign.discover import discover
+from shardmark.harness.campaign.jobs import judge
+from shardmark.harness.records.best import by_checksum
+from shardmark.harness.results import ranking
+from shardmark.harness.results.database import Store
+from shardmark.harness.sandbox.contract import Outcome
+from shardmark.harness.sandbox.outside import UNSENT
 
 pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate]
 

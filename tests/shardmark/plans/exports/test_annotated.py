@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx_models import LIGHT, equal_split
 
-from instances import InputError
-from instances.models.onnx_graph.names import operator_names
+from shardmark.instances import InputError
+from shardmark.instances.models.onnx_graph.names import operator_names
 from shardmark.plans.exports.annotated import export_annotated, shards
 
 

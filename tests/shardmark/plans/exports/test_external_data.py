@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_models import plan_folder, random_inputs, run, run_stages
 from referee import refused
 
-from instances import InputError
+from shardmark.instances import InputError
 from shardmark.plans.exports.annotated import export_annotated
 from shardmark.plans.exports.external_data import external_data, locate_weights
 from shardmark.plans.exports.onnx_graph import load, require_exportable

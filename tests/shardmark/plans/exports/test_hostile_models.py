@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 from onnx_models import LIGHT, equal_split, random_inputs, run, run_stages
 
-from instances import InputError
-from instances.models.onnx_file import read_onnx
-from instances.models.onnx_graph.names import operator_names
+from shardmark.instances import InputError
+from shardmark.instances.models.onnx_file import read_onnx
+from shardmark.instances.models.onnx_graph.names import operator_names
 from shardmark.plans.exports.stages import export_stages
 from shardmark.plans.runs.profile import profile
 
@@ -222,7 +222,7 @@ def test_a_kill_while_writing_leaves_no_folder(after: str, tmp_path: Path) -> No
     split = equal_split(onnx.load(path), 2)
     program = f"""
 import os, pathlib, signal
-from instances.files import jsonfile
+from shardmark.instances.files import jsonfile
 from shardmark.plans.exports import stages
 
 whole = pathlib.Path.write_bytes

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx_models import LIGHT, equal_split, random_inputs, random_weights, run, run_stages
 
-from instances import InputError
+from shardmark.instances import InputError
 from shardmark.plans.exports.stages import export_stages
 
 

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx_models import LIGHT, operators
 
-from instances import InputError
+from shardmark.instances import InputError
 from shardmark.plans.runs import profile as module
 from shardmark.plans.runs.profile import profile
 

@@ -15,7 +15,7 @@ import pytest
 from onnx_models import LIGHT, equal_split, plan_folder, random_weights
 from referee import answer, refused
 
-from instances import InputError
+from shardmark.instances import InputError
 from shardmark.plans.runs import running, stage_runs
 from shardmark.plans.runs.page import slowest_stages
 from shardmark.plans.runs.stage_runs import StageRun, StageRuns, verify

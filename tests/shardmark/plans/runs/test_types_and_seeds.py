@@ -11,9 +11,9 @@ import pytest
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx_models import plan_folder
 
-from instances import InputError
-from instances.models.onnx_file import read_onnx
 from shardmark.cli.commands.planning import _random
+from shardmark.instances import InputError
+from shardmark.instances.models.onnx_file import read_onnx
 from shardmark.plans.runs import stage_runs
 from shardmark.plans.runs.profile import profile
 from shardmark.plans.runs.stage_runs import StageRuns, verify

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fuzz import attempt
 
-from solvers.intraop.bounds.lagrange import lagrange
+from shardmark.solvers.intraop.bounds.lagrange import lagrange
 
 IMPOSSIBLE = 10**18
 

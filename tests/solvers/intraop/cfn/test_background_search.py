@@ -7,7 +7,7 @@ from threading import Event, get_ident
 import numpy as np
 import pytest
 
-from solvers.intraop.cfn.background_search import BackgroundSearch
+from shardmark.solvers.intraop.cfn.background_search import BackgroundSearch
 
 
 class Blocks:

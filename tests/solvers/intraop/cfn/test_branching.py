@@ -7,10 +7,10 @@ import time
 import numpy as np
 import pytest
 
-from solvers.intraop.cfn import branching
-from solvers.intraop.cfn.branching import lower_bound
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.reduced_problem import Problem
+from shardmark.solvers.intraop.cfn import branching
+from shardmark.solvers.intraop.cfn.branching import lower_bound
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.reduced_problem import Problem
 
 IMPOSSIBLE = 10**18
 

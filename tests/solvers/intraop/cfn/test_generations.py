@@ -9,12 +9,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from solvers.intraop.cfn import generations as generations_module
-from solvers.intraop.cfn.generations import GenerationalSearch
-from solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.network.reduction import prepare
+from shardmark.solvers.intraop.cfn import generations as generations_module
+from shardmark.solvers.intraop.cfn.generations import GenerationalSearch
+from shardmark.solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.reduced_problem import Problem
+from shardmark.solvers.intraop.network.reduction import prepare
 
 IMPOSSIBLE = 10**18
 

@@ -7,11 +7,11 @@ import time
 import numpy as np
 import pytest
 
-from instances.intraop import parse
-from solvers.intraop.cfn.lagrangian import Dual
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.search.construction import construct
+from shardmark.instances.intraop import parse
+from shardmark.solvers.intraop.cfn.lagrangian import Dual
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.reduced_problem import Problem
+from shardmark.solvers.intraop.search.construction import construct
 
 IMPOSSIBLE = 10**18
 

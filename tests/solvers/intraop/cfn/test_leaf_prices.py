@@ -10,15 +10,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.intraop._kernels import FORBIDDEN, Trws
-from solvers.intraop.cfn import leaf_prices
-from solvers.intraop.cfn.lagrangian import FINE, Dual
-from solvers.intraop.cfn.leaf_prices import State, forbid_unfitting, memory_splits, polyak, repriced
-from solvers.intraop.cfn.multipliers import StepMultiplier
-from solvers.intraop.cfn.tree import Tree
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.network.reduction import prepare
+from shardmark.solvers.intraop._kernels import FORBIDDEN, Trws
+from shardmark.solvers.intraop.cfn import leaf_prices
+from shardmark.solvers.intraop.cfn.lagrangian import FINE, Dual
+from shardmark.solvers.intraop.cfn.leaf_prices import State, forbid_unfitting, memory_splits, polyak, repriced
+from shardmark.solvers.intraop.cfn.multipliers import StepMultiplier
+from shardmark.solvers.intraop.cfn.tree import Tree
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.reduced_problem import Problem
+from shardmark.solvers.intraop.network.reduction import prepare
 
 #: Seeds of problems on which memory keeps a price. They are rare: these are all of the first 803.
 SEEDS = (124, 203, 232, 357, 398, 492, 550, 595, 623, 634, 683, 709, 715, 794, 802)

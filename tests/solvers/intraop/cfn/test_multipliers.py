@@ -10,7 +10,7 @@ from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.intraop._kernels import FORBIDDEN, Trws
+from shardmark.solvers.intraop._kernels import FORBIDDEN, Trws
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 many = settings(max_examples=draws(150, 30))

@@ -8,11 +8,11 @@ from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.intraop._kernels import BlockLimits
-from solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.network.reduction import prepare
+from shardmark.solvers.intraop._kernels import BlockLimits
+from shardmark.solvers.intraop.cfn.neighbourhoods import LargeNeighbourhood
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.reduced_problem import Problem
+from shardmark.solvers.intraop.network.reduction import prepare
 
 EFFORT = BlockLimits(50, 1e4, 1e5)
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)

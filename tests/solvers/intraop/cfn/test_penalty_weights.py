@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from solvers.intraop.cfn.penalty_weights import GlobalWeight, NodeWeights, Outcome
+from shardmark.solvers.intraop.cfn.penalty_weights import GlobalWeight, NodeWeights, Outcome
 
 LEVELS = 7
 

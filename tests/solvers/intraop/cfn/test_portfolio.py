@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from solvers.intraop.cfn.background_search import BackgroundSearch
-from solvers.intraop.cfn.portfolio import Portfolio
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.network.reduction import prepare
-from solvers.intraop.search.attempt import BestBound
-from solvers.intraop.search.incumbent import Incumbent
+from shardmark.solvers.intraop.cfn.background_search import BackgroundSearch
+from shardmark.solvers.intraop.cfn.portfolio import Portfolio
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.reduced_problem import Problem
+from shardmark.solvers.intraop.network.reduction import prepare
+from shardmark.solvers.intraop.search.attempt import BestBound
+from shardmark.solvers.intraop.search.incumbent import Incumbent
 
 #: Seconds for which the first of two threads lets the second go on: too few can only hide that a lock is missing.
 MEANWHILE = 0.3

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from solvers.intraop._kernels import FORBIDDEN, NO_USE, SoftTrws, Trws
+from shardmark.solvers.intraop._kernels import FORBIDDEN, NO_USE, SoftTrws, Trws
 
 TOP = 2**40
 

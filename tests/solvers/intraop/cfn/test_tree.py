@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.intraop.cfn import tree as tree_module
-from solvers.intraop.cfn.lagrangian import Dual
-from solvers.intraop.cfn.tree import Tree
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.network.reduction import prepare
+from shardmark.solvers.intraop.cfn import tree as tree_module
+from shardmark.solvers.intraop.cfn.lagrangian import Dual
+from shardmark.solvers.intraop.cfn.tree import Tree
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.reduced_problem import Problem
+from shardmark.solvers.intraop.network.reduction import prepare
 
 IMPOSSIBLE = 10**18
 

@@ -10,9 +10,9 @@ from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.intraop.network.dominance import may_bind, memory_by_span, simplify
-from solvers.intraop.network.memory import Footprint, Timeline
-from solvers.intraop.network.reduction import prepare
+from shardmark.solvers.intraop.network.dominance import may_bind, memory_by_span, simplify
+from shardmark.solvers.intraop.network.memory import Footprint, Timeline
+from shardmark.solvers.intraop.network.reduction import prepare
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 many = settings(max_examples=draws(150, 60))

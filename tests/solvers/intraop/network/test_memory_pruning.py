@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers.intraop.network.dominance import simplify
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.memory_pruning import values_that_fit
-from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.network.reduction import prepare
+from shardmark.solvers.intraop.network.dominance import simplify
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.memory_pruning import values_that_fit
+from shardmark.solvers.intraop.network.reduced_problem import Problem
+from shardmark.solvers.intraop.network.reduction import prepare
 
 
 def by_steps(problem):

@@ -12,10 +12,10 @@ from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.intraop.network.memory import Footprint, Timeline
-from solvers.intraop.network.model import IMPOSSIBLE, build, exact_cost
-from solvers.intraop.network.ragged import offsets, spread, within
-from solvers.intraop.network.reduction import MORE_CELLS, prepare, reduce
+from shardmark.solvers.intraop.network.memory import Footprint, Timeline
+from shardmark.solvers.intraop.network.model import IMPOSSIBLE, build, exact_cost
+from shardmark.solvers.intraop.network.ragged import offsets, spread, within
+from shardmark.solvers.intraop.network.reduction import MORE_CELLS, prepare, reduce
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 many = settings(max_examples=draws(150, 30))

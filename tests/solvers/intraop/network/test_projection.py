@@ -8,7 +8,7 @@ from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.intraop.network.projection import Wide, to_pairs
+from shardmark.solvers.intraop.network.projection import Wide, to_pairs
 
 FORBIDDEN = 2**57
 

@@ -13,8 +13,8 @@ import numpy as np
 import psutil
 import pytest
 
-from solvers.intraop.programs import child_processes
-from solvers.intraop.programs.child_processes import TOLERATED, Workers
+from shardmark.solvers.intraop.programs import child_processes
+from shardmark.solvers.intraop.programs.child_processes import TOLERATED, Workers
 
 
 def collect(workers):
@@ -108,7 +108,7 @@ def test_leaving_kills_what_still_runs():
 
 def test_a_child_dies_with_its_parent():
     program = (
-        "import os, time; from solvers.intraop.programs.child_processes import Workers; workers = Workers()\n"
+        "import os, time; from shardmark.solvers.intraop.programs.child_processes import Workers; workers = Workers()\n"
         "workers.launch(None, lambda: (os.write(2, b'%d\\n' % os.getpid()), time.sleep(600)), 600); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True) as parent:

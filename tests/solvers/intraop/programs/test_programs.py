@@ -9,25 +9,25 @@ from functools import partial
 import numpy as np
 import pytest
 
-from solvers.intraop.bounds import lp as lp_module
-from solvers.intraop.bounds.lp import lp
-from solvers.intraop.bounds.toulbar2 import toulbar2
-from solvers.intraop.cfn.exact import MemoryRowSearch
-from solvers.intraop.greedy import greedy
-from solvers.intraop.ilp_cpsat import ilp_cpsat
-from solvers.intraop.ilp_scip import ilp_scip
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.model import build
-from solvers.intraop.network.reduced_problem import Problem
-from solvers.intraop.programs import baseline
-from solvers.intraop.programs.baseline import prove, solve
-from solvers.intraop.programs.cpsat_search import confirmed
-from solvers.intraop.programs.dual_bound import improved_bound, price, proved
-from solvers.intraop.programs.floating_point import FloatProgram
-from solvers.intraop.programs.integer_program import IntegerProgram
-from solvers.intraop.programs.memory_rows import memory_of_all_steps, memory_of_steps
-from solvers.intraop.toulbar2_exact import toulbar2_exact
-from solvers.registry import LocalRun
+from shardmark.solvers.intraop.bounds import lp as lp_module
+from shardmark.solvers.intraop.bounds.lp import lp
+from shardmark.solvers.intraop.bounds.toulbar2 import toulbar2
+from shardmark.solvers.intraop.cfn.exact import MemoryRowSearch
+from shardmark.solvers.intraop.greedy import greedy
+from shardmark.solvers.intraop.ilp_cpsat import ilp_cpsat
+from shardmark.solvers.intraop.ilp_scip import ilp_scip
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.model import build
+from shardmark.solvers.intraop.network.reduced_problem import Problem
+from shardmark.solvers.intraop.programs import baseline
+from shardmark.solvers.intraop.programs.baseline import prove, solve
+from shardmark.solvers.intraop.programs.cpsat_search import confirmed
+from shardmark.solvers.intraop.programs.dual_bound import improved_bound, price, proved
+from shardmark.solvers.intraop.programs.floating_point import FloatProgram
+from shardmark.solvers.intraop.programs.integer_program import IntegerProgram
+from shardmark.solvers.intraop.programs.memory_rows import memory_of_all_steps, memory_of_steps
+from shardmark.solvers.intraop.toulbar2_exact import toulbar2_exact
+from shardmark.solvers.registry import LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)
 

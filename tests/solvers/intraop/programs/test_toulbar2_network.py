@@ -7,11 +7,11 @@ import time
 import numpy as np
 import pytest
 
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.network.model import IMPOSSIBLE, build
-from solvers.intraop.network.reduction import prepare
-from solvers.intraop.programs.child_processes import Workers
-from solvers.intraop.programs.toulbar2_network import Minimum, Network, Status
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.network.model import IMPOSSIBLE, build
+from shardmark.solvers.intraop.network.reduction import prepare
+from shardmark.solvers.intraop.programs.child_processes import Workers
+from shardmark.solvers.intraop.programs.toulbar2_network import Minimum, Network, Status
 
 pytestmark = pytest.mark.gate(cases=4)
 

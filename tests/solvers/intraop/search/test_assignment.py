@@ -9,11 +9,11 @@ from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.intraop.network.memory import Footprint, Timeline
-from solvers.intraop.network.ragged import argmin
-from solvers.intraop.network.reduction import prepare
-from solvers.intraop.search.assignment import Search
-from solvers.intraop.search.construction import construct, least_memory
+from shardmark.solvers.intraop.network.memory import Footprint, Timeline
+from shardmark.solvers.intraop.network.ragged import argmin
+from shardmark.solvers.intraop.network.reduction import prepare
+from shardmark.solvers.intraop.search.assignment import Search
+from shardmark.solvers.intraop.search.construction import construct, least_memory
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 many = settings(max_examples=draws(150, 30))

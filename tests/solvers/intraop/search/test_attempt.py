@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from solvers.intraop.search.attempt import reserve
-from solvers.registry import LocalRun
+from shardmark.solvers.intraop.search.attempt import reserve
+from shardmark.solvers.registry import LocalRun
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(0.1, 0.5), (40.0, 0.8), (1000.0, 2.0)])

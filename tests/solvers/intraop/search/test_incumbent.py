@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.intraop.network.memory import Timeline
-from solvers.intraop.search.incumbent import Incumbent
-from solvers.registry import LocalRun
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.search.incumbent import Incumbent
+from shardmark.solvers.registry import LocalRun
 
 
 def test_excess_is_exact_where_the_timeline_rounds(tiny):

@@ -10,8 +10,8 @@ from typing import Any
 import oracle_intraop
 
 from crosscheck.draws.strata import FEWEST, MOST, SHAPES, Drawn, edges, strata
-from instances.generate import families
-from instances.intraop import Instance, parse
+from shardmark.instances.generate import families
+from shardmark.instances.intraop import Instance, parse
 
 FORBIDDEN = 10**18
 

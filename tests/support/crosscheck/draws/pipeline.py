@@ -10,8 +10,8 @@ import numpy as np
 import oracle_pipeline
 
 from crosscheck.draws.strata import FEWEST, MOST, SHAPES, Drawn, edges, numbers, renumbered, strata, valid
-from instances.generate import families
-from instances.pipeline import FORMAT, Instance, parse
+from shardmark.instances.generate import families
+from shardmark.instances.pipeline import FORMAT, Instance, parse
 
 RANDOM = ("erdos-renyi", "barabasi-albert", "watts-strogatz", "block-model")
 

@@ -10,9 +10,9 @@ from typing import Any
 import oracle_placement
 
 from crosscheck.draws.strata import FEWEST, MOST, SHAPES, Drawn, Pairs, edges, numbers, strata, valid
-from instances import InputError
-from instances.generate import families
-from instances.placement import Instance, parse
+from shardmark.instances import InputError
+from shardmark.instances.generate import families
+from shardmark.instances.placement import Instance, parse
 
 #: Objective and contiguity; latency knows no acyclic placements.
 SHAPED = (

@@ -11,9 +11,9 @@ import numpy as np
 import oracle_scheduling
 
 from crosscheck.draws.strata import FEWEST, MOST, SHAPES, Drawn, edges, numbers, renumbered, strata, valid
-from instances import InputError
-from instances.generate import families
-from instances.scheduling import FORMAT, Instance, parse
+from shardmark.instances import InputError
+from shardmark.instances.generate import families
+from shardmark.instances.scheduling import FORMAT, Instance, parse
 
 #: Numbers: one source for all, or ones for which a simple bound is tight, see `_costs`.
 COSTS = ("own", "ordinary", "equal", "zeros", "mixed", "integers", "extreme", "work", "dominant", "slow links")

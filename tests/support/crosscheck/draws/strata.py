@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import fuzz
 
-from instances import InputError
+from shardmark.instances import InputError
 
 #: Primes, as their square roots are incommensurable: multiples of these, modulo 1, fill the unit cube evenly.
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
