@@ -12,6 +12,7 @@ from pathlib import Path
 from shardmark.cli import terminal
 from shardmark.cli.new_solver import UNCHANGED
 from shardmark.cli.submission.busy import BusyThreads
+from shardmark.cli.submission.summary import NO, UNTESTED, YES
 from shardmark.harness.campaign.cpus import usable_cpus
 from shardmark.harness.campaign.discover import SolverInfo, declared_in, discover, from_command
 from shardmark.harness.campaign.jobs import Job, perform
@@ -34,8 +35,6 @@ MAX_DESCRIPTION = 160
 
 #: Ends of a run that kept to its limits, with nothing that counts.
 WITHOUT_RESULT = ("none", "infeasible", "misclaim", "contradiction")
-
-YES, NO, UNTESTED = "yes", "no", "not tested"
 
 
 @dataclass(frozen=True)
@@ -218,7 +217,7 @@ def _worth(row: Record, problem: Problem) -> tuple[str, str]:
         return YES, _words(row)
     optimum = number(published)
     if row.lower_bound is not None and contradicts(row.lower_bound, optimum, isinstance(row.cost, int)):
-        return NO, f"claims the lower bound {row.lower_bound}, the optimum is {published}"
+        return NO, f"contradiction: claims the lower bound {row.lower_bound}, the optimum is {published}"
     return YES, f"{_words(row)}, the optimum is {terminal.text(optimum)}"
 
 
