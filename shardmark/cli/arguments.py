@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from shardmark.cli.commands import campaigns, completion, files, lists, one_run, planning, records, reports
+from shardmark.cli.commands import campaigns, completion, files, lists, one_run, planning, records, reports, review
 from shardmark.cli.options import add_json
 from shardmark.cli.output import NotWrittenError, drop_output, emit, open_streams, say, tell
 from shardmark.cli.terminal import in_colour, painted, printable, without_backticks
@@ -39,6 +39,7 @@ COMMANDS = (
     *reports.COMMANDS,
     *records.COMMANDS,
     *files.COMMANDS,
+    *review.COMMANDS,
     *completion.COMMANDS,
 )
 

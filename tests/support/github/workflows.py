@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
+FOLDER = Path(__file__).parents[3] / ".github" / "workflows"
 
 #: What stands for an action: gets its inputs (``with``) and the folder of the job.
 Action = Callable[[Mapping[str, str], Path], None]
