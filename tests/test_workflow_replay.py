@@ -156,7 +156,7 @@ def test_release(machine: Machine) -> None:
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in workflows.FOLDER.glob("*.yml")))
 def test_only_jobs_that_run_nothing_of_the_project_may_publish(name: str) -> None:
-    """Whoever may write to Pages or the index gets files from an artifact, and starts no script. Nobody has a secret."""
+    """Whoever may write to Pages or the index gets files from an artifact, and starts no script. None has a secret."""
     assert "secrets." not in (workflows.FOLDER / f"{name}.yml").read_text()
     described = workflows.read(name)
     assert not {"write", "write-all"} & set(dict(described["permissions"]).values())
