@@ -16,13 +16,14 @@ CROSSCHECK ?= crosscheck-results
 MUTANTS ?= 200
 KERNELS ?= 50
 SEED ?= 0
+BRANCH ?=
 
 # pip without its update notice; versions are pinned in constraints.txt, and the pinned cffi compiles the C core
 C_CORE := $(shell find c_src -name '*.[ch]')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
-.PHONY: setup help benchmark run leaderboard docs test fuzz crosscheck mutants measure large screenshots lint format asv instances clean
+.PHONY: setup help benchmark run leaderboard docs review test fuzz crosscheck mutants measure large screenshots lint format asv instances clean
 
 setup: $(VENV)/base ## the virtual environment (every other target sets it up)
 
@@ -69,6 +70,10 @@ docs: $(VENV)/extra-docs ## the documentation, into site/docs (SITE=site)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --site-dir '$(SITE)/docs'
 	@test ! -f '$(RESULTS)/results.sqlite' || $(MAKE) --no-print-directory leaderboard # now with a link to it
 	@echo "open $(SITE)/docs/index.html"
+
+# The workflow `submission` does this for a pull request; its seed is the number of the workflow's run.
+review: $(VENV)/base ## run and verify what a branch adds to this commit (BRANCH=name SEED=0 JOBS=N RUN=options)
+	@$(BIN)/shardmark review '$(BRANCH)' --seed '$(SEED)' --jobs $(JOBS) $(RUN)
 
 # Test files run in parallel, two more than cores but at most four, as tests often wait. They keep their order: sorted by
 # number of tests, the slowest file would come last. PYTEST="-n0 -x tests/harness" runs one after another.

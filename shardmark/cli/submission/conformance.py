@@ -20,7 +20,7 @@ from shardmark.harness.campaign.problems import Problem
 from shardmark.harness.results.claims import contradicts
 from shardmark.harness.results.judgement import FAULTS
 from shardmark.harness.results.records import Record, number
-from shardmark.harness.sandbox.backends.choice import Backend, choose
+from shardmark.harness.sandbox.backends.choice import choose
 from shardmark.harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, Limits, margin_s
 from shardmark.harness.sandbox.supervisor import Supervisor
 from shardmark.instances import InputError, catalog
@@ -57,7 +57,8 @@ def submit(path: str | Path, track: str | None = None, say: Callable[[str], None
     backend = choose()
     if backend.warning:
         say(f"warning: {backend.warning}")
-    findings = [finding for info in found for finding in examine(info, others, backend, say)]
+    with backend.supervisor() as supervisor:
+        findings = [finding for info in found for finding in examine(info, others, supervisor, say)]
     return list(dict.fromkeys(findings))  # a file that cannot be imported has the same finding for every track
 
 
@@ -77,7 +78,7 @@ def candidates(path: Path, track: str | None) -> list[SolverInfo]:
 
 
 def examine(
-    info: SolverInfo, others: Sequence[SolverInfo], backend: Backend, say: Callable[[str], None]
+    info: SolverInfo, others: Sequence[SolverInfo], supervisor: Supervisor, say: Callable[[str], None]
 ) -> Iterator[Finding]:
     """Perform all checks of one solver in turn; a solver that cannot be imported fails the first and skips the rest."""
     first = "can be started" if info.command else "can be imported"
@@ -86,11 +87,10 @@ def examine(
         return
     yield Finding(first, info.name, YES, info.file)
     yield from declares(info, others)
-    with backend.supervisor() as supervisor:
-        trial = Trial(info, supervisor, say)
-        yield from trial.solves()
-        yield trial.repeats()
-        yield from trial.obeys()
+    trial = Trial(info, supervisor, say)
+    yield from trial.solves()
+    yield trial.repeats()
+    yield from trial.obeys()
 
 
 def declares(info: SolverInfo, others: Sequence[SolverInfo]) -> Iterator[Finding]:

@@ -41,15 +41,21 @@ def failures(summary: Mapping[str, Any]) -> list[str]:
     ]
     for part in (*summary["solvers"], *summary["instances"]):
         name = part.get("name") or part["instance"]
-        for check in part["checks"]:
-            if check["passed"] == NO:
-                status, instance = check.get("status"), check.get("instance")
-                on = f" `{instance}`" if instance else ""
-                lines.append(
-                    f"`{name}`: {check['check']}{on}: no{f' ({status}: {STATUSES[status]})' if status else ''}"
-                )
+        lines += [f"`{name}`: {line}" for line in _failed_checks(part["checks"])]
         lines += [_claim_line(f"`{name}`", claim) for claim in part.get("claims", ()) if _fails(claim)]
     return lines + [_claim_line("record", line) for line in summary["records"] if _fails(line)]
+
+
+def _failed_checks(checks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a line per check that failed, with all instances on which it failed in the same way."""
+    groups: dict[tuple[str, str | None], list[str]] = {}
+    for check in checks:
+        if check["passed"] == NO:
+            group = groups.setdefault((check["check"], check.get("status")), [])
+            group += [check["instance"]] if check.get("instance") else []
+    for (name, status), instances in groups.items():
+        on = f" {', '.join(f'`{instance}`' for instance in instances)}" if instances else ""
+        yield f"{name}{on}: no{f' ({status}: {STATUSES[status]})' if status else ''}"
 
 
 def _fails(claim: Mapping[str, Any]) -> bool:

@@ -31,6 +31,7 @@ from shardmark.harness.results.database import Store
 from shardmark.harness.results.judgement import FAULTS
 from shardmark.harness.results.ranking import Tables, tables
 from shardmark.harness.sandbox.backends.choice import Backend, choose
+from shardmark.harness.sandbox.supervisor import Supervisor
 from shardmark.instances import InputError, catalog
 from shardmark.instances.files.jsonfile import decode, parse_json
 from shardmark.solvers.registry import NAME
@@ -108,8 +109,10 @@ class _Reviewer:
 
     def review(self, suite: str, sample: int, seed: int, parallel: int) -> Review:
         candidates = self._candidates()
-        for candidate in candidates:
-            self._examine(candidate, [*self.own, *(other.info for other in candidates if other is not candidate)])
+        with self.backend.supervisor() as supervisor:
+            for candidate in candidates:
+                others = [*self.own, *(other.info for other in candidates if other is not candidate)]
+                self._examine(candidate, others, supervisor)
         self._claimed(candidates)
         instances, left = proposed_instances(self.found, self.scratch)
         self.left += left
@@ -156,10 +159,10 @@ class _Reviewer:
             found += [Candidate(info, file) for info in infos]
         return found
 
-    def _examine(self, candidate: Candidate, others: Sequence[SolverInfo]) -> None:
+    def _examine(self, candidate: Candidate, others: Sequence[SolverInfo], supervisor: Supervisor) -> None:
         """Perform the checks of `shardmark submit`, and compare what a file declares with its place."""
         info, path = candidate.info, candidate.file.path
-        candidate.findings += examine(info, others, self.backend, self.say)
+        candidate.findings += examine(info, others, supervisor, self.say)
         if not info.error:
             home = home_of(info, Path(path).name)
             candidate.find("is in the folder of its track", YES if home == path else NO, f"expected {home}")
@@ -169,16 +172,17 @@ class _Reviewer:
     ) -> list[dict[str, Any]]:
         """Run the candidates beside the project's methods; return the rows of proposed instances."""
         new = [proposed.problem for proposed in instances if proposed.problem is not None]
-        jobs = []
-        for problem in (*problems, *new):
-            contenders = [*self.own, *(candidate.info for candidate in running if problem not in new)]
-            jobs += [job_of(info, problem) for info in contenders if info.track == problem.track]
+        contenders = [*self.own, *(candidate.info for candidate in running)]
+        jobs = [job_of(x, problem) for problem in problems for x in contenders if x.track == problem.track]
+        solvers = [info for info in self.own if info.kind == "solver"]
+        jobs += [job_of(x, problem) for problem in new for x in solvers if x.track == problem.track]
         with closing(Store.open(self.scratch / "results", create=True)) as store:
             if jobs:
                 carry_out(jobs, store, parallel)
-            found = tables(store)
+            found = tables(store, {problem.id for problem in problems})
             for candidate in running:
                 self._judge(candidate, found)
+            found = tables(store, {problem.id for problem in new})
             rows = [judge_instance(proposed, found) for proposed in instances]
         self.details += [detail for proposed in instances for detail in proposed.details]
         return rows
