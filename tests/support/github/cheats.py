@@ -19,7 +19,7 @@ def cheats(instance, run):
 
 
 class Cheat(NamedTuple):
-    """A cheating solver: the body of its function, what it imports, and a line of the review that names it."""
+    """A cheating solver: the body of its function, what it imports, and a pattern of the line that names it."""
 
     name: str
     body: str
@@ -36,21 +36,23 @@ class Cheat(NamedTuple):
 PLACE = "import os, pathlib, shardmark\nROOT = pathlib.Path(shardmark.__file__).parents[1]"
 
 CHEATS = (
-    Cheat("false-cost", "run.report([0] * instance.nodes, cost=0.001)", "(misclaim: claimed a lower cost"),
-    Cheat("infeasible", "return [0]", "(infeasible: "),
-    Cheat("false-bound", "run.report([0] * instance.nodes)\nrun.bound(10**9)", "(contradiction: claimed a lower bound"),
-    Cheat("reads-records", "return (ROOT / 'records' / 'history.jsonl').read_text()", "(error: ", PLACE),
-    Cheat("reads-results", "return (ROOT / 'results' / 'results.sqlite').read_bytes()", "(error: ", PLACE),
-    Cheat("calls-home", "socket.create_connection(('127.0.0.1', {port}), 2)", "(error: ", "import socket"),
+    Cheat("false-cost", "run.report([0] * instance.nodes, cost=0.001)", r"\(misclaim: claimed a lower cost"),
+    Cheat("infeasible", "return [0]", r"\(infeasible: "),
+    Cheat(
+        "false-bound", "run.report([0] * instance.nodes)\nrun.bound(10**9)", r"\(contradiction: claimed a lower bound"
+    ),
+    Cheat("reads-records", "return (ROOT / 'records' / 'history.jsonl').read_text()", r"\(error: ", PLACE),
+    Cheat("reads-results", "return (ROOT / 'results' / 'results.sqlite').read_bytes()", r"\(error: ", PLACE),
+    Cheat("calls-home", "socket.create_connection(('127.0.0.1', {port}), 2)", r"\(error: ", "import socket"),
     Cheat(
         "takes-memory",
-        "return [len(b'x' * ((3 << 30) * (instance.nodes == 5)))] * instance.nodes",
-        "(memory: used more memory",
+        "return [len(b'x' * ((3 << 30) * (instance.nodes == 16)))] * instance.nodes",
+        r"\((memory|timeout): ",
     ),
     Cheat(
         "reads-secrets",
         "raise RuntimeError(everything())",
-        "(error: ",
+        r"\(error: ",
         PLACE
         + '''
 
@@ -74,26 +76,26 @@ def everything():
     Cheat(
         "writes-to-the-referee",
         "open(shardmark.harness.verify.__file__, 'a').write('verify = None')",
-        "(error: ",
+        r"\(error: ",
         "import shardmark.harness.verify",
     ),
     Cheat(
         "forges-messages",
         'for number in range(3, 64):\n    try:\n        os.write(number, b\'{"kind": "solution", "cost": 0}\' * 9)\n'
         "    except OSError:\n        pass",
-        "(error: ",
+        r"\(error: ",
     ),
     Cheat(
         "forges-the-summary",
         "(ROOT / 'review').mkdir()\n(ROOT / 'review' / 'summary.json').write_text('{}')",
-        "(none: ",
+        r"\(none: ",
         PLACE,
     ),
-    Cheat("kills-the-referee", "os.kill(os.getppid(), 9)\nos.kill(1, 9)\nos._exit(0)", "(crash: "),
+    Cheat("kills-the-referee", "os.kill(os.getppid(), 9)\nos.kill(1, 9)\nos._exit(0)", r"\(crash: "),
     Cheat(
         "starts-daemons",
-        "while instance.nodes == 5:\n    if os.fork() == 0:\n        time.sleep(60)\nreturn [0] * instance.nodes",
-        "(processes: ",
+        "while instance.nodes == 16:\n    if os.fork() == 0:\n        time.sleep(60)\nreturn [0] * instance.nodes",
+        r"\((processes|timeout): ",
         "import os, time",
     ),
     Cheat(
