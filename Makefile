@@ -132,7 +132,7 @@ dist: $(VENV)/extra-dist ## source distribution and wheel, checked (BUILDER=cibu
 	@$(BIN)/twine check --strict dist/*
 
 trial: ## the wheel of `make dist` in an empty environment, without a compiler (PYTHON=python3.12)
-	@$(PYTHON) tests/support/trial.py dist/*.whl
+	@$(PYTHON) tests/support/github/trial.py dist/*.whl
 
 # Pythons that are not installed are skipped. Nothing is published, and no container is used.
 replay: $(VENV)/extra-test ## the workflows ci, pages and release in new clones, as GitHub would run them; an hour (PYTEST="-k pages")

@@ -1,7 +1,7 @@
 """Try a wheel as its users will: install it into an empty environment elsewhere, without a compiler, and use it there.
 
-``python tests/support/trial.py dist/NAME.whl`` does so with the Python that runs it, and with the dependencies' newest
-versions. The tests of the wheel share `use`. Only the standard library is needed.
+``python tests/support/github/trial.py dist/NAME.whl`` does so with the Python that runs it, and with the newest
+dependencies. The tests of the wheel share `use`. Only the standard library is needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ROOMS = ("harness", "instances", "leaderboard", "records", "solvers")  # folders that `shardmark` has links to
 PLACES = "import shardmark, shardmark.solvers._core; print(shardmark.__file__, shardmark.solvers._core.__file__)"
 MODEL = "import onnx; print(onnx.__path__[0] + '/backend/test/data/light/light_squeezenet.onnx')"
