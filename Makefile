@@ -16,13 +16,15 @@ CROSSCHECK ?= crosscheck-results
 MUTANTS ?= 200
 KERNELS ?= 50
 SEED ?= 0
+BRANCH ?=
+BUILDER ?= auditwheel
 
 # pip without its update notice; versions are pinned in constraints.txt, and the pinned cffi compiles the C core
 C_CORE := $(shell find c_src -name '*.[ch]')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
-.PHONY: setup help benchmark run leaderboard docs test fuzz crosscheck mutants measure large screenshots lint format asv instances clean
+.PHONY: setup help benchmark run leaderboard docs review test fuzz crosscheck mutants measure large screenshots lint format dist trial replay asv instances clean
 
 setup: $(VENV)/base ## the virtual environment (every other target sets it up)
 
@@ -70,6 +72,10 @@ docs: $(VENV)/extra-docs ## the documentation, into site/docs (SITE=site)
 	@test ! -f '$(RESULTS)/results.sqlite' || $(MAKE) --no-print-directory leaderboard # now with a link to it
 	@echo "open $(SITE)/docs/index.html"
 
+# The workflow `submission` does this for a pull request; its seed is the number of the workflow's run.
+review: $(VENV)/base ## run and verify what a branch adds to this commit (BRANCH=name SEED=0 JOBS=N RUN=options)
+	@$(BIN)/shardmark review '$(BRANCH)' --seed '$(SEED)' --jobs $(JOBS) $(RUN)
+
 # Test files run in parallel, two more than cores but at most four, as tests often wait. They keep their order: sorted by
 # number of tests, the slowest file would come last. PYTEST="-n0 -x tests/harness" runs one after another.
 test: $(VENV)/extra-test ## the quick tests (PYTEST=options); all of them with SHARDMARK_GATE=1
@@ -101,16 +107,36 @@ screenshots: $(VENV)/extra-test ## pictures of the site's pages, phone to screen
 	@$(BIN)/python tests/leaderboard/browser/screenshots.py '$(SITE)' '$(SITE)-screenshots'
 	@echo "look at $(SITE)-screenshots"
 
-lint: $(VENV)/extra-lint ## format, rules and types of all code
+lint: $(VENV)/extra-lint ## format, rules and types of all code, and the workflows
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/clang-format --dry-run --Werror $(C_CORE) $(wildcard tests/c_src/*.[ch] tests/c_src/*/*.[ch] examples/c/*.c)
+	@$(BIN)/zizmor --offline --quiet .github/workflows
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 format: $(VENV)/extra-lint ## fix what `make lint` finds, as far as possible
 	@$(BIN)/ruff check --fix --quiet .
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/clang-format -i $(C_CORE) $(wildcard tests/c_src/*.[ch] tests/c_src/*/*.[ch] examples/c/*.c)
+
+# The wheel is built from the source distribution, here or, for a release, by cibuildwheel in a container with old libraries.
+WHEEL_BY_auditwheel = $(PIP) wheel --no-deps --wheel-dir build/wheel dist/*.tar.gz && \
+  PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
+WHEEL_BY_cibuildwheel = $(BIN)/cibuildwheel --platform linux --output-dir dist dist/*.tar.gz
+
+dist: $(VENV)/extra-dist ## source distribution and wheel, checked (BUILDER=cibuildwheel: the wheel in manylinux's container)
+	@rm -rf dist build/wheel
+	@$(BIN)/python -m build --sdist >/dev/null
+	@$(WHEEL_BY_$(BUILDER))
+	@$(BIN)/twine check --strict dist/*
+
+trial: ## the wheel of `make dist` in an empty environment, without a compiler (PYTHON=python3.12)
+	@$(PYTHON) tests/support/github/trial.py dist/*.whl
+
+# Pythons that are not installed are skipped. Nothing is published, and no container is used.
+replay: $(VENV)/extra-test ## the workflows ci, pages and release in new clones, as GitHub would run them; an hour (PYTEST="-k pages")
+	@SHARDMARK_REPLAY=1 $(BIN)/python -m pytest -n0 -ra --timeout 0 tests/test_workflow_replay.py $(PYTEST)
 
 # Times and gaps of the last COMMITS commits, drawn as a page of the site that opens from disk.
 asv: ## times and gaps of the last commits (COMMITS=3)

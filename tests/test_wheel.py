@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import time
 import venv
 import zipfile
 from pathlib import Path
 
-import onnx
 import pytest
+from trial import FOUND, ROOMS, run, use
 
 pytestmark = pytest.mark.gate
 
 ROOT = Path(__file__).resolve().parents[1]
-ONNX_MODELS = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 LATER = time.time() + 3600.0  # newer than all sources, so that it is not compiled again
-ROOMS = ("harness", "instances", "leaderboard", "records", "solvers")  # folders that `shardmark` has links to
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +36,7 @@ def sources() -> list[str]:
 @pytest.fixture(scope="module")
 def wheel(sources: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel of the project, built from a copy, with the C core that was compiled for this environment."""
-    copy, output = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("wheel")
-    for name in sources:
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / name, copy / name, follow_symlinks=False)
+    copy, output = copied(sources, tmp_path_factory.mktemp("copy")), tmp_path_factory.mktemp("wheel")
     library = copy / "build" / f"lib.{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
     for built in (*ROOT.glob("solvers/_core.*so"), *ROOT.glob("instances/files/_reader.*so")):
         module = library / "shardmark" / built.relative_to(ROOT)
@@ -53,6 +47,20 @@ def wheel(sources: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip(*build)
     (found,) = output.iterdir()
     return found
+
+
+def copied(sources: list[str], folder: Path) -> Path:
+    """Copy the files of a clone into a folder, links as links; return it."""
+    for name in sources:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, folder / name, follow_symlinks=False)
+    return folder
+
+
+def expected(sources: list[str]) -> set[str]:
+    """The files of the package, by their names in a distribution."""
+    rooms = {f"shardmark/{name}" for name in sources if name.split("/")[0] in ROOMS}
+    return rooms | {name for name in sources if name.startswith("shardmark/") and not (ROOT / name).is_symlink()}
 
 
 def pip(*arguments: str) -> None:
@@ -74,53 +82,47 @@ def place(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(place: Path, *command: str) -> str:
-    """Return the output of a program of the environment, which must succeed."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    clean |= {"XDG_CACHE_HOME": str(place / "cache")}
-    program = str(place / ".venv" / "bin" / command[0])
-    done = subprocess.run([program, *command[1:]], cwd=place, env=clean, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_it_holds_every_file_of_the_packages_and_what_is_compiled(wheel, sources):
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     compiled = {name for name in held if name.endswith(".so")}
-    rooms = {f"shardmark/{name}" for name in sources if name.split("/")[0] in ROOMS}
-    front = {name for name in sources if name.startswith("shardmark/") and not (ROOT / name).is_symlink()}
-    assert held - compiled == rooms | front
+    assert held - compiled == expected(sources)
     assert {name.split(".")[0] for name in compiled} == {"shardmark/solvers/_core", "shardmark/instances/files/_reader"}
 
 
 def test_commands_and_the_examples_of_the_documentation_work_elsewhere(place):
     """No module comes from the checkout, and what runs is known by its version although there are no C sources."""
-    home = run(
-        place,
-        "python",
-        "-c",
-        "import shardmark, shardmark.solvers._core; print(shardmark.__file__, shardmark.solvers._core.__file__)",
-    )
-    assert all(Path(file).is_relative_to(place) for file in home.split())
-    found = json.loads(run(place, "shardmark", "solve", "chain", "--solver", "random-100", "--timeout", "60", "--json"))
-    assert (found["status"], found["cost"]) == ("ok", 11.0)
+    use(place)
 
-    solvers = ["--solver", "random-1", "--solver", "mla"]
-    campaign = ["run", "--instance", "chain", *solvers, "--timeout", "60", "--json", "--quiet"]
-    counts = [json.loads(run(place, "shardmark", *campaign)) for _ in range(2)]
-    assert [(count["started"], count["ok"]) for count in counts] == [(2, 2), (0, 2)]
-    index = Path(json.loads(run(place, "shardmark", "leaderboard", "--json"))["index"])
-    assert index == place / "site" / "index.html"
-    assert {path.name for path in index.parent.rglob("*.*")} >= {"index.html", "style.css", "random-1.html"}
 
-    run(place, "shardmark", "new-solver", "my-idea", "--track", "pipeline")
-    own = ["--solver", "my-idea", "--solver-path", "my_idea.py", "--timeout", "60"]
-    assert json.loads(run(place, "shardmark", "solve", "chain", *own, "--json"))["status"] == "ok"
+def test_it_has_one_name_and_serves_every_python(wheel, place):
+    assert run(place, "python", "-c", FOUND) == "[]\n"
+    assert "-cp311-abi3-" in wheel.name
 
-    page = (ROOT / "docs" / "reference" / "python.md").read_text()
-    (example,) = re.findall(r"```python\n(import shardmark as sm\n.*?)```", page, re.DOTALL)
-    example += "plan = sm.plan('model.onnx', devices=4)\nranks = sm.results('results').solvers\n"
-    shutil.copyfile(ONNX_MODELS / "light_squeezenet.onnx", place / "model.onnx")
-    answers = "check.cost == split.cost, bound.optimal, bound.lower_bound <= split.cost, ranks['solver'].to_list()"
-    shown = f"print(plan.parts[0].name, {answers})"
-    assert run(place, "python", "-c", f"{example}\n{shown}") == "stage 0 True True True ['mla', 'random-1']\n"
+
+def test_the_source_distribution_has_every_file_once_and_the_c_core(sources, tmp_path):
+    """The folders that `shardmark` has links to are there as folders, and only there."""
+    copy = copied(sources, tmp_path / "copy")
+    command = [sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (found,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(found) as archive:
+        assert [member.name for member in archive if not member.isfile() and not member.isdir()] == []
+        held = [member.name.partition("/")[2] for member in archive if member.isfile()]
+    compiled = [name for name in sources if name.startswith("c_src/") and name.endswith((".c", ".h", ".py"))]
+    made = {"PKG-INFO", "setup.cfg", *(name for name in held if name.startswith("shardmark.egg-info/"))}
+    named = {"LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py"}
+    assert sorted(set(held) - made) == sorted({*expected(sources), *compiled, *named})
+    assert len(held) == len(set(held))
+
+
+def test_an_archive_without_links_is_refused_instead_of_half_installed(sources, tmp_path):
+    """As pip unpacks a .zip: what is a link in a clone is a file with the link's target."""
+    copy = copied(sources, tmp_path / "copy")
+    for room in ROOMS:
+        target = (copy / "shardmark" / room).readlink()
+        (copy / "shardmark" / room).unlink()
+        (copy / "shardmark" / room).write_text(str(target))
+    done = subprocess.run([sys.executable, "setup.py", "--version"], cwd=copy, capture_output=True, text=True)
+    sentence = "expected a link to a folder; take the project by git or as .tar.gz, not as .zip"
+    assert (done.returncode, done.stderr) == (1, f"shardmark/harness: {sentence}\n")

@@ -31,10 +31,13 @@ def verify_records(
 ) -> list[Finding]:
     """Verify the chosen records; if the file of an instance is not at hand, only the numbers of its record."""
     with locked(folder):
-        return [_verify(folder, record) for record in chosen(unlocked(folder), track, suite, ids) if record.history]
+        return [
+            verify_record(folder, record) for record in chosen(unlocked(folder), track, suite, ids) if record.history
+        ]
 
 
-def _verify(folder: Path, record: BestKnown) -> Finding:
+def verify_record(folder: Path, record: BestKnown) -> Finding:
+    """Verify one record, whose solution is in a folder of records; see `verify_records`."""
     name = record.entry.id
     try:
         cost = None if record.cost is None else record.cost.number

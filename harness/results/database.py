@@ -294,6 +294,9 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
     except sqlite3.OperationalError:  # a folder that cannot be written, where not even the database's log can be opened
         connection.close()
         connection = sqlite3.connect(f"{address}?immutable=1", uri=True)
+    except sqlite3.DatabaseError:  # no database
+        connection.close()
+        raise
     with _closed_on_error(connection):
         _require_whole(connection, path)
     return connection

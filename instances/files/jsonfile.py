@@ -216,6 +216,8 @@ def require_writable(path: str | os.PathLike[str]) -> Path:
     """Path that `write_bytes` will write, links resolved; InputError if it cannot, to fail before a long run."""
     try:
         target = Path(path).resolve()
+        if target.is_symlink():  # links that lead to each other; Python 3.11 and 3.12 raise RuntimeError
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         if target.is_dir():
             raise InputError(path, "", "expected a file to write, found a folder")
         if not stat.S_ISDIR(target.parent.stat().st_mode):
@@ -242,7 +244,7 @@ def write_json(path: str | os.PathLike[str], document: Any) -> None:
     """Write ``document`` as compact JSON; gzip when the name ends in ``.gz`` (same bytes every time)."""
     content = encode(document)
     if os.fspath(path).endswith(".gz"):
-        content = gzip.compress(content, compresslevel=9, mtime=0)
+        content = zlib.compress(content, level=9, wbits=31)  # gzip, with the same header in every Python
     write_bytes(path, content)
 
 

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from shardmark.cli.commands import campaigns, completion, files, lists, one_run, planning, records, reports
+from shardmark.cli.commands import campaigns, completion, files, lists, one_run, planning, records, reports, review
 from shardmark.cli.options import add_json
 from shardmark.cli.output import NotWrittenError, drop_output, emit, open_streams, say, tell
 from shardmark.cli.terminal import in_colour, painted, printable, without_backticks
@@ -39,6 +39,7 @@ COMMANDS = (
     *reports.COMMANDS,
     *records.COMMANDS,
     *files.COMMANDS,
+    *review.COMMANDS,
     *completion.COMMANDS,
 )
 
@@ -63,6 +64,7 @@ class UsageError(Exception):
 
 
 #: What argparse says about a value that is none of the choices.
+MISSING = re.compile(r"the following arguments are required: |one of the arguments .* is required$")
 CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$")
 
 #: The option of other commands that names a method, for each that does.
@@ -100,14 +102,15 @@ class Parser(argparse.ArgumentParser):
         """Raise UsageError; `argparse` calls this while it handles what the value of an argument raised."""
         words = self.given[: self.given.index("--")] if "--" in self.given else self.given
         unknown = [x for x in words if x.startswith("--") and x.split("=")[0] not in self._option_string_actions]
-        if unknown and "required" in message:  # what is missing may well be what was misspelt
+        missing = MISSING.match(message)
+        if unknown and missing:  # what is missing may well be what was misspelt
             self._refuse(unknown)
         choice = CHOICE.search(message)
-        hint = near_miss(choice[1], re.findall("'([^']*)'", choice[2])) if choice else ""
+        hint = near_miss(choice[1], choice[2].replace("'", "").split(", ")) if choice else ""
         message = shortened(message)
         if self.bare:
             raise UsageError(message, self.format_help())
-        if not isinstance(sys.exc_info()[1], argparse.ArgumentError):  # something is missing
+        if missing:
             hint = self._help_lists_options()
         raise UsageError(message, f"{self.prog}: {message}{hint}\n")
 

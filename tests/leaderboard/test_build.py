@@ -165,7 +165,7 @@ def test_no_code_stands_in_pages(pages: dict[str, ET.Element]) -> None:
 
 def test_every_page_allows_nothing_but_its_own_files(pages: dict[str, ET.Element]) -> None:
     for path, page in pages.items():
-        first, second = list(page.find("head") or [])[:2]
+        first, second = list(page.iterfind("head/*"))[:2]
         assert first.get("charset") == "utf-8"
         assert second.get("http-equiv") == "Content-Security-Policy", path
         rules = dict(rule.strip().split(" ", 1) for rule in second.get("content", "").split(";"))

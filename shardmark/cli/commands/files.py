@@ -195,7 +195,7 @@ def run_submit(options: argparse.Namespace) -> Answer:
     findings.sort(key=lambda finding: finding.passed != NO)  # failures first
     status = int(any(finding.passed == NO for finding in findings))
     infos = [] if status else declared
-    stands = [standing(info, options.results, tell) for info in infos]
+    stands = [standing(info, options.results) for info in infos]
     branch = propose(options.file, infos, findings, stands) if options.branch and not status else None
     checks = [asdict(finding) for finding in findings]
     if options.json:

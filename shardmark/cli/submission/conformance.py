@@ -12,6 +12,7 @@ from pathlib import Path
 from shardmark.cli import terminal
 from shardmark.cli.new_solver import UNCHANGED
 from shardmark.cli.submission.busy import BusyThreads
+from shardmark.cli.submission.summary import NO, UNTESTED, YES
 from shardmark.harness.campaign.cpus import usable_cpus
 from shardmark.harness.campaign.discover import SolverInfo, declared_in, discover, from_command
 from shardmark.harness.campaign.jobs import Job, perform
@@ -19,7 +20,7 @@ from shardmark.harness.campaign.problems import Problem
 from shardmark.harness.results.claims import contradicts
 from shardmark.harness.results.judgement import FAULTS
 from shardmark.harness.results.records import Record, number
-from shardmark.harness.sandbox.backends.choice import Backend, choose
+from shardmark.harness.sandbox.backends.choice import choose
 from shardmark.harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, Limits, margin_s
 from shardmark.harness.sandbox.supervisor import Supervisor
 from shardmark.instances import InputError, catalog
@@ -34,8 +35,6 @@ MAX_DESCRIPTION = 160
 
 #: Ends of a run that kept to its limits, with nothing that counts.
 WITHOUT_RESULT = ("none", "infeasible", "misclaim", "contradiction")
-
-YES, NO, UNTESTED = "yes", "no", "not tested"
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,8 @@ def submit(path: str | Path, track: str | None = None, say: Callable[[str], None
     backend = choose()
     if backend.warning:
         say(f"warning: {backend.warning}")
-    findings = [finding for info in found for finding in examine(info, others, backend, say)]
+    with backend.supervisor() as supervisor:
+        findings = [finding for info in found for finding in examine(info, others, supervisor, say)]
     return list(dict.fromkeys(findings))  # a file that cannot be imported has the same finding for every track
 
 
@@ -78,7 +78,7 @@ def candidates(path: Path, track: str | None) -> list[SolverInfo]:
 
 
 def examine(
-    info: SolverInfo, others: Sequence[SolverInfo], backend: Backend, say: Callable[[str], None]
+    info: SolverInfo, others: Sequence[SolverInfo], supervisor: Supervisor, say: Callable[[str], None]
 ) -> Iterator[Finding]:
     """Perform all checks of one solver in turn; a solver that cannot be imported fails the first and skips the rest."""
     first = "can be started" if info.command else "can be imported"
@@ -87,11 +87,10 @@ def examine(
         return
     yield Finding(first, info.name, YES, info.file)
     yield from declares(info, others)
-    with backend.supervisor() as supervisor:
-        trial = Trial(info, supervisor, say)
-        yield from trial.solves()
-        yield trial.repeats()
-        yield from trial.obeys()
+    trial = Trial(info, supervisor, say)
+    yield from trial.solves()
+    yield trial.repeats()
+    yield from trial.obeys()
 
 
 def declares(info: SolverInfo, others: Sequence[SolverInfo]) -> Iterator[Finding]:
@@ -218,7 +217,7 @@ def _worth(row: Record, problem: Problem) -> tuple[str, str]:
         return YES, _words(row)
     optimum = number(published)
     if row.lower_bound is not None and contradicts(row.lower_bound, optimum, isinstance(row.cost, int)):
-        return NO, f"claims the lower bound {row.lower_bound}, the optimum is {published}"
+        return NO, f"contradiction: claims the lower bound {row.lower_bound}, the optimum is {published}"
     return YES, f"{_words(row)}, the optimum is {terminal.text(optimum)}"
 
 

@@ -88,6 +88,11 @@ def _author(root: Path) -> str:
     return _git(root, "var", "GIT_AUTHOR_IDENT").partition(" <")[0]
 
 
+def home_of(info: SolverInfo, name: str) -> str:
+    """Return where the project has a solver's Python file of this name."""
+    return f"solvers/{info.track}/{'bounds/' if info.kind == 'bound' else ''}{name}"
+
+
 def require_place(path: Path, infos: Sequence[SolverInfo]) -> tuple[Path, str, str]:
     """Return the git checkout of the project, the place of a solver file in it, and the name of the file's branch.
 
@@ -106,7 +111,7 @@ def require_place(path: Path, infos: Sequence[SolverInfo]) -> tuple[Path, str, s
         _require_no_files(path, infos)
         _with_programs(root, path)
     else:
-        home = f"solvers/{first.track}/{'bounds/' if first.kind == 'bound' else ''}{path.name}"
+        home = home_of(first, path.name)
         if len({(info.track, info.kind) for info in infos}) > 1:
             raise InputError(path, "--branch", "expected solvers of one track and kind in the file")
     branch = f"solver/{first.name}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +15,18 @@ from typing import Any
 
 import polars as pl
 
+from shardmark.cli.matrix import missing
+from shardmark.cli.terminal import Progress
 from shardmark.harness.campaign import host
-from shardmark.harness.campaign.cpus import usable_cpus
 from shardmark.harness.campaign.discover import SolverInfo
-from shardmark.harness.campaign.jobs import Job, perform, utc_now
+from shardmark.harness.campaign.jobs import Job, utc_now
+from shardmark.harness.campaign.local_executor import LocalExecutor
 from shardmark.harness.campaign.problems import Problem
-from shardmark.harness.campaign.queue import blamed, ended_by_signal, store_record
+from shardmark.harness.campaign.queue import campaign
 from shardmark.harness.results.database import FILE_NAME, Store
 from shardmark.harness.results.ranking import Tables, tables
 from shardmark.harness.sandbox.backends.choice import choose
-from shardmark.harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, DEFAULT_MEMORY_MIB, KILLED, Limits
+from shardmark.harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, DEFAULT_MEMORY_MIB, Limits
 from shardmark.instances import catalog
 
 SUITE = "quick"
@@ -45,13 +48,13 @@ class Standing:
     alone: bool
 
 
-def standing(info: SolverInfo, results: Path, say: Callable[[str], None]) -> Standing:
+def standing(info: SolverInfo, results: Path) -> Standing:
     """Run a solver on the suite; compare it with what is stored in the folder ``results``, if there is any."""
     problems = [Problem.of(entry, catalog.locate(entry)) for entry in catalog.suite(SUITE) if entry.track == info.track]
     with _copy(results) as store:
-        _perform(info, problems, results, store, say)
+        carry_out([job_of(info, problem, results) for problem in problems], store)
         found = tables(store, {problem.id for problem in problems})
-    return _standing(info, found)
+    return standing_in(found, info)
 
 
 def require_readable(results: Path) -> None:
@@ -72,25 +75,18 @@ def _copy(results: Path) -> Iterator[Store]:
             yield store
 
 
-def _perform(
-    info: SolverInfo, problems: Sequence[Problem], results: Path, store: Store, say: Callable[[str], None]
-) -> None:
-    """Store the runs of a solver that are not stored already."""
-    jobs = []
-    for problem in problems:
-        limits = Limits(problem.timeout_s or CAMPAIGN_TIMEOUT_S, DEFAULT_MEMORY_MIB)  # those of a campaign's jobs
-        jobs.append(Job(info, problem, 0, limits, results))
-    done = store.finished()
+def job_of(info: SolverInfo, problem: Problem, hidden: Path | None = None) -> Job:
+    """Return a run with the limits of a campaign's."""
+    return Job(info, problem, 0, Limits(problem.timeout_s or CAMPAIGN_TIMEOUT_S, DEFAULT_MEMORY_MIB), hidden)
+
+
+def carry_out(jobs: Sequence[Job], store: Store, parallel: int = 1) -> None:
+    """Store the runs that are not stored already, with progress on standard error."""
+    todo = missing(jobs, store.finished(), retry=False)
     number = store.add_campaign(utc_now(), sys.argv, host.version(), host.facts(), [job.id for job in jobs])
-    with choose().supervisor() as supervisor:
-        for job in jobs:
-            if done.get(job.id) in (None, KILLED):
-                say(f"{info.name} on {job.problem.id}")
-                row = perform(job, supervisor, usable_cpus()[:1])
-                if ended_by_signal(row):
-                    row = blamed(perform(job, supervisor, usable_cpus()[:1]))
-                store_record(store, number, job, row)
-            job.problem.forget()
+    executor = LocalExecutor(parallel, 1, choose().supervisor)
+    if ended_by := campaign(store, number, todo, executor, Progress(len(jobs), len(jobs) - len(todo))):
+        signal.raise_signal(ended_by)
 
 
 def _number(value: Any) -> Any:
@@ -98,7 +94,8 @@ def _number(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) and value[:1] in "-0123456789" else value
 
 
-def _standing(info: SolverInfo, found: Tables) -> Standing:
+def standing_in(found: Tables, info: SolverInfo) -> Standing:
+    """Return where a solver with runs stands."""
     mine = (pl.col("track") == info.track) & (pl.col("solver") == info.name)
     best = found.instances.select("track", "instance", "best_cost_exact", best_bound_exact="lower_bound_exact")
     runs = found.runs.filter(mine).join(best, on=["track", "instance"], how="left").sort("division", "instance")

@@ -372,7 +372,10 @@ def test_noise_or_a_wrong_declaration_is_the_error_of_its_file(tmp_path, first, 
 
 def test_texts_and_parameters_are_made_storable(tmp_path):
     declared = r", source='a\x1b[2J\n b', variants={'mine': {'x': '\ud800', 'y': 2}}"
-    (mine,) = written(tmp_path, declared=declared, body=r'"Half \ud800."')
+    half = (
+        "?" if sys.version_info >= (3, 13) else r"\ud800"
+    )  # newer ones refuse a file with half a character in a docstring
+    (mine,) = written(tmp_path, declared=declared, body=f'"Half {half}."')
     assert (mine.source, mine.description, mine.params) == ("a?[2J b", "Half ?.", {"x": "?", "y": 2})
 
 

@@ -265,7 +265,7 @@ def test_a_bound_is_held_against_the_optimum(tmp_path):
     assert failed(check(tmp_path, head=BOUND)) == set()
     findings = check(tmp_path, "run.bound(138)", head=BOUND)
     assert {"bounds diamond", "bounds triangle"} <= failed(findings)
-    assert findings["bounds diamond"].detail == "claims the lower bound 138, the optimum is 137"
+    assert findings["bounds diamond"].detail == "contradiction: claims the lower bound 138, the optimum is 137"
     silent = check(tmp_path, head=BOUND.replace("run.bound(1)", ""))
     assert "reported no lower bound" in silent["bounds diamond"].detail
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,12 +12,8 @@ from shardmark.cli.submission import standing as module
 from shardmark.cli.submission.conformance import candidates
 from shardmark.cli.submission.standing import Standing, standing
 from shardmark.harness.campaign.discover import discover
-from shardmark.harness.campaign.jobs import judge
 from shardmark.harness.records.best import by_checksum
 from shardmark.harness.results import ranking
-from shardmark.harness.results.database import Store
-from shardmark.harness.sandbox.contract import Outcome
-from shardmark.harness.sandbox.outside import UNSENT
 
 pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate]
 
@@ -51,7 +46,7 @@ def stand(tmp_path, monkeypatch, results):
         path = tmp_path / "mine.py"
         path.write_text(SOLVER.format(kind, body))
         (info,) = candidates(path, None)
-        return standing(info, stored, lambda _: None)
+        return standing(info, stored)
 
     return stand
 
@@ -76,7 +71,7 @@ def test_stored_runs_are_compared_with_the_record_as_new_ones_are(results, monke
         if record.cost
     }
     monkeypatch.setattr(ranking, "by_checksum", lambda _: half)
-    rows = standing(info, results, lambda _: None).instances
+    rows = standing(info, results).instances
     assert {(row["best_known"], row["score"]) for row in rows} == {(0.5, 0.5 / row["cost"]) for row in rows}
 
 
@@ -100,14 +95,3 @@ def test_a_folder_with_another_file_is_refused(tmp_path):
     refused = shardmark("submit", file, "--results", tmp_path)
     assert refused.returncode == 2
     assert "results.sqlite" in refused.stderr
-
-
-def test_a_run_that_kills_itself_is_repeated_and_has_crashed_if_it_does_so_again(tmp_path, monkeypatch, chain):
-    path = tmp_path / "mine.py"
-    path.write_text(SOLVER.format("solver", ""))
-    (info,) = candidates(path, None)
-    killed = Outcome("killed", f"killed by SIGKILL, {UNSENT}")
-    monkeypatch.setattr(module, "perform", lambda job, *_: judge(job, job.problem.instance, "now", killed))
-    with closing(Store.open(tmp_path / "results", create=True)) as store:
-        module._perform(info, [chain], tmp_path, store, lambda _: None)
-        assert list(store.finished().values()) == ["crash"]
