@@ -52,7 +52,7 @@ def declined(instance, solver=cfn_penalty):
 @ALL
 def test_solutions_fit_whenever_any_does_and_are_never_better_than_the_best(tiny, brief, solver):
     optimal = 0
-    for seed in range(5):
+    for seed in range(3):
         instance = tiny.draw(np.random.default_rng(1000 + seed), impossible=0.05)
         best = tiny.best(instance)
         trial = LocalRun(timeout=60.0)
@@ -67,7 +67,7 @@ def test_solutions_fit_whenever_any_does_and_are_never_better_than_the_best(tiny
         assert found[-1] >= best
         assert found[-1][0] == 0
         optimal += found[-1] == best
-    assert optimal >= 3  # a weight does not lead to all that fits
+    assert optimal >= 2  # a weight does not lead to all that fits
 
 
 @ALL

@@ -67,7 +67,7 @@ def test_all_searches_count_the_overflow_and_none_beats_all_orders(oracle: Simpl
     rng = np.random.default_rng(21)
     found = {"annealing": 0, "evolve": 0}
     mattered = 0
-    for number in range(40):
+    for number in range(20):
         nodes = 7 if number % 8 == 0 else int(rng.integers(1, 7))
         instance = oracle.draw(rng, nodes, int(rng.integers(1, 4)), density=0.3, limited=True)
         optimum = optimum_with_orders(oracle, instance)
@@ -81,9 +81,9 @@ def test_all_searches_count_the_overflow_and_none_beats_all_orders(oracle: Simpl
             cost = verify(instance, run.solutions[-1]).cost
             assert cost >= optimum * (1 - 1e-9)
             found[name] += cost <= optimum * (1 + 1e-9)
-    assert mattered >= 15
-    assert found["annealing"] == 40
-    assert found["evolve"] >= 36
+    assert mattered >= 7
+    assert found["annealing"] == 20
+    assert found["evolve"] >= 18
 
 
 def test_reaches_the_optimum_over_all_partitions(oracle: SimpleNamespace, brief: None) -> None:

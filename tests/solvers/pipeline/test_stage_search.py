@@ -400,7 +400,7 @@ def test_wrong_numbers_of_the_engine_raise_no_bound(
     monkeypatch.setattr("shardmark.solvers.pipeline.bounds.reweighted.MOST_DIVIDED", divided)
     rng = np.random.default_rng([53, divided, int(100 * share)])
     told = lying_glop(rng, share)
-    for _ in range(7):
+    for _ in range(4):
         instance = oracle.draw(rng, 8, int(rng.integers(3, 6)), density=0.3)
         run = LocalRun(timeout=1.0)
         reweighted(instance, run)

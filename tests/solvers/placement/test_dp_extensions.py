@@ -49,7 +49,7 @@ def drawn(kind: str, count: int, seed: int, most_nodes: int = 6) -> list[Instanc
 @pytest.mark.parametrize("kind", ["overlap", "replicas"])
 def test_equals_the_best_of_all_placements(kind: str) -> None:
     replicated = 0
-    for instance in drawn(kind, 200, 1):
+    for instance in drawn(kind, 100, 1):
         best, run = optimum(instance), LocalRun()
         if best is None:
             with pytest.raises(Declined, match=r"^no placement fits the memory of the accelerators$"):
@@ -59,7 +59,7 @@ def test_equals_the_best_of_all_placements(kind: str) -> None:
         assert float(judged(instance, run.solutions[-1])) == pytest.approx(float(best), rel=1e-9)
         assert best * (1 - 1e-9) - 1e-12 <= run.bounds[-1] <= best
         replicated += isinstance(run.solutions[-1], dict)
-    assert replicated > 50 or kind != "replicas"
+    assert replicated > 25 or kind != "replicas"
 
 
 @pytest.mark.parametrize("kind", ["overlap", "replicas"])

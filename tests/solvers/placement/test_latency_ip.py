@@ -131,13 +131,13 @@ def test_equals_the_best_of_all_placements(monkeypatch: pytest.MonkeyPatch, cont
         for method in ("begin", "follow_chains"):
             monkeypatch.setattr(LatencyIncumbent, method, lambda *_, **__: None)
     draw = random.Random(f"{contiguity} {alone}")
-    assert sum(compare(draw, contiguity) for _ in range(16)) > 10
+    assert sum(compare(draw, contiguity) for _ in range(8)) > 4
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "free"])
 def test_bounds_hold_where_the_last_bits_of_sizes_count(contiguity: str) -> None:
     draw, found = random.Random(contiguity), 0
-    for _ in range(max(20, DRAWS)):
+    for _ in range(max(10, DRAWS)):
         instance, q = small(draw, contiguity, 4, 300, fills=True)
         best = optimum(instance, q and instance.nodes)
         assert greatest_bound(instance) <= best
@@ -146,7 +146,7 @@ def test_bounds_hold_where_the_last_bits_of_sizes_count(contiguity: str) -> None
             assert all(cost_of(instance, solution) >= 0 for solution in run.solutions)
             assert max(run.bounds, default=0.0) <= best
             found += bool(run.solutions)
-    assert found > 10
+    assert found > 5
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "free"])

@@ -42,7 +42,7 @@ def proves(instance: Instance) -> list[float]:
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
 def test_no_placement_is_better(contiguity: str) -> None:
     draw, better, tight = random.Random(f"relaxed {contiguity}"), 0, 0
-    for _ in range(DRAWS or 15):
+    for _ in range(DRAWS or 8):
         instance = small(draw, contiguity)
         bounds, best = proves(instance), optimum(instance)
         if best is None:

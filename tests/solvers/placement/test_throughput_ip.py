@@ -36,7 +36,7 @@ def solved(instance: Instance, engine: str = "cpsat") -> LocalRun:
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
-@pytest.mark.parametrize(("engine", "count"), [("cpsat", 15), ("scip", 10)])
+@pytest.mark.parametrize(("engine", "count"), [("cpsat", 8), ("scip", 5)])
 def test_equals_the_best_of_all_placements(
     monkeypatch: pytest.MonkeyPatch, contiguity: str, engine: str, count: int
 ) -> None:

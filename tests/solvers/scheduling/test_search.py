@@ -95,7 +95,7 @@ def test_memory_is_kept_to_and_nothing_else_is_reported() -> None:
 def test_memory_that_nearly_all_schedules_exceed_is_kept_to_where_a_schedule_does() -> None:
     """The least makespan of all orders, on instances where schedules that take no heed of memory exceed it."""
     draw, tight, best = random.Random(31), 0, 0
-    while tight < 5:
+    while tight < 3:
         instance = draw_instance(draw, 5)
         device = earliest_finish(instance)
         run_by_path = Simulator(instance).by_priority(device, path_computation_time(instance, device))
@@ -110,7 +110,7 @@ def test_memory_that_nearly_all_schedules_exceed_is_kept_to_where_a_schedule_doe
         assert run.claimed
         assert verify(instance, run.solutions[-1]).feasible
         best += costs_at_most(least)(run)
-    assert best >= 3
+    assert best >= 2
 
 
 def test_little_memory_suffices_whatever_the_size_of_other_tensors() -> None:
