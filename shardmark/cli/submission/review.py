@@ -74,15 +74,22 @@ class Review:
 
 
 def review(
-    root: Path, branch: str, suite: str, sample: int, seed: int, parallel: int, say: Callable[[str], None]
+    root: Path,
+    branch: str,
+    suite: str,
+    sample: int,
+    seed: int,
+    limits: str,
+    parallel: int,
+    say: Callable[[str], None],
 ) -> Review:
     """Review what a branch adds to the checkout at ``root``, whose solvers run beside it.
 
     Solvers run on a suite and on ``sample`` instances of each of their tracks drawn from the suite ``standard``; the
-    draw depends on ``seed`` alone. InputError if the branch adds nothing, or if runs cannot be isolated here.
+    draw depends on ``seed`` alone. ``limits`` names the backend of runs, see `choose`. InputError if the branch adds nothing, or if runs cannot be isolated here.
     """
     found = changes(root, branch)
-    backend = choose()
+    backend = choose(limits)
     if backend.warning:
         raise InputError("review", "", f"expected a machine that isolates runs ({backend.warning})")
     with tempfile.TemporaryDirectory(prefix="shardmark-review-") as folder:
@@ -178,7 +185,7 @@ class _Reviewer:
         jobs += [job_of(x, problem) for problem in new for x in solvers if x.track == problem.track]
         with closing(Store.open(self.scratch / "results", create=True)) as store:
             if jobs:
-                carry_out(jobs, store, parallel)
+                carry_out(jobs, store, self.backend, parallel)
             found = tables(store, {problem.id for problem in problems})
             for candidate in running:
                 self._judge(candidate, found)
