@@ -42,6 +42,7 @@ ODD = {
     f"{TRACK}/runnable.py": "`solvers/pipeline/runnable.py` is executable",
     f"{TRACK}/large.py": "`solvers/pipeline/large.py` is too large",
     f"{TRACK}/early.py": "`solvers/pipeline/early.py` runs code when it is imported",
+    f"{TRACK}/named.py": "`solvers/pipeline/named.py` has a name that files of its kind do not have",
     f"{TRACK}/annealing.py": "`solvers/pipeline/annealing.py` changes or deletes a file of the project",
     "records/solutions/README.md": "`records/solutions/README.md` has a name that files of its kind do not have",
     "records/history.jsonl": "`records/history.jsonl` changes earlier lines",
@@ -87,6 +88,8 @@ def write_odd_files(fork: Path) -> None:
             path.symlink_to("/etc/passwd")
         elif name.endswith("large.py"):
             path.write_text(f"{HONEST}\n{'#' * (1 << 18)}")
+        elif name.endswith("named.py"):
+            path.write_text(HONEST.replace('source="folklore"', f'source="folklore", name="{"x" * 101}"'))
         elif name.endswith("early.py"):
             path.write_text(f"{HONEST}\nprint(open('/etc/passwd').read())\n")
         elif name.endswith("history.jsonl"):
