@@ -133,6 +133,8 @@ def test_cheats_are_found_and_named_and_nothing_leaks(github: GitHub, listener: 
     assert "`socket`" in told
     assert reached == []
     assert git(clone, "status", "--porcelain") == "?? review/"
+    planted = [clone / ".git" / "config", github.folder / "home" / ".netrc"]
+    assert [path for path in planted if SECRET not in path.read_text()] == []
     everything = [step.output for step in done]
     everything += [path.read_text(errors="replace") for path in (github.folder / "runner-submission").iterdir()]
     everything += [path.read_text(errors="replace") for path in (clone / "review").iterdir()]
