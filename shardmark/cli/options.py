@@ -171,9 +171,14 @@ def add_option(group: argparse._ActionsContainer, name: str, option: Option, mea
     )
 
 
-def add_backend(group: argparse._ActionsContainer) -> None:
-    """Add the choice of a backend."""
+def add_limits_choice(group: argparse._ActionsContainer) -> None:
+    """Add the choice of what enforces limits."""
     group.add_argument("--limits", choices=LIMITS, default="auto", help="backend that enforces limits (default: auto)")
+
+
+def add_backend(group: argparse._ActionsContainer) -> None:
+    """Add the choice of a backend and its isolation."""
+    add_limits_choice(group)
     group.add_argument(
         "--isolation", choices=ISOLATION, default="auto", help="none: runs can access all that you can (default: auto)"
     )

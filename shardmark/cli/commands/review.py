@@ -21,6 +21,7 @@ def review_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--sample", type=values.count, default=4, metavar="N", help=words)
     shared.add_seed(sub)
     shared.add_jobs(sub, "1")
+    shared.add_limits_choice(sub)
     words = "write summary.json and summary.md to this folder"
     sub.add_argument("-o", "--output", type=values.folder, metavar="DIR", help=words)
 
@@ -39,7 +40,8 @@ def run_review(options: argparse.Namespace) -> Answer:
     from shardmark.instances import catalog
 
     catalog.suite(options.suite)
-    found = review(ROOT, options.branch, options.suite, options.sample, options.seed, options.jobs or 1, tell)
+    drawn = options.suite, options.sample, options.seed
+    found = review(ROOT, options.branch, *drawn, options.limits, options.jobs or 1, tell)
     for detail in found.details:
         tell(f"failed: {detail}")
     text = markdown(found.summary)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shardmark.cli.submission.changes import CATALOG, INSTANCE, Changes, Left, take
-from shardmark.cli.submission.summary import NO, UNTESTED, YES
+from shardmark.cli.submission.summary import LONGEST_NAME, NO, UNTESTED, YES
 from shardmark.harness.campaign.problems import Problem
 from shardmark.harness.results.claims import contradicts
 from shardmark.harness.results.ranking import Tables
@@ -78,7 +78,7 @@ def _entry(table: Mapping[str, Any]) -> Entry | None:
     except (TypeError, KeyError):
         return None
     texts = (entry.id, entry.track, entry.path, entry.checksum, entry.note, entry.trap, *entry.suites)
-    if not all(isinstance(text, str) for text in texts) or not NAME.fullmatch(entry.id) or len(entry.id) > 100:
+    if not all(isinstance(text, str) for text in texts) or not NAME.fullmatch(entry.id) or len(entry.id) > LONGEST_NAME:
         return None
     limit = entry.time_limit_s
     if entry.track not in tracks() or isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from shardmark.cli.submission.changes import HISTORY, SOLUTION, Changes, Left, take
+from shardmark.cli.submission.summary import LARGEST
 from shardmark.harness.campaign.cpus import usable_cpus
 from shardmark.harness.campaign.discover import SolverInfo
 from shardmark.harness.campaign.jobs import Job, perform
@@ -19,7 +20,7 @@ from shardmark.harness.records.history import FILE_NAME, FOLDER, Improvement, lo
 from shardmark.harness.records.verification import ABSENT, VERIFIED, verify_record
 from shardmark.harness.results.claims import contradicts
 from shardmark.harness.sandbox.backends.choice import Backend
-from shardmark.harness.sandbox.contract import Limits
+from shardmark.harness.sandbox.contract import DEFAULT_MEMORY_MIB, Limits
 from shardmark.instances import InputError, catalog
 
 RERUN_S = 60.0  # time limit of a run that repeats a bound, at most
@@ -60,6 +61,9 @@ def examine_records(found: Changes, scratch: Path, methods: Sequence[SolverInfo]
         result.details.append(str(error))
         return result
     new = [line for name, all_lines in after.items() for line in all_lines[len(before.get(name, ())) :]]
+    if any(not abs(line.number) <= LARGEST for line in new):
+        result.left.append(Left(HISTORY.encode(), "malformed"))
+        return result
     named = {f"{FOLDER.name}/{solutions.name_of(line)}" for line in new if line.kind == "cost"}
     result.left += [Left(file.path.encode(), "outside") for file in added if file.path not in named]
     best = (BestKnown(catalog.find(name), tuple(all_lines)).cost for name, all_lines in after.items())
@@ -125,7 +129,8 @@ class _Check:
         info = self.methods.get((entry.track, line.method))
         if info is None or time.monotonic() > self.until:
             return "claimed", "" if info else "the project has no such method"
-        limits = Limits(min(line.timeout_s, RERUN_S), line.memory_mib, min(line.cores, len(usable_cpus())))
+        cores = min(max(line.cores, 1), len(usable_cpus()))
+        limits = Limits(min(line.timeout_s, RERUN_S), min(line.memory_mib, DEFAULT_MEMORY_MIB), cores)
         problem = Problem.of(entry, catalog.locate(entry))
         with self.backend.supervisor() as supervisor:
             row = perform(Job(info, problem, line.seed, limits), supervisor, usable_cpus()[: limits.cores])

@@ -31,6 +31,7 @@ from shardmark.harness.results.database import Store
 from shardmark.harness.results.judgement import FAULTS
 from shardmark.harness.results.ranking import Tables, tables
 from shardmark.harness.sandbox.backends.choice import Backend, choose
+from shardmark.harness.sandbox.backends.namespaces import isolation_error_in_subprocess
 from shardmark.harness.sandbox.supervisor import Supervisor
 from shardmark.instances import InputError, catalog
 from shardmark.instances.files.jsonfile import decode, parse_json
@@ -74,17 +75,25 @@ class Review:
 
 
 def review(
-    root: Path, branch: str, suite: str, sample: int, seed: int, parallel: int, say: Callable[[str], None]
+    root: Path,
+    branch: str,
+    suite: str,
+    sample: int,
+    seed: int,
+    limits: str,
+    parallel: int,
+    say: Callable[[str], None],
 ) -> Review:
     """Review what a branch adds to the checkout at ``root``, whose solvers run beside it.
 
     Solvers run on a suite and on ``sample`` instances of each of their tracks drawn from the suite ``standard``; the
-    draw depends on ``seed`` alone. InputError if the branch adds nothing, or if runs cannot be isolated here.
+    draw depends on ``seed`` alone. ``limits`` names the backend of runs, see `choose`. InputError if the branch adds
+    nothing, or if runs and imports cannot be isolated here.
     """
     found = changes(root, branch)
-    backend = choose()
-    if backend.warning:
-        raise InputError("review", "", f"expected a machine that isolates runs ({backend.warning})")
+    backend = choose(limits)
+    if obstacle := backend.warning or isolation_error_in_subprocess():
+        raise InputError("review", "", f"expected a machine that isolates runs and imports ({obstacle})")
     with tempfile.TemporaryDirectory(prefix="shardmark-review-") as folder:
         reviewer = _Reviewer(root, found, Path(folder).resolve(), backend, say)
         return reviewer.review(suite, sample, seed, parallel)
@@ -136,7 +145,7 @@ class _Reviewer:
             "suite": suite,
             "drawn": [entry.id for entry in draw],
             "outcome": summary.UNREVIEWED,
-            "taken": [file.path for file in self.found.added],
+            "taken": [summary.shown_path(file.path.encode()) for file in self.found.added],
             "left": [_left(file) for file in self.left],
             "solvers": [_solver(candidate) for candidate in candidates],
             "instances": rows,
@@ -156,6 +165,9 @@ class _Reviewer:
             infos = declared_in(take(file, self.scratch / str(count)))
             if not infos:
                 self.left.append(Left(file.path.encode(), "outside"))
+            if any(len(info.name) > summary.LONGEST_NAME for info in infos):
+                self.left.append(Left(file.path.encode(), "name"))
+                continue
             found += [Candidate(info, file) for info in infos]
         return found
 
@@ -178,7 +190,7 @@ class _Reviewer:
         jobs += [job_of(x, problem) for problem in new for x in solvers if x.track == problem.track]
         with closing(Store.open(self.scratch / "results", create=True)) as store:
             if jobs:
-                carry_out(jobs, store, parallel)
+                carry_out(jobs, store, self.backend, parallel)
             found = tables(store, {problem.id for problem in problems})
             for candidate in running:
                 self._judge(candidate, found)
@@ -255,7 +267,7 @@ def _claims(solver: Any) -> list[dict[str, Any]]:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= summary.LARGEST:
                 raise ValueError(key)
-            if not NAME.fullmatch(row["instance"]) or len(row["instance"]) > 100:
+            if not NAME.fullmatch(row["instance"]) or len(row["instance"]) > summary.LONGEST_NAME:
                 raise ValueError("instance")
             claim = {"instance": row["instance"], "kind": kind, "claimed": value, "found": None}
             rows.append({**claim, "result": "claimed"})

@@ -25,7 +25,7 @@ from shardmark.harness.campaign.problems import Problem
 from shardmark.harness.campaign.queue import campaign
 from shardmark.harness.results.database import FILE_NAME, Store
 from shardmark.harness.results.ranking import Tables, tables
-from shardmark.harness.sandbox.backends.choice import choose
+from shardmark.harness.sandbox.backends.choice import Backend, choose
 from shardmark.harness.sandbox.contract import CAMPAIGN_TIMEOUT_S, DEFAULT_MEMORY_MIB, Limits
 from shardmark.instances import catalog
 
@@ -52,7 +52,7 @@ def standing(info: SolverInfo, results: Path) -> Standing:
     """Run a solver on the suite; compare it with what is stored in the folder ``results``, if there is any."""
     problems = [Problem.of(entry, catalog.locate(entry)) for entry in catalog.suite(SUITE) if entry.track == info.track]
     with _copy(results) as store:
-        carry_out([job_of(info, problem, results) for problem in problems], store)
+        carry_out([job_of(info, problem, results) for problem in problems], store, choose())
         found = tables(store, {problem.id for problem in problems})
     return standing_in(found, info)
 
@@ -80,11 +80,11 @@ def job_of(info: SolverInfo, problem: Problem, hidden: Path | None = None) -> Jo
     return Job(info, problem, 0, Limits(problem.timeout_s or CAMPAIGN_TIMEOUT_S, DEFAULT_MEMORY_MIB), hidden)
 
 
-def carry_out(jobs: Sequence[Job], store: Store, parallel: int = 1) -> None:
+def carry_out(jobs: Sequence[Job], store: Store, backend: Backend, parallel: int = 1) -> None:
     """Store the runs that are not stored already, with progress on standard error."""
     todo = missing(jobs, store.finished(), retry=False)
     number = store.add_campaign(utc_now(), sys.argv, host.version(), host.facts(), [job.id for job in jobs])
-    executor = LocalExecutor(parallel, 1, choose().supervisor)
+    executor = LocalExecutor(parallel, 1, backend.supervisor)
     if ended_by := campaign(store, number, todo, executor, Progress(len(jobs), len(jobs) - len(todo))):
         signal.raise_signal(ended_by)
 

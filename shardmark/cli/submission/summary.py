@@ -16,6 +16,7 @@ from typing import Any
 FORMAT = "shardmark/review/1"
 MOST_BYTES = 1 << 20  # of a summary
 LARGEST = 1e300  # absolute value of a number
+LONGEST_NAME = 100  # characters of a solver's or an instance's name
 
 #: Ratios to the best known cost at which a performance profile is shown.
 RATIOS = (1.0, 1.001, 1.01, 1.05, 1.1, 1.25, 1.5, 2.0, 5.0)
@@ -87,7 +88,7 @@ CLAIMS = {
 OF_INSTANCE = ("entry is valid", "file can be read", "file is the entry's", "is solved", "published bound holds")
 
 _SHA = re.compile(r"[0-9a-f]{40}")
-_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,99}")
+_NAME = re.compile(rf"[a-z0-9][a-z0-9.-]{{0,{LONGEST_NAME - 1}}}")
 _PATH = re.compile(r"\.?[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}(/\.?[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}){0,9}")
 _DIVISION = re.compile(r"[a-z0-9 ,.=-]{0,80}")
 UNUSUAL = "(unusual name)"  # stands for a path that does not fit
@@ -103,7 +104,7 @@ _SCHEMA: Mapping[str, Any] = {
     "suite": _NAME,
     "drawn": [_NAME],
     "outcome": (PASSED, FAILED, UNREVIEWED),
-    "taken": [_PATH],
+    "taken": [(UNUSUAL, _PATH)],
     "left": [{"path": (UNUSUAL, _PATH), "reason": tuple(REASONS)}],
     "solvers": [
         {

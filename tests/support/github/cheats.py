@@ -35,6 +35,29 @@ class Cheat(NamedTuple):
 #: The project's folder, as a run can work it out; what is in it is mostly hidden.
 PLACE = "import os, pathlib, shardmark\nROOT = pathlib.Path(shardmark.__file__).parents[1]"
 
+#: A function that gathers what can be found of secrets.
+EVERYTHING = (
+    PLACE
+    + '''
+
+
+def everything():
+    """Whatever can be read of variables, of the home, and of the clone's settings."""
+    found = [repr(dict(os.environ))]
+    for name in (".netrc", ".git/config", ".gitconfig", "home/.netrc", "clone/.git/config"):
+        for folder in (ROOT, pathlib.Path.home(), *ROOT.parents, pathlib.Path("/root"), pathlib.Path("/home/runner")):
+            try:
+                found.append((folder / name).read_text())
+            except OSError:
+                pass
+    for process in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            found.append(process.read_text())
+        except OSError:
+            pass
+    return " ".join(found)'''
+)
+
 CHEATS = (
     Cheat("false-cost", "run.report([0] * instance.nodes, cost=0.001)", r"\(misclaim: claimed a lower cost"),
     Cheat("infeasible", "return [0]", r"\(infeasible: "),
@@ -53,26 +76,9 @@ CHEATS = (
         "reads-secrets",
         "raise RuntimeError(everything())",
         r"\(error: ",
-        PLACE
-        + '''
-
-
-def everything():
-    """Whatever can be read of variables, of the home, and of the clone's settings."""
-    found = [repr(dict(os.environ))]
-    for name in (".netrc", ".git/config", ".gitconfig", "home/.netrc", "clone/.git/config"):
-        for folder in (ROOT, pathlib.Path.home(), *ROOT.parents, pathlib.Path("/root"), pathlib.Path("/home/runner")):
-            try:
-                found.append((folder / name).read_text())
-            except OSError:
-                pass
-    for process in pathlib.Path("/proc").glob("[0-9]*/environ"):
-        try:
-            found.append(process.read_text())
-        except OSError:
-            pass
-    return " ".join(found)''',
+        EVERYTHING,
     ),
+    Cheat("steals-at-import", "return FOUND", "can be imported: no", f"{EVERYTHING}\n\n\nFOUND = int(everything())"),
     Cheat(
         "writes-to-the-referee",
         "open(shardmark.harness.verify.__file__, 'a').write('verify = None')",

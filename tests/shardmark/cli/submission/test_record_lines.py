@@ -112,6 +112,7 @@ def test_a_withdrawal_is_for_a_maintainer(examined):
     assert (results(found), [left.reason for left in found.left]) == ([], ["withdraws"])
 
 
-def test_lines_that_are_no_records_are_refused(examined):
-    found = examined({"instance": "chain"})
+@pytest.mark.parametrize("line", [{"instance": "chain"}, bound("9" * 400), bound("-1e307")])
+def test_lines_that_are_no_records_are_refused(examined, line: dict[str, Any]):
+    found = examined(line)
     assert (results(found), [left.reason for left in found.left]) == ([], ["malformed"])
