@@ -57,7 +57,8 @@ def test_solutions_only_get_better(tiny, solver, seed):
         assert value[1] >= 0
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.thorough(cases=20)
+@pytest.mark.parametrize("seed", range(40))
 def test_bounds_never_exceed_the_optimum(tiny, seed):
     instance = tiny.draw(np.random.default_rng(2000 + seed))
     best = tiny.best(instance)

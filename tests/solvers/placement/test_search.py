@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import draws
 from oracle_placement import optimum
 from placements import built, cost_of, draw_instance, draw_options, plain
 
@@ -144,7 +145,7 @@ LOADS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("contiguity", ["free", "acyclic"])
 @pytest.mark.parametrize("options", LOADS, ids=str)
 def test_moves_keep_the_costs_and_the_order_with_every_option(options: dict[str, Any], contiguity: str) -> None:
-    for seed in range(2):
+    for seed in range(draws(2, 2, 4)):
         instance = workload(seed, supported=1, mirrored=True, accelerators=5, contiguity=contiguity, **options)
         for space in spaces(instance):
             start = begun(space)
@@ -172,7 +173,8 @@ def small_instances(count: int, seed: int, most_nodes: int) -> list[Instance]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.thorough(cases=5)
+@pytest.mark.parametrize("seed", range(10))
 def test_finds_the_best_of_all_placements_of_small_graphs(seed: int) -> None:
     """Of those in an order, if they have to be contiguous."""
     for instance in small_instances(10, seed, 5):
