@@ -143,6 +143,7 @@ LOADS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("contiguity", ["free", "acyclic"])
+@pytest.mark.thorough(cases=8)
 @pytest.mark.parametrize("options", LOADS, ids=str)
 def test_moves_keep_the_costs_and_the_order_with_every_option(options: dict[str, Any], contiguity: str) -> None:
     for seed in range(draws(2, 2, 4)):
@@ -206,6 +207,7 @@ PUBLISHED = {
 
 
 @pytest.mark.skipif(not THROUGHPUT.is_dir(), reason="needs the paper's files under SHARDMARK_MIRROR")
+@pytest.mark.thorough(cases=4)
 @pytest.mark.parametrize("file", PUBLISHED)
 def test_comes_within_a_hundredth_of_published_values(file: str) -> None:
     instance = load(THROUGHPUT / file, "placement", **FREE)
@@ -239,6 +241,7 @@ def test_moves_along_an_order_come_within_a_hundredth_of_acyclic_optima(file: st
     assert min(costs) <= 1.01 * OPTIMA[file]
 
 
+@pytest.mark.thorough(cases=3)
 @pytest.mark.parametrize("seed", range(5))
 def test_every_report_is_better_than_the_one_before(seed: int) -> None:
     instance = workload(seed, memory=9)  # hardly more than everything takes

@@ -77,6 +77,7 @@ def worth(program: LoadProgram, place: list[int]) -> float:
 
 
 @pytest.mark.gate
+@pytest.mark.thorough(cases=2)
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
 def test_programs_have_exactly_the_feasible_placements_at_their_costs(contiguity: str) -> None:
     draw, had, missing = random.Random(contiguity), 0, 0
