@@ -24,7 +24,7 @@ C_CORE := $(shell find c_src -name '*.[ch]')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
-.PHONY: setup help benchmark run leaderboard docs review test fuzz crosscheck mutants measure large screenshots lint format dist trial replay asv instances clean
+.PHONY: setup help benchmark run leaderboard docs review test thorough fuzz crosscheck mutants measure large screenshots lint format dist trial replay asv instances clean
 
 setup: $(VENV)/base ## the virtual environment (every other target sets it up)
 
@@ -80,6 +80,9 @@ review: $(VENV)/base ## run and verify what a branch adds to this commit (BRANCH
 # number of tests, the slowest file would come last. PYTEST="-n0 -x tests/harness" runs one after another.
 test: $(VENV)/extra-test ## the quick tests (PYTEST=options); all of them with SHARDMARK_GATE=1
 	@$(BIN)/python -m pytest --numprocesses=$$(($(CORES) + 2)) --maxprocesses=4 --dist=loadfile --no-loadscope-reorder --durations=10 $(PYTEST)
+
+thorough: ## all cases of all tests, of which the gate runs a part; ten minutes (PYTEST=options)
+	@SHARDMARK_GATE=thorough $(MAKE) --no-print-directory test
 
 # Small instances with extreme numbers, every solver and bound on each, against exact oracles, a dot is 50 instances.
 fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, about two hours (DRAWS=10000 per track)

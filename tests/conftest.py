@@ -13,7 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import stablehlo_models
-from effort import GATE, draws
+from effort import GATE, THOROUGH, draws
 from referee import CHAIN, ZOO, Lending, Lent, Pool, backend_here
 
 from shardmark import runs
@@ -31,7 +31,7 @@ from shardmark.instances.files.jsonfile import write_json
 
 # A noisy machine must not fail a test, and a failure must come back: no deadline, the same examples every time.
 hypothesis.settings.register_profile(
-    "shardmark", deadline=None, derandomize=True, print_blob=True, max_examples=draws(25, 20)
+    "shardmark", deadline=None, derandomize=True, print_blob=True, max_examples=draws(25, 20, 50)
 )
 hypothesis.settings.load_profile("shardmark")
 
@@ -68,25 +68,31 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave to the gate the tests marked ``gate``, but for the cases that the mark keeps or that are asked for by name.
+    """Leave out tests by their marks, but for the cases that a mark keeps or that are asked for by name.
 
-    ``gate(cases=4)`` keeps four cases of each parametrised test, evenly spaced; ``gate`` keeps none.
+    Those marked ``gate`` run in the gate, and those marked ``thorough`` under ``make thorough``. ``gate(cases=4)``
+    keeps four cases of each parametrised test, evenly spaced; ``gate`` keeps none.
     """
     places = places_in_run(list(dict.fromkeys(item.path for item in items)))
     items.sort(key=lambda item: places[item.path])
-    if GATE or any("[" in name for name in config.args):
+    if any("[" in name for name in config.args):
         return
+    left = set().union(*(left_out(name, items) for name, runs in (("gate", GATE), ("thorough", THOROUGH)) if not runs))
+    config.hook.pytest_deselected(items=list(left))
+    items[:] = [item for item in items if item not in left]
+
+
+def left_out(name: str, items: list[pytest.Item]) -> set[pytest.Item]:
+    """Return the tests with a mark, without the cases that it keeps."""
     marked: dict[tuple[str, int], list[pytest.Item]] = {}
     for item in items:
-        if mark := item.get_closest_marker("gate"):
+        if mark := item.get_closest_marker(name):
             marked.setdefault((item.nodeid.partition("[")[0], mark.kwargs.get("cases", 0)), []).append(item)
-    left = {
+    return {
         item
         for (_, most), cases in marked.items()
         for item in set(cases) - {cases[i * len(cases) // most] for i in range(min(most, len(cases)))}
     }
-    config.hook.pytest_deselected(items=list(left))
-    items[:] = [item for item in items if item not in left]
 
 
 def places_in_run(files: list[Path]) -> dict[Path, float]:

@@ -67,6 +67,7 @@ def bottleneck(operations, stage):
 
 
 @pytest.mark.gate(cases=6)
+@pytest.mark.thorough(cases=15)
 @pytest.mark.parametrize("seed", range(30))
 def test_the_optimum_is_that_of_the_definition(seed):
     operations, stages = draw(seed), 2 + seed % 2

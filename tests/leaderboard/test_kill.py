@@ -42,6 +42,7 @@ PAGE = [*a_site("page", "reproduce/index.html"), ("reproduce/table.html", "page"
 
 
 @pytest.mark.gate
+@pytest.mark.thorough(cases=2)
 @pytest.mark.parametrize(
     ("before", "then", "keep"),
     [(None, NEW, False), (OLD, NEW, False), (OLD, PAGE, True), (None, PAGE, True)],

@@ -114,6 +114,7 @@ def edited(copy: Path) -> Callable[[str], set[Path]]:
 
 
 @pytest.mark.gate(cases=1)
+@pytest.mark.thorough(cases=2)
 @pytest.mark.parametrize("track", sorted(TRACKS))
 def test_an_edit_changes_the_versions_of_its_own_track_only(copy: Path, track: str) -> None:
     edit = edited(copy)

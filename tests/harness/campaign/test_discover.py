@@ -350,6 +350,7 @@ NOISE = (
 )
 
 
+@pytest.mark.thorough(cases=7)
 @pytest.mark.parametrize(
     ("first", "declared", "error"),
     [

@@ -264,7 +264,7 @@ messages = (
 )
 
 
-@settings(max_examples=draws(75, 60), deadline=None)
+@settings(max_examples=draws(75, 60, 150), deadline=None)
 @given(
     st.lists(messages.map(lambda message: json.dumps(message).encode()) | st.binary(max_size=30), max_size=6),
     st.sampled_from(["exit", "timeout", "crash", "lost"]),

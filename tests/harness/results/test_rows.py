@@ -14,13 +14,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from effort import draws
 from referee import shardmark
 
 from shardmark.harness.results.rows import COLUMNS
 
 pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=2)]
 
-DAMAGES = int(os.environ.get("SHARDMARK_DAMAGES", "15"))
+DAMAGES = int(os.environ.get("SHARDMARK_DAMAGES", str(draws(8, 8, 200))))
 #: Values of edited cells: numbers and texts of every kind, in every column.
 VALUES = [
     *(None, 0, -1, 2, 2**63 - 1, -(2**63), 0.5, 5e-324, 1e308, -1e308, float("inf"), float("-inf")),

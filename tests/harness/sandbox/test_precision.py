@@ -16,6 +16,7 @@ STRAINS = Path(__file__).parent / "precision" / "strains.py"
 
 
 @pytest.mark.gate
+@pytest.mark.thorough(cases=3)
 @pytest.mark.parametrize("solver", ["sleeps-on", "computes-on", "children-live-on"])
 def test_no_process_outlives_the_time_limit(supervisor, order, solver):
     outcome = given_time(

@@ -228,6 +228,7 @@ def fake(deed: str) -> tuple[str, ...]:
     return (f"import sys\nsys.argv.append({deed!r})\n{FAKE}",)
 
 
+@pytest.mark.thorough(cases=4)
 @pytest.mark.parametrize(
     "deed",
     [

@@ -19,6 +19,7 @@ PATHS = {
 }
 
 
+@pytest.mark.thorough(cases=20)
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.id)
 def test_made_again_an_instance_has_the_same_bytes(recipe):
     content = encode(recipe.document())

@@ -203,7 +203,7 @@ def problem_of(model, mesh="2x4", **options):
         return None
 
 
-@settings(max_examples=draws(60, 30), deadline=None)
+@settings(max_examples=draws(60, 30, 120), deadline=None)
 @given(model=written_models(), mesh=st.sampled_from(["2", "4", "2x2", "3x2"]), data=st.data())
 def test_costs_and_memory_agree_with_the_oracle(model, mesh, data):
     problem = problem_of(model, mesh)
@@ -226,6 +226,7 @@ STEPS = Path(__file__).parents[2] / "data" / "stablehlo"
 
 
 @pytest.mark.gate(cases=2)
+@pytest.mark.thorough(cases=6)
 @pytest.mark.parametrize("path", [*LIGHT, *sorted(STEPS.glob("*.gz"))], ids=lambda path: path.name)
 def test_costs_of_plans_of_real_models_agree_with_the_oracle(path):
     model = read_onnx(path) if path.suffix == ".onnx" else read_stablehlo(path)
@@ -239,7 +240,7 @@ def test_costs_of_plans_of_real_models_agree_with_the_oracle(path):
     assert first == pytest.approx(roofline(model, DEVICE).seconds.sum() * 1e9, abs=problem.instance.nodes)
 
 
-@settings(max_examples=draws(30, 20), deadline=None)
+@settings(max_examples=draws(30, 20, 60), deadline=None)
 @given(model=written_models())
 def test_a_plan_that_splits_nothing_costs_the_roofline(model):
     problem = problem_of(model)

@@ -28,7 +28,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
-@pytest.mark.gate
+@pytest.mark.thorough
 def test_a_mesh_problem_of_24_layers_in_2_gib(tmp_path):
     path, environment = tmp_path / "step.mlir", {**os.environ, "PYTHONPATH": str(ROOT)}
     script = [sys.executable, str(ROOT / "examples" / "training_steps.py"), "transformer", *SIZES]

@@ -154,6 +154,7 @@ def test_options_that_a_run_was_given_are_found_again(shelf: Shelf) -> None:
     assert list(shelf.drawn()) == [half.checksum]
 
 
+@pytest.mark.thorough(cases=5)
 @pytest.mark.parametrize(
     ("solution", "known"),
     [

@@ -47,6 +47,7 @@ def cost(instance, solution):
 
 
 @pytest.mark.parametrize("solver", [random, greedy])
+@pytest.mark.thorough(cases=10)
 @pytest.mark.parametrize("seed", range(10))
 def test_solutions_only_get_better(tiny, solver, seed):
     instance = tiny.draw(np.random.default_rng(seed), nodes=9)
@@ -57,7 +58,8 @@ def test_solutions_only_get_better(tiny, solver, seed):
         assert value[1] >= 0
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.thorough(cases=20)
+@pytest.mark.parametrize("seed", range(40))
 def test_bounds_never_exceed_the_optimum(tiny, seed):
     instance = tiny.draw(np.random.default_rng(2000 + seed))
     best = tiny.best(instance)
@@ -131,6 +133,7 @@ def test_greedy_repeats_itself(tiny):
 
 @pytest.mark.gate
 @SOLVERS
+@pytest.mark.thorough(cases=3)
 @pytest.mark.parametrize("cores", [1, 3])
 def test_a_run_ends_soon_after_its_time(tiny, solver, cores):
     instance = tiny.layered(1500)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import draws
 
 from shardmark.harness.verify import verify
 from shardmark.instances.pipeline import Instance
@@ -66,8 +67,8 @@ def slicing_optimum(
 def test_all_searches_count_the_overflow_and_none_beats_all_orders(oracle: SimpleNamespace, brief: None) -> None:
     rng = np.random.default_rng(21)
     found = {"annealing": 0, "evolve": 0}
-    mattered = 0
-    for number in range(20):
+    mattered, count = 0, draws(20, 20, 40)
+    for number in range(count):
         nodes = 7 if number % 8 == 0 else int(rng.integers(1, 7))
         instance = oracle.draw(rng, nodes, int(rng.integers(1, 4)), density=0.3, limited=True)
         optimum = optimum_with_orders(oracle, instance)
@@ -81,9 +82,9 @@ def test_all_searches_count_the_overflow_and_none_beats_all_orders(oracle: Simpl
             cost = verify(instance, run.solutions[-1]).cost
             assert cost >= optimum * (1 - 1e-9)
             found[name] += cost <= optimum * (1 + 1e-9)
-    assert mattered >= 7
-    assert found["annealing"] == 20
-    assert found["evolve"] >= 18
+    assert mattered >= count // 3
+    assert found["annealing"] == count
+    assert found["evolve"] >= 0.9 * count
 
 
 def test_reaches_the_optimum_over_all_partitions(oracle: SimpleNamespace, brief: None) -> None:

@@ -49,6 +49,7 @@ def bound_by(method: Any, instance: Instance, **limits: Any) -> LocalRun:
     return run
 
 
+@pytest.mark.thorough(cases=5)
 @pytest.mark.parametrize(("number", "method", "graphs"), [(i, *row) for i, row in enumerate(GRAPHS)])
 def test_bounds_are_at_most_the_optimum_of_all_partitions(
     oracle: SimpleNamespace, number: int, method: Any, graphs: int

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from crosscheck.internals import pretend
+from effort import draws
 
 from shardmark.harness.verify import verify
 from shardmark.instances.graph import Graph
@@ -400,7 +401,7 @@ def test_wrong_numbers_of_the_engine_raise_no_bound(
     monkeypatch.setattr("shardmark.solvers.pipeline.bounds.reweighted.MOST_DIVIDED", divided)
     rng = np.random.default_rng([53, divided, int(100 * share)])
     told = lying_glop(rng, share)
-    for _ in range(4):
+    for _ in range(draws(4, 4, 7)):
         instance = oracle.draw(rng, 8, int(rng.integers(3, 6)), density=0.3)
         run = LocalRun(timeout=1.0)
         reweighted(instance, run)

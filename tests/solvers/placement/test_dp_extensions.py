@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import draws
 from oracle_placement import Group, Oracle, optimum
 from patience import given_time
 from placements import built, cost_of, draw_instance, judged
@@ -49,7 +50,7 @@ def drawn(kind: str, count: int, seed: int, most_nodes: int = 6) -> list[Instanc
 @pytest.mark.parametrize("kind", ["overlap", "replicas"])
 def test_equals_the_best_of_all_placements(kind: str) -> None:
     replicated = 0
-    for instance in drawn(kind, 100, 1):
+    for instance in drawn(kind, draws(100, 100, 200), 1):
         best, run = optimum(instance), LocalRun()
         if best is None:
             with pytest.raises(Declined, match=r"^no placement fits the memory of the accelerators$"):

@@ -152,6 +152,7 @@ def test_that_one_subgraph_each_does_not_fit_is_not_said_of_any_number(method: A
 
 
 @mirrored
+@pytest.mark.thorough(cases=2)
 @pytest.mark.parametrize(
     ("name", "contiguity", "latency"),
     [

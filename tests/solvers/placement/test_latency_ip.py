@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import draws
 from oracle_placement import draw_solution
 from placements import DRAWS, built, cost_of, crossing, draw_instance, filled
 
@@ -131,13 +132,13 @@ def test_equals_the_best_of_all_placements(monkeypatch: pytest.MonkeyPatch, cont
         for method in ("begin", "follow_chains"):
             monkeypatch.setattr(LatencyIncumbent, method, lambda *_, **__: None)
     draw = random.Random(f"{contiguity} {alone}")
-    assert sum(compare(draw, contiguity) for _ in range(8)) > 4
+    assert sum(compare(draw, contiguity) for _ in range(draws(8, 8, 16))) > 4
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "free"])
 def test_bounds_hold_where_the_last_bits_of_sizes_count(contiguity: str) -> None:
     draw, found = random.Random(contiguity), 0
-    for _ in range(max(10, DRAWS)):
+    for _ in range(max(draws(10, 10, 20), DRAWS)):
         instance, q = small(draw, contiguity, 4, 300, fills=True)
         best = optimum(instance, q and instance.nodes)
         assert greatest_bound(instance) <= best

@@ -73,6 +73,7 @@ PUBLISHED = {
 
 @pytest.mark.skipif(not FILES.is_dir(), reason="needs the paper's files under SHARDMARK_MIRROR")
 @pytest.mark.parametrize("contiguity", ["contiguous", "free"])
+@pytest.mark.thorough(cases=3)
 @pytest.mark.parametrize("file", PUBLISHED)
 def test_comes_as_low_as_the_published_integer_program(file: str, contiguity: str) -> None:
     instance = load(FILES / file, "placement", **LATENCY, contiguity=contiguity)

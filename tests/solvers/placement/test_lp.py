@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import draws
 from oracle_placement import optimum
 from placements import DRAWS, built, small
 
@@ -42,7 +43,7 @@ def proves(instance: Instance) -> list[float]:
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
 def test_no_placement_is_better(contiguity: str) -> None:
     draw, better, tight = random.Random(f"relaxed {contiguity}"), 0, 0
-    for _ in range(DRAWS or 8):
+    for _ in range(DRAWS or draws(8, 8, 15)):
         instance = small(draw, contiguity)
         bounds, best = proves(instance), optimum(instance)
         if best is None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import draws
 from oracle_placement import optimum
 from placements import built, cost_of, draw_instance, draw_options, plain
 
@@ -142,9 +143,10 @@ LOADS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("contiguity", ["free", "acyclic"])
+@pytest.mark.thorough(cases=8)
 @pytest.mark.parametrize("options", LOADS, ids=str)
 def test_moves_keep_the_costs_and_the_order_with_every_option(options: dict[str, Any], contiguity: str) -> None:
-    for seed in range(2):
+    for seed in range(draws(2, 2, 4)):
         instance = workload(seed, supported=1, mirrored=True, accelerators=5, contiguity=contiguity, **options)
         for space in spaces(instance):
             start = begun(space)
@@ -172,7 +174,8 @@ def small_instances(count: int, seed: int, most_nodes: int) -> list[Instance]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.thorough(cases=5)
+@pytest.mark.parametrize("seed", range(10))
 def test_finds_the_best_of_all_placements_of_small_graphs(seed: int) -> None:
     """Of those in an order, if they have to be contiguous."""
     for instance in small_instances(10, seed, 5):
@@ -204,6 +207,7 @@ PUBLISHED = {
 
 
 @pytest.mark.skipif(not THROUGHPUT.is_dir(), reason="needs the paper's files under SHARDMARK_MIRROR")
+@pytest.mark.thorough(cases=4)
 @pytest.mark.parametrize("file", PUBLISHED)
 def test_comes_within_a_hundredth_of_published_values(file: str) -> None:
     instance = load(THROUGHPUT / file, "placement", **FREE)
@@ -237,6 +241,7 @@ def test_moves_along_an_order_come_within_a_hundredth_of_acyclic_optima(file: st
     assert min(costs) <= 1.01 * OPTIMA[file]
 
 
+@pytest.mark.thorough(cases=3)
 @pytest.mark.parametrize("seed", range(5))
 def test_every_report_is_better_than_the_one_before(seed: int) -> None:
     instance = workload(seed, memory=9)  # hardly more than everything takes

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import draws
 from oracle_placement import optimum
 from placements import DRAWS, built, cost_of, placements, small
 
@@ -36,7 +37,7 @@ def solved(instance: Instance, engine: str = "cpsat") -> LocalRun:
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
-@pytest.mark.parametrize(("engine", "count"), [("cpsat", 8), ("scip", 5)])
+@pytest.mark.parametrize(("engine", "count"), [("cpsat", draws(8, 8, 15)), ("scip", draws(5, 5, 10))])
 def test_equals_the_best_of_all_placements(
     monkeypatch: pytest.MonkeyPatch, contiguity: str, engine: str, count: int
 ) -> None:
@@ -76,6 +77,7 @@ def worth(program: LoadProgram, place: list[int]) -> float:
 
 
 @pytest.mark.gate
+@pytest.mark.thorough(cases=2)
 @pytest.mark.parametrize("contiguity", ["contiguous", "acyclic", "free"])
 def test_programs_have_exactly_the_feasible_placements_at_their_costs(contiguity: str) -> None:
     draw, had, missing = random.Random(contiguity), 0, 0

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import draws
 from oracle_scheduling import judge
 from schedules import draw_devices, draw_document, draw_instance, made, optimum, parsed
 
@@ -64,7 +65,7 @@ def only_schedule(draw: random.Random) -> Instance:
 @pytest.mark.parametrize("method", BOUNDS)
 def test_bounds_are_not_above_the_exact_makespan_of_the_only_schedule(method: Any) -> None:
     draw, near = random.Random(19), 0
-    for _ in range(6):
+    for _ in range(draws(6, 6, 12)):
         instance = only_schedule(draw)
         device = [int(instance.choices[number][0]) for number in instance.choice.tolist()]
         order = [[v for v, at in enumerate(device) if at == d] for d in range(instance.devices)]
@@ -92,7 +93,8 @@ def sparse(seed: int) -> Instance | None:
 
 
 def test_no_bound_is_above_the_optimum():
-    drawn = [*(draw_instance(random.Random(seed), 6) for seed in range(40)), *map(sparse, range(40))]
+    seeds = range(draws(40, 40, 80))
+    drawn = [*(draw_instance(random.Random(seed), 6) for seed in seeds), *map(sparse, seeds)]
     better = dict.fromkeys(BOUNDS, 0)
     for instance in filter(None, drawn):
         best = optimum(instance)
@@ -211,7 +213,7 @@ def test_a_time_is_refuted_if_and_only_if_each_schedule_takes_longer(few: int):
 def test_segments_raise_heads_and_leave_them_valid(cores: int, most: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(segments, "MOST", most)
     better = 0
-    for instance in filter(None, (ladder(random.Random(seed)) for seed in range(30))):
+    for instance in filter(None, (ladder(random.Random(seed)) for seed in range(draws(30, 30, 60)))):
         known = heads_and_tails(instance, 0.0)
         run = LocalRun(cores=cores)
         bound = max(segments.raised_by_segments(instance, known, run, 1.0), default=0.0)

@@ -53,6 +53,7 @@ def whole_instance(draw: random.Random, most_nodes: int = 9, **options: str) -> 
             return instance
 
 
+@pytest.mark.thorough(cases=3)
 @pytest.mark.parametrize("partition", READINGS)
 def test_partitions_are_those_of_a_slow_reading(partition: Callable[..., Ints]) -> None:
     draw, several = random.Random(7), 0
@@ -189,6 +190,7 @@ def test_a_partition_that_lacks_a_link_is_handed_in_whole() -> None:
     assert [violation[:29] for violation in verdict.violations] == ["edges[0]: expected a link for"]
 
 
+@pytest.mark.thorough(cases=3)
 @pytest.mark.parametrize("partition", PARTITIONERS)
 def test_groups_and_restrictions_are_kept_and_memory_by_room(partition: Callable[..., Ints]) -> None:
     draw, roomy, full = random.Random(10), 0, 0
@@ -338,6 +340,7 @@ def test_a_graph_without_vertices_is_scheduled(partition: Callable[..., Ints]) -
 
 
 @pytest.mark.gate
+@pytest.mark.thorough(cases=3)
 @pytest.mark.parametrize("partition", PARTITIONERS)
 def test_there_is_no_table_of_vertices_and_devices(partition: Callable[..., Ints]) -> None:
     instance = families()["random-dataflow"].build(1, nodes=4000, devices=300, restricted=0.0)

@@ -113,6 +113,7 @@ def test_a_backend_that_cannot_measure_memory_is_not_chosen(monkeypatch):
 
 
 @pytest.mark.parametrize("isolation", ["auto", "none"])
+@pytest.mark.thorough(cases=2)
 @pytest.mark.parametrize("name", ["posix", "benchexec"])
 def test_a_run_computes_on_all_its_cores(name, isolation, tmp_path):
     backend = backend_here(name, isolation)

@@ -47,6 +47,7 @@ def run(supervisor, tmp_path):
 TELL_LIMITS = "print(resource.getrlimit(resource.RLIMIT_CORE), resource.getrlimit(resource.RLIMIT_FSIZE)[0] >> 20)"
 
 
+@pytest.mark.thorough(cases=4)
 @pytest.mark.parametrize(
     ("body", "log"),
     [

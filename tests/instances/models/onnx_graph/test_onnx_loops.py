@@ -9,6 +9,7 @@ from itertools import islice
 import numpy as np
 import onnx
 import pytest
+from effort import draws
 from onnx.reference import ReferenceEvaluator
 
 from shardmark.instances.errors import InputError
@@ -104,7 +105,7 @@ def whole(halves, access, loop, linear):
 def test_halves_of_every_loop_that_may_be_cut_make_the_whole(tmp_path):
     checked = dict[str, int]()
     path = tmp_path / "model.onnx"
-    for name, model, values in islice(cases(), 0, None, 2):
+    for name, model, values in islice(cases(), 0, None, draws(4, 4, 1)):
         onnx.save(model, path)
         try:
             found = read_onnx(path)
@@ -133,7 +134,7 @@ def test_halves_of_every_loop_that_may_be_cut_make_the_whole(tmp_path):
                         *(x.astype(np.float64) for x in (joined, expected[made])), 1e-3, 1e-4, err_msg=error
                     )
                     checked[node.op_type] = checked.get(node.op_type, 0) + 1
-    assert sum(checked.values()) > 250
+    assert sum(checked.values()) > draws(125, 125, 500)
     assert {"Attention", "Einsum", "Gemm", "LayerNormalization", "MatMul", "QLinearMatMul"} <= checked.keys()
 
 

@@ -56,6 +56,7 @@ def largest(request, monkeypatch):
 
 @pytest.mark.gate
 @pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.thorough(cases=6)
 @pytest.mark.parametrize("lowers", [True, False])
 def test_the_best_below_the_top_is_found_and_proved(problems, largest, wide, lowers):
     for problem, best in problems[wide]:
@@ -74,6 +75,7 @@ def knapsack(tiny, seed):
     return Problem.of(instance, Timeline.of(instance)), tiny.fast_best(instance)[1]
 
 
+@pytest.mark.thorough(cases=5)
 @pytest.mark.parametrize("seed", [2, 3, 4])
 def test_a_knapsack_is_split_until_its_optimum_is_proved(tiny, largest, monkeypatch, seed):
     problem, best = knapsack(tiny, seed)

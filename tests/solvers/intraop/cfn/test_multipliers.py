@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shardmark.solvers.intraop._kernels import FORBIDDEN, Trws
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-many = settings(max_examples=draws(75, 30))
+many = settings(max_examples=draws(75, 30, 150))
 
 
 def draw(rng, largest=100, never=0.2):

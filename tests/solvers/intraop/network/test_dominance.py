@@ -15,7 +15,7 @@ from shardmark.solvers.intraop.network.memory import Footprint, Timeline
 from shardmark.solvers.intraop.network.reduction import prepare
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-many = settings(max_examples=draws(75, 60))
+many = settings(max_examples=draws(75, 60, 150))
 IMPOSSIBLE = 10**18
 
 

@@ -262,6 +262,7 @@ def test_an_engine_is_to_end_while_there_is_time_to_bury_it(tiny, reduced):
 
 
 @pytest.mark.gate
+@pytest.mark.thorough(cases=2)
 @pytest.mark.parametrize("solver", [*PROGRAMS, toulbar2_exact, lp, toulbar2])
 def test_a_run_ends_soon_after_its_time(tiny, solver):
     rng = np.random.default_rng(0)

@@ -29,7 +29,8 @@ def minimise(network, penalty, seconds=30.0, **options):
     return Minimum(Status(status), np.array(value, dtype=np.int64) if value else None, bound)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.thorough(cases=20)
+@pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("discrepancies", [0, 4])
 def test_minima_are_minima(tiny, seed, discrepancies):
     rng = np.random.default_rng(seed)

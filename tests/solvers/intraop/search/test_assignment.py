@@ -16,7 +16,7 @@ from shardmark.solvers.intraop.search.assignment import Search
 from shardmark.solvers.intraop.search.construction import construct, least_memory
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-many = settings(max_examples=draws(75, 30))
+many = settings(max_examples=draws(75, 30, 150))
 
 
 def footprint_of(instance):
