@@ -42,7 +42,7 @@ FAR = {
 def test_devices_start_the_vertex_of_greatest_score(shape: tuple[int, int, int, int], weights: slow.Weights) -> None:
     nodes, devices, reads, reach = shape
     family, draws, choices = families()["random-dataflow"], Draws(5), 0
-    for seed in range(draws(2, 2, 3)):
+    for seed in range(3):
         instance = family.build(seed, nodes=nodes, devices=devices, reads=reads, reach=reach)
         device = (devices * draws.uniform(nodes) ** 4).astype(int)  # so that some devices have long queues
         rank = draws.permutation(nodes)
