@@ -34,7 +34,7 @@ if __name__ != "shardmark.instances":
 __all__ = ["TRACKS", "InputError", "load", "load_hashed", "parse", "save", "track_module", "tracks"]
 
 #: Every track of the project, in the order in which pages and tables show them.
-TRACKS = ("intraop", "pipeline", "placement", "scheduling")
+TRACKS = ("intraop", "pipeline", "placement", "scheduling", "hybrid")
 #: Ends of the names of models, which are no instances.
 MODELS = (".onnx", ".mlir")
 
