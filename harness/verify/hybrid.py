@@ -45,7 +45,7 @@ def parts(instance: Instance, solution: Any) -> Parts | None:
     shares = [plan.need(i) / Fraction(instance.memory) if instance.memory else None for i in range(plan.stages)]
     return Parts(
         plan.stage.tolist(),
-        [f"stage {i}: {d} x {t}" for i, (d, t) in enumerate(zip(plan.data, plan.tensor, strict=True))],
+        [f"stage {i}: {d}×{t}" for i, (d, t) in enumerate(zip(plan.data, plan.tensor, strict=True))],
         [False] * plan.stages,
         [float(plan.per_microbatch(i)) for i in range(plan.stages)],
         [[{kind: float(time) for kind, time in plan.kinds(i).items()}] for i in range(plan.stages)],
