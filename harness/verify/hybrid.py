@@ -1,6 +1,6 @@
 """Verdicts for ``hybrid``: the time of stages, or of one batch, and the rules that a plan of stages keeps.
 
-Definitions: "Piper: Multidimensional Planner for DNN Parallelization", Section 4, with the shared memory and the
+Definitions: "Piper: Multidimensional Planner for DNN Parallelization", Section 3, with the shared memory and the
 machines that ``docs/tracks/hybrid.md`` adds. Everything is computed in fractions and rounded once.
 """
 
