@@ -21,13 +21,13 @@ from shardmark.harness.results.ranking import Tables
 from shardmark.harness.results.records import number
 from shardmark.instances import InputError, catalog, track_module
 from shardmark.leaderboard.drawings import (
-    choices_layout,
     latency_layout,
     loads_layout,
     plan_layout,
     schedule_layout,
     split_layout,
 )
+from shardmark.leaderboard.drawings.choices import choices_layout
 from shardmark.leaderboard.drawings.pictures import Pictures
 from shardmark.leaderboard.report import MAX_NODES
 from shardmark.leaderboard.text import exact
