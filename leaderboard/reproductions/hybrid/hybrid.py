@@ -33,6 +33,8 @@ DEFAULTS = Settings(
 )
 #: The exact method, by which others are divided.
 EXACT = "dp"
+#: Beginning of its reason to decline if no plan exists.
+NONE = "no stages fit"
 #: Layers of the longer models of Figure 3, made from BERT-32 on its largest instance there.
 LAYERS = (48, 64, 96)
 LONGEST = "bert-32-2048-8gib-1920"
@@ -115,7 +117,7 @@ def report(settings: Settings, runs: list[Run]) -> Report:
         limits=f"{settings.timeout:g} s for each solver",
         made=published()["made"],
         notes=[
-            *_frame.notes(missing, entries, published()["made"], runs, "piper"),
+            *_frame.notes(missing, entries, published()["made"], [r for r in runs if not _declined(r)], "piper"),
             "The program's table has no row for GNMT, and the file of ResNet-50 is not in the catalog. Figure 4 "
             "compares predictions with measurements on hardware, which cannot be repeated here.",
         ],
@@ -167,6 +169,11 @@ def _row(case: Case) -> Row:
     }
 
 
+def _declined(run: Run) -> bool:
+    """True if a method found no plan within its rules: an answer, not a fault."""
+    return run.status == "declined"
+
+
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else 1000 * seconds
 
@@ -176,7 +183,10 @@ def _told(cases: Sequence[Case]) -> list[str]:
     ran = [case for case in cases if EXACT in case.runs]
     proven = [case for case in ran if percent_above(case.cost(EXACT), case.runs[EXACT].bound) == 0]
     ratios = [value for case in ran if (value := ratio(case.printed("tps"), case.cost(EXACT))) is not None]
+    none = [case for case in ran if _declined(case.runs[EXACT]) and case.runs[EXACT].reason.startswith(NONE)]
     words = [f"dp proves its plan optimal on {len(proven)} of {len(ran)} instances."] if ran else []
+    if none:
+        words.append(f"It proves that no plan fits on {', '.join(case.entry.id for case in none)}.")
     if ratios:
         words.append(f"The program's plans take {min(ratios):.4f} to {max(ratios):.4f} times as long.")
     return words
@@ -217,13 +227,15 @@ def _times(cases: Sequence[Case], longer: Sequence[tuple[int, Run]]) -> list[Sec
             "dp": run.cpu_s,
             "MiB": run.peak_mib,
             "program / dp": ratio(case.program["cpu_s"], run.cpu_s),
+            "s to proof": run.bound_s,
         }
         for case in cases
         if case.program and (run := case.runs.get(EXACT)) is not None
     ]
     tables = []
     if rows:
-        note = "CPU seconds of the whole process, for dp with starting Python and reading the file."
+        note = "CPU seconds of the whole process; for dp these are mostly Python's start and the file. "
+        note += "S to proof: wall time of dp until its last bound, from the file in memory."
         tables.append(Table("CPU seconds, and Figure 3", rows, digits=2, note=note))
     if longer:
         found = [
