@@ -286,7 +286,7 @@ def _broken(plan: Plan) -> Iterator[str]:
             over = plan.need(i) - Fraction(work.memory)
             yield (
                 f"stage {i}: expected at most {_bytes(Fraction(work.memory))} bytes per device, found "
-                f"{_bytes(plan.need(i))} with {plan.in_flight(i)} microbatches in flight, {_bytes(over)} too many"
+                f"{_bytes(plan.need(i))} with {_count(plan.in_flight(i))} in flight, {_bytes(over)} too many"
             )
 
 
@@ -304,6 +304,10 @@ def _broken_degrees(plan: Plan) -> Iterator[str]:
     if sum(plan.data) > work.batch:
         found = f"{sum(plan.data)}, {sum(plan.data) - work.batch} too many"
         yield f"data_parallel: expected a sum of at most {work.batch}, the microbatches of a batch, found {found}"
+
+
+def _count(microbatches: int) -> str:
+    return f"{microbatches} microbatch{'' if microbatches == 1 else 'es'}"
 
 
 def _bytes(size: Fraction) -> str:
