@@ -22,8 +22,8 @@ PROGRAMS = {
     "windows": ("pipeline/windows/*", "common/flow", "common/stop"),
     "networks": ("intraop/*",),
     "large_neighbourhood": ("intraop/blocks/block_elimination",),  # it includes the rest
-    "splits": ("placement/ideals/*",),
-    "schedule_dp": ("placement/ideals/*",),
+    "splits": ("placement/ideals/*", "common/ideals"),
+    "schedule_dp": ("placement/ideals/*", "common/ideals"),
     "load_searches": ("placement/load/*",),
     "cheapest_with": ("placement/cheapest_*", "placement/hypergraph_flow", "common/flow"),
     "scheduling": ("common/*", "scheduling/*", "scheduling/paths/*", "scheduling/simulation/*"),
