@@ -23,7 +23,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from shardmark.instances.errors import InputError, TooLarge
+from shardmark.instances.errors import InputError, TooLarge, UnknownOption
 from shardmark.instances.files.jsonfile import decode, parse_json, read_bytes, sha256, write_json
 
 if __name__ != "shardmark.instances":
@@ -96,7 +96,7 @@ def _build(content: Any, source: str, track: str | None, options: Mapping[str, A
     given = {key: value for key, value in options.items() if value is not None}
     for key in given:
         if key not in module.OPTIONS:
-            raise InputError(source, f"option {key}", _expected_option(track, key, module.OPTIONS))
+            raise UnknownOption(source, key, _expected_option(track, key, module.OPTIONS))
     return module.parse(document, source, **given)
 
 

@@ -21,3 +21,11 @@ class InputError(ValueError):
 
 class TooLarge(InputError):
     """A file with more bytes or elements than any reader accepts."""
+
+
+class UnknownOption(InputError):
+    """An option that the track of an instance does not have."""
+
+    def __init__(self, source: str | os.PathLike[str], option: str, expected: str) -> None:
+        self.option = option
+        super().__init__(source, f"option {option}", expected)

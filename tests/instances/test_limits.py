@@ -58,7 +58,7 @@ def bomb(path: Path, part: str, *, packed: bool, count: int = 1000) -> Path:
 
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
-@pytest.mark.parametrize("track", [None, "intraop", "pipeline", "placement", "scheduling"])
+@pytest.mark.parametrize("track", [None, "intraop", "pipeline", "placement", "scheduling", "hybrid"])
 @pytest.mark.parametrize("part", REPEATED.values(), ids=list(REPEATED))
 def test_an_instance_of_too_many_parts_is_refused_before_it_is_parsed(part, track, packed, tmp_path):
     path = bomb(tmp_path / "bomb.json", part, packed=packed)
