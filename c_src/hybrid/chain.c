@@ -1,8 +1,7 @@
 #include "hybrid/chain.h"
 
-#include "common/stop.h"
 #include "hybrid/greedy_choice.h"
-#include "hybrid/suffixes.h"
+#include "hybrid/walk.h"
 
 /* Stages of an ideal, the first of them on top of a state of a smaller ideal. */
 struct state {
@@ -22,17 +21,18 @@ struct chain {
     struct costs costs;
     struct suffixes suffixes;
     struct stage stage;
+    struct walk walk;
     struct chooser chooser;
-    struct front *front; /* one per ideal */
+    struct front *front;   /* one per ideal */
     int64_t *work_devices; /* one per ideal: least number for the nodes before */
-    int32_t *pending;    /* owned, pending_room elements: states that no number of replicas has extended so far */
+    int32_t
+        *pending; /* owned, pending_room elements: states that no number of replicas has extended so far */
     int32_t pending_room;
-    int32_t last;        /* the ideal of all nodes */
-    int32_t base;        /* the ideal that grows */
-    const int32_t *stop;
-    bool greedy; /* choose configurations as the published program does */
-    bool stopped, failed, found;
-    struct state first;  /* the first stage of the pipeline, if found */
+    int32_t last; /* the ideal of all nodes */
+    int32_t base; /* the ideal that grows */
+    bool greedy;  /* choose configurations as the published program does */
+    bool failed, found;
+    struct state first; /* the first stage of the pipeline, if found */
 };
 
 /* Position of the first state with a sum above s. */
@@ -92,7 +92,8 @@ static bool fits(struct chain *chain, int32_t t, int32_t d, int64_t y) {
 }
 
 /* Drop the pending states that no number of replicas, from this one on, can extend to something new. */
-static int32_t still_pending(struct chain *chain, int32_t target, int32_t count, int64_t devices, int64_t replicas) {
+static int32_t still_pending(struct chain *chain, int32_t target, int32_t count, int64_t devices,
+                             int64_t replicas) {
     const struct front *front = chain->front + chain->base;
     int32_t kept = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -141,8 +142,12 @@ static void extend_with(struct chain *chain, int32_t target, int32_t t) {
         const int32_t good = count ? fitting(chain, t, d, count) : 0;
         for (int32_t i = 0; i < good; i++) {
             const int32_t from = chain->pending[i];
-            const struct state one = {front->state[from].devices + devices, front->state[from].sum + replicas,
-                                      chain->base, from, t, d};
+            const struct state one = {front->state[from].devices + devices,
+                                      front->state[from].sum + replicas,
+                                      chain->base,
+                                      from,
+                                      t,
+                                      d};
             if (target == chain->last) {
                 chain->first = one;
                 chain->found = true;
@@ -156,46 +161,12 @@ static void extend_with(struct chain *chain, int32_t target, int32_t t) {
     }
 }
 
-static bool is_over(const struct chain *chain) {
-    return chain->found || chain->failed || chain->stopped || chain->chooser.failed;
-}
-
-static void extend_states(struct chain *chain, int32_t target) {
-    for (int32_t t = 0; t < chain->problem->degrees && !is_over(chain); t++)
-        if (stage_grown(&chain->stage, t)->alive)
+static bool extend_states(void *context, int32_t target) {
+    struct chain *chain = context;
+    for (int32_t t = 0; t < chain->problem->degrees; t++)
+        if (stage_grown(&chain->stage, t)->alive && !chain->found && !chain->failed)
             extend_with(chain, target, t);
-}
-
-/* Grow the stage from `ideal` by nodes beyond `last`, in all ways. */
-static void grow(struct chain *chain, int32_t ideal, int32_t last) {
-    const struct suffixes *suffixes = &chain->suffixes;
-    if (is_stopped(chain->stop))
-        chain->stopped = true;
-    for (int64_t up = suffixes->up_start[ideal]; up < suffixes->up_start[ideal + 1] && !is_over(chain); up++) {
-        const int32_t v = suffixes->up_node[up], target = suffixes->up_ideal[up];
-        if (v <= last)
-            continue;
-        if (stage_push(&chain->stage, v)) {
-            extend_states(chain, target);
-            grow(chain, target, v);
-        }
-        stage_pop(&chain->stage);
-    }
-}
-
-/* Put all nodes before the base into one stage. */
-static void complete(struct chain *chain) {
-    int32_t size = 0;
-    bool alive = true;
-    for (int32_t v = 0; v < chain->problem->dag.nodes && alive; v++)
-        if (chain->stage.place[v] == BEFORE) {
-            alive = stage_push(&chain->stage, v);
-            size++;
-        }
-    if (alive)
-        extend_states(chain, chain->last);
-    while (size--)
-        stage_pop(&chain->stage);
+    return !chain->found && !chain->failed && !chain->chooser.failed;
 }
 
 /* Extend the states of an ideal by stages. */
@@ -214,11 +185,7 @@ static void extend_ideal(struct chain *chain, int32_t ideal) {
     chain->base = ideal;
     chain->stage.devices = left;
     chain->stage.least_after = front->state[0].sum;
-    mark_after(&chain->suffixes, &chain->stage, ideal);
-    if (left < 2 * chain->problem->degree[0])
-        complete(chain);
-    else
-        grow(chain, ideal, -1);
+    walk_from(&chain->walk, ideal, left < 2 * chain->problem->degree[0]);
 }
 
 static void fill_work_devices(struct chain *chain) {
@@ -230,27 +197,16 @@ static void fill_work_devices(struct chain *chain) {
 }
 
 /* Follow the states from the first stage to the last one, and choose the best configurations of each. */
-static void trace(struct chain *chain, int32_t *stages, int32_t *stage, int64_t *configuration, int32_t *degree,
-                  int32_t *replicas) {
-    const int32_t n = chain->problem->dag.nodes;
-    struct stage *grown = &chain->stage;
+static void trace(struct chain *chain, int32_t *stages, int32_t *stage, int64_t *configuration,
+                  int32_t *degree, int32_t *replicas) {
     struct state at = chain->first;
-    memset(stage, 0, (size_t)n * sizeof *stage);
+    memset(stage, 0, (size_t)chain->problem->dag.nodes * sizeof *stage);
     for (int32_t number = 0; at.ideal >= 0 && !chain->chooser.failed; number++) {
-        mark_after(&chain->suffixes, grown, at.ideal);
-        for (int32_t v = 0; v < n; v++)
-            if (grown->place[v] == AFTER)
-                stage[v] = number + 1;
+        rebuild_stage(&chain->suffixes, &chain->stage, at.ideal, number, stage);
         const struct state before = chain->front[at.ideal].state[at.from];
-        const int64_t d = chain->problem->replicas[at.replicas];
-        for (int32_t v = 0; v < n; v++)
-            if (stage[v] == number)
-                (void)stage_push(grown, v);
-        (void)choice(chain, at.degree, at.replicas, in_flight(before.sum, d), false);
-        for (int32_t p = 0; p < grown->size; p++)
-            configuration[grown->node[p]] = chain->chooser.chosen[p];
-        while (grown->size)
-            stage_pop(grown);
+        const int64_t y = in_flight(before.sum, chain->problem->replicas[at.replicas]);
+        (void)choice(chain, at.degree, at.replicas, y, false);
+        take_apart(&chain->stage, chain->chooser.chosen, configuration);
         degree[number] = at.degree;
         replicas[number] = at.replicas;
         *stages = number + 1;
@@ -261,7 +217,7 @@ static void trace(struct chain *chain, int32_t *stages, int32_t *stage, int64_t 
 static void search(struct chain *chain) {
     const struct state nothing = {.ideal = -1, .from = -1};
     chain->failed = !front_insert(chain->front, nothing);
-    for (int32_t i = 0; i < chain->last && !is_over(chain); i++)
+    for (int32_t i = 0; i < chain->last && !chain->walk.over; i++)
         if (chain->front[i].count)
             extend_ideal(chain, i);
 }
@@ -270,7 +226,7 @@ int shard_hybrid_chain(const struct shard_hybrid *problem, int64_t ideals, const
                        const int32_t *link_node, const int32_t *link_ideal, double limit, int32_t greedy,
                        const int32_t *stop, int32_t *stages, int32_t *stage, int64_t *configuration,
                        int32_t *degree, int32_t *replicas) {
-    struct chain chain = {.problem = problem, .last = (int32_t)(ideals - 1), .stop = stop, .greedy = greedy};
+    struct chain chain = {.problem = problem, .last = (int32_t)(ideals - 1), .greedy = greedy};
     struct arena arena = {0};
     *stages = 0;
     costs_init(&chain.costs, &arena, problem, limit, PER_SAMPLE);
@@ -284,12 +240,17 @@ int shard_hybrid_chain(const struct shard_hybrid *problem, int64_t ideals, const
     }
     if (possible && !arena.failed) {
         chooser_init(&chain.chooser, &chain.stage);
+        chain.walk = (struct walk){.stage = &chain.stage,
+                                   .suffixes = &chain.suffixes,
+                                   .stop = stop,
+                                   .visit = extend_states,
+                                   .context = &chain};
         fill_work_devices(&chain);
         if (!chain.chooser.failed)
             search(&chain);
         if (chain.found)
             trace(&chain, stages, stage, configuration, degree, replicas);
-        else if (chain.stopped)
+        else if (chain.walk.stopped)
             *stages = -1;
         chooser_free(&chain.chooser);
     }

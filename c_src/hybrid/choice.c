@@ -21,7 +21,8 @@ struct increment {
 
 void chooser_init(struct chooser *chooser, const struct stage *stage) {
     const size_t n = (size_t)stage->problem->dag.nodes;
-    *chooser = (struct chooser){.stage = stage, .room = stage->costs->configurations + 1, .partial_room = 1024};
+    *chooser =
+        (struct chooser){.stage = stage, .room = stage->costs->configurations + 1, .partial_room = 1024};
     chooser->option = malloc((size_t)chooser->room * sizeof *chooser->option);
     chooser->increment = malloc((size_t)chooser->room * sizeof *chooser->increment);
     chooser->item = malloc((n + 1) * sizeof *chooser->item);
@@ -32,7 +33,8 @@ void chooser_init(struct chooser *chooser, const struct stage *stage) {
     chooser->best = malloc((n + 1) * sizeof *chooser->best);
     chooser->head = malloc((size_t)chooser->room * sizeof *chooser->head);
     chooser->failed = !chooser->option || !chooser->increment || !chooser->item || !chooser->partial ||
-                      !chooser->rest_price || !chooser->rest_saved || !chooser->chosen || !chooser->best || !chooser->head;
+                      !chooser->rest_price || !chooser->rest_saved || !chooser->chosen || !chooser->best ||
+                      !chooser->head;
 }
 
 void chooser_free(struct chooser *chooser) {
@@ -80,15 +82,16 @@ static bool cheaper(const struct option *a, const struct option *b) {
 }
 
 /* List the undominated options of a node, for now with their memory, negated, as `saved`. */
-static void list_options(struct chooser *chooser, const struct question *q, int32_t position, struct item *item) {
+static void list_options(struct chooser *chooser, const struct question *q, int32_t position,
+                         struct item *item) {
     const struct costs *costs = chooser->stage->costs;
     const int64_t menu = (int64_t)chooser->stage->node[position] * chooser->stage->problem->degrees + q->t;
     struct option *all = chooser->option + chooser->options;
     int64_t count = 0, kept = 0;
     for (int64_t i = costs->menu_start[menu]; i < costs->menu_start[menu + 1]; i++) {
         const int32_t c = costs->menu[i];
-        const struct option one = {time_of(chooser, q, c), -memory_of(chooser, q, c), synchronised_of(chooser, q, c),
-                                   c};
+        const struct option one = {time_of(chooser, q, c), -memory_of(chooser, q, c),
+                                   synchronised_of(chooser, q, c), c};
         int64_t at = count++;
         for (; at > 0 && cheaper(&one, all + at - 1); at--)
             all[at] = all[at - 1];
@@ -97,7 +100,8 @@ static void list_options(struct chooser *chooser, const struct question *q, int3
     for (int64_t i = 0; i < count; i++) {
         bool dominated = false;
         for (int64_t k = kept - 1; k >= 0 && !dominated; k--)
-            dominated = all[k].saved >= all[i].saved && (!q->bounded || all[k].synchronised <= all[i].synchronised);
+            dominated =
+                all[k].saved >= all[i].saved && (!q->bounded || all[k].synchronised <= all[i].synchronised);
         if (!dominated)
             all[kept++] = all[i];
     }
@@ -159,10 +163,12 @@ static int64_t list_increments(struct chooser *chooser, int32_t index, int64_t c
         int64_t from = steps ? hull[steps - 1].to : item->first;
         if (option[o].saved <= option[from].saved)
             continue;
-        double ratio = (double)(option[o].time - option[from].time) / (double)(option[o].saved - option[from].saved);
+        double ratio =
+            (double)(option[o].time - option[from].time) / (double)(option[o].saved - option[from].saved);
         while (steps && ratio <= hull[steps - 1].ratio) {
             from = hull[--steps].from;
-            ratio = (double)(option[o].time - option[from].time) / (double)(option[o].saved - option[from].saved);
+            ratio =
+                (double)(option[o].time - option[from].time) / (double)(option[o].saved - option[from].saved);
         }
         hull[steps++] = (struct increment){ratio, index, from, o};
     }
@@ -209,7 +215,8 @@ static double relax(struct chooser *chooser, const struct question *q, double *m
         synchronised += to->synchronised - from->synchronised;
         chooser->chosen[chooser->item[step->item].position] = to->configuration;
     }
-    const bool good = saved >= q->excess && time <= q->slack && (!q->bounded || synchronised <= q->synchronised);
+    const bool good =
+        saved >= q->excess && time <= q->slack && (!q->bounded || synchronised <= q->synchronised);
     *rounded = good ? time : -1;
     return value;
 }
@@ -220,7 +227,8 @@ static void price_items(struct chooser *chooser, double multiplier) {
         struct item *item = chooser->item + i;
         item->price = item->second = INFINITY;
         for (int64_t o = item->first; o < item->end; o++) {
-            const double price = (double)chooser->option[o].time - multiplier * (double)chooser->option[o].saved;
+            const double price =
+                (double)chooser->option[o].time - multiplier * (double)chooser->option[o].saved;
             if (price < item->price) {
                 item->second = item->price;
                 item->price = price;
@@ -258,7 +266,8 @@ static bool reserve_partials(struct chooser *chooser, int64_t more) {
 }
 
 /* Whether a kept partial choice from `first` on is no worse than this one in everything; they ascend by time. */
-static bool is_dominated(const struct chooser *chooser, const struct question *q, int64_t first, struct partial one) {
+static bool is_dominated(const struct chooser *chooser, const struct question *q, int64_t first,
+                         struct partial one) {
     for (int64_t i = chooser->partials - 1; i >= first; i--) {
         const struct partial *kept = chooser->partial + i;
         if (kept->saved >= one.saved && kept->synchronised <= one.synchronised)
@@ -274,7 +283,8 @@ static void trace(struct chooser *chooser, int64_t at, int32_t count) {
     for (int32_t i = count; i < chooser->items; i++)
         chooser->chosen[chooser->item[i].position] = chooser->option[chooser->item[i].first].configuration;
     for (int32_t i = count - 1; i >= 0; i--) {
-        chooser->chosen[chooser->item[i].position] = chooser->option[chooser->partial[at].option].configuration;
+        chooser->chosen[chooser->item[i].position] =
+            chooser->option[chooser->partial[at].option].configuration;
         at = chooser->partial[at].from;
     }
 }
@@ -287,7 +297,8 @@ struct layer {
 };
 
 /* The partial choice of least time that an option of an item adds next; false if there is none. */
-static bool next_partial(struct chooser *chooser, const struct item *item, int64_t end, struct partial *next) {
+static bool next_partial(struct chooser *chooser, const struct item *item, int64_t end,
+                         struct partial *next) {
     int64_t from = -1;
     for (int64_t o = item->first; o < item->end; o++) {
         const int64_t at = chooser->head[o - item->first];
@@ -353,7 +364,8 @@ int128 choose(struct chooser *chooser, int32_t t, int32_t d, int64_t y, int128 l
     const int64_t n = chooser->stage->size;
     struct question q = {.t = t, .d = d, .y = y, .any = any, .bounded = chooser->stage->costs->synchronised};
     for (int64_t i = 0; i < n && q.bounded; i++)
-        if (!chooser->stage->costs->alike[(int64_t)chooser->stage->node[i] * chooser->stage->problem->degrees + t])
+        if (!chooser->stage->costs
+                 ->alike[(int64_t)chooser->stage->node[i] * chooser->stage->problem->degrees + t])
             break;
         else if (i == n - 1)
             q.bounded = false;

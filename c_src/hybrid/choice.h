@@ -24,20 +24,20 @@ struct partial {
 /* Working memory for choices, and the last one asked for. */
 struct chooser {
     const struct stage *stage;
-    bool failed;        /* an allocation failed */
+    bool failed;               /* an allocation failed */
     int128 limit_synchronised; /* of the sum, ONE_PASS only */
-    struct option *option; /* owned, `options` used of `room` elements */
+    struct option *option;     /* owned, `options` used of `room` elements */
     int64_t options, room;
     struct item *item; /* owned, nodes elements */
     int32_t items;
     struct increment *increment; /* owned, room elements */
     struct partial *partial;     /* owned */
     int64_t partials, partial_room;
-    double *rest_price;  /* owned, nodes + 1 elements */
-    int128 *rest_saved;  /* the same */
-    int32_t *chosen;     /* owned, nodes elements: the configuration of each node of the stage, by position */
-    int32_t *best;       /* the same */
-    int64_t *head;       /* owned, room elements */
+    double *rest_price; /* owned, nodes + 1 elements */
+    int128 *rest_saved; /* the same */
+    int32_t *chosen;    /* owned, nodes elements: the configuration of each node of the stage, by position */
+    int32_t *best;      /* the same */
+    int64_t *head;      /* owned, room elements */
 };
 
 /* Allocate; `failed` if there is no memory. Always call chooser_free. */

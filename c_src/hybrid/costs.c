@@ -1,39 +1,48 @@
 #include "hybrid/costs.h"
 
-/* Bytes per second at which d replicas of t devices synchronise and gather. */
-static long double rate(const struct shard_hybrid *problem, int64_t t, int64_t d) {
-    const bool near = problem->machine && d * t <= problem->machine;
-    return near ? (long double)problem->inside : (long double)problem->bandwidth;
-}
-
 /* Bytes in fixed point, rounded down, or up if the problem is strict; more than `most` if they exceed `limit` bytes. */
-static int128 bytes_of(const struct shard_hybrid *problem, double value, double limit, long double scale, int128 most) {
+static int128 bytes_of(const struct shard_hybrid *problem, double value, double limit, long double scale,
+                       int128 most) {
     if (value > limit)
         return most + 1;
     const int128 down = to_fixed(value, scale, most);
     return down + (problem->strict && (long double)down < (long double)value * scale);
 }
 
-static void fill_configuration(struct costs *costs, int64_t c, int64_t t, long double scale, long double bytes,
-                               enum measure measure) {
+/* (d - 1) / d of a number, rounded down. */
+static int128 share_of_others(int128 number, int64_t d) {
+    return number ? number - (number + d - 1) / d : 0;
+}
+
+static void fill_configuration(struct costs *costs, int64_t c, int64_t t, long double scale,
+                               long double bytes, enum measure measure) {
     const struct shard_hybrid *problem = costs->problem;
     costs->time[c] = to_fixed(problem->time[c], scale, MOST_TIME);
     const int128 room = costs->room;
     const double most = (double)problem->replicas[costs->counts - 1];
     costs->stashed[c] = bytes_of(problem, problem->stashed[c], problem->memory, bytes, room);
     const int128 fixed = bytes_of(problem, problem->fixed[c], problem->memory, bytes, room);
-    const int128 shared = bytes_of(problem, problem->shared[c], problem->memory * most, bytes, (room + 1) << 32);
+    const int128 shared =
+        bytes_of(problem, problem->shared[c], problem->memory * most, bytes, (room + 1) << 32);
+    /* Near ones synchronise within a machine. More than twice the limit per replica is too much for any two. */
+    int128 synchronised[2], gathered[2];
+    for (int near = 0; near < 2; near++) {
+        const long double speed = near ? (long double)problem->inside : (long double)problem->bandwidth;
+        const long double whole = 4 * (long double)problem->parameters[c] / speed;
+        gathered[near] = to_fixed((long double)problem->gathered[c] / speed, scale, MOST_TIME);
+        synchronised[near] = measure == PER_SAMPLE
+                                 ? to_fixed(whole / (long double)problem->batch, scale, 4 * costs->limit)
+                                 : to_fixed(whole, scale, MOST_TIME);
+    }
     for (int32_t i = 0; i < costs->counts; i++) {
         const int64_t d = problem->replicas[i], at = c * costs->counts + i;
-        const long double others = (long double)(d - 1), speed = rate(problem, t, d);
-        const long double synchronised = 4 * others * (long double)problem->parameters[c] / speed;
-        long double extra = others / (long double)d * (long double)problem->gathered[c] / speed;
+        const bool near = problem->machine && d * t <= problem->machine;
+        costs->extra[at] = share_of_others(gathered[near], d);
         if (measure == PER_SAMPLE)
-            extra += synchronised / (long double)problem->batch;
+            costs->extra[at] += (d - 1) * synchronised[near];
         else
-            costs->synchronised[at] = to_fixed(synchronised / (long double)d, scale, MOST_TIME);
-        costs->extra[at] = to_fixed(extra, scale, MOST_TIME);
-        costs->kept[at] = fixed + (shared + (problem->strict ? d - 1 : 0)) / d;
+            costs->synchronised[at] = share_of_others(synchronised[near], d);
+        costs->kept[at] = fixed + (shared ? (shared + (problem->strict ? d - 1 : 0)) / d : 0);
     }
 }
 
@@ -88,7 +97,8 @@ void costs_init(struct costs *costs, struct arena *arena, const struct shard_hyb
         return;
     int exponent;
     (void)frexp(problem->memory, &exponent);
-    const long double scale = ldexpl(1, LIMIT_BITS) / (long double)limit, bytes = ldexpl(1, LIMIT_BITS - exponent);
+    const long double scale = ldexpl(1, LIMIT_BITS) / (long double)limit,
+                      bytes = ldexpl(1, LIMIT_BITS - exponent);
     costs->limit = (int128)1 << LIMIT_BITS;
     costs->room = (int128)((long double)problem->memory * bytes);
     for (int32_t v = 0; v < n; v++) {

@@ -14,6 +14,8 @@ __extension__ typedef __int128 int128;
 
 /* value * scale, rounded down, at most `most`. */
 static inline int128 to_fixed(long double value, long double scale, int128 most) {
+    if (value <= 0)
+        return 0;
     const long double scaled = value * scale;
     return scaled < (long double)most ? (int128)scaled : most;
 }

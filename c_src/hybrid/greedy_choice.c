@@ -12,7 +12,7 @@ struct greedy {
     const struct stage *stage;
     int32_t t, d;
     int64_t y;
-    int128 missing; /* bytes still to save */
+    int128 missing;        /* bytes still to save */
     struct change *change; /* owned, count used */
     int64_t count;
 };

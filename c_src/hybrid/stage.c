@@ -3,7 +3,7 @@
 void stage_init(struct stage *stage, struct arena *arena, const struct costs *costs) {
     const struct shard_hybrid *problem = costs->problem;
     const int64_t n = problem->dag.nodes, nt = problem->degrees;
-    *stage = (struct stage){.problem = problem, .costs = costs};
+    *stage = (struct stage){.problem = problem, .costs = costs, .limit = costs->limit};
     ARENA_ARRAYS(arena, n, stage->node);
     ARENA_ZEROS(arena, n, stage->place);
     ARENA_ARRAYS(arena, costs->configurations, stage->now);
@@ -30,7 +30,8 @@ static struct menu menu_of(const struct costs *costs, int32_t v, int32_t t) {
 }
 
 /* Add the fastest configuration of a node to the sums of a pair of degrees, or take it out (sign -1). */
-static void count_fastest(const struct stage *stage, struct menu menu, int32_t d, int sign, struct sums *sums) {
+static void count_fastest(const struct stage *stage, struct menu menu, int32_t d, int sign,
+                          struct sums *sums) {
     const struct costs *costs = stage->costs;
     const int32_t counts = costs->counts;
     int64_t best = menu.configuration[0];
@@ -58,8 +59,7 @@ static void keep_inside(struct stage *stage, int32_t v, int64_t end, bool counte
         if (!menu.count)
             continue;
         const bool uniform = costs->uniform[end * problem->degrees + t];
-        struct sums *sums =
-            stage->sums + ((int64_t)stage->size * problem->degrees + t) * costs->counts;
+        struct sums *sums = stage->sums + ((int64_t)stage->size * problem->degrees + t) * costs->counts;
         const bool shown = counted && stage_grown(stage, t)->alive;
         const int128 moved = costs->moved[problem->moved_start[menu.configuration[0]] + j];
         for (int32_t d = 0; shown && d < costs->counts; d++)
@@ -121,7 +121,7 @@ static bool may_grow(const struct stage *stage, int32_t t) {
     if (i < 0)
         return false;
     const int64_t d = stage->problem->replicas[i];
-    return grown->certain <= (costs->synchronised ? costs->limit : d * costs->limit) &&
+    return grown->certain <= stage_limit(stage, d) &&
            grown->least_stashed * in_flight(stage->least_after, d) + stage_sums(stage, t, i)->least_kept <=
                costs->room;
 }

@@ -31,11 +31,12 @@ struct stage {
     struct growth *grown; /* [size * degrees + t] */
     int64_t devices;      /* devices left for the stage and those before it */
     int64_t least_after;  /* least sum of data-parallel degrees of the stages after it */
+    int128 limit;         /* of its time, times the batch for ONE_PASS, per replica */
 };
 
 enum place { BEFORE, AFTER, INSIDE };
 
-/* Allocate; the arena fails if there is no memory. Every node is BEFORE. */
+/* Allocate; the arena fails if there is no memory. Every node is BEFORE, and the limit that of the costs. */
 void stage_init(struct stage *stage, struct arena *arena, const struct costs *costs);
 
 /* Append a node, all of whose successors in the model are INSIDE or AFTER. Returns false if no degree is alive. */
@@ -49,6 +50,11 @@ static inline const struct sums *stage_sums(const struct stage *stage, int32_t t
 
 static inline const struct growth *stage_grown(const struct stage *stage, int32_t t) {
     return stage->grown + (int64_t)stage->size * stage->problem->degrees + t;
+}
+
+/* Most time of d replicas. For ONE_PASS, the batch takes the time once and batch / d - 1 times. */
+static inline int128 stage_limit(const struct stage *stage, int64_t d) {
+    return stage->costs->synchronised ? stage->limit * d / stage->problem->batch : stage->limit * d;
 }
 
 /* Microbatches in flight at a stage of d replicas if those after it have a sum of s. */

@@ -1,7 +1,8 @@
 #include "hybrid/suffixes.h"
 
 /* Invert the links, sorted by ideal, then by node. */
-static void fill_links(struct suffixes *suffixes, int64_t nodes, int64_t *first, int32_t *sorted, int32_t *owner) {
+static void fill_links(struct suffixes *suffixes, int64_t nodes, int64_t *first, int32_t *sorted,
+                       int32_t *owner) {
     const struct ideals *ideals = &suffixes->ideals;
     const int64_t links = ideals->link_start[ideals->count];
     for (int64_t l = 0; l < links; l++)
@@ -61,7 +62,8 @@ static struct least least_of(const struct costs *costs, int32_t v) {
     return least;
 }
 
-bool suffixes_init(struct suffixes *suffixes, struct arena *arena, const struct costs *costs, struct ideals ideals) {
+bool suffixes_init(struct suffixes *suffixes, struct arena *arena, const struct costs *costs,
+                   struct ideals ideals) {
     const int64_t n = costs->problem->dag.nodes, count = ideals.count, links = ideals.link_start[count];
     int64_t *first;
     int32_t *sorted, *owner;
@@ -70,7 +72,7 @@ bool suffixes_init(struct suffixes *suffixes, struct arena *arena, const struct 
     ARENA_ZEROS(arena, count + 2, suffixes->up_start);
     ARENA_ARRAYS(arena, links, suffixes->up_node, suffixes->up_ideal, sorted, owner);
     ARENA_ARRAYS(arena, count, suffixes->work, suffixes->time, suffixes->stashed, suffixes->device_stashed,
-                 suffixes->least_degree);
+                 suffixes->growth, suffixes->least_degree);
     ARENA_ZEROS(arena, n + 2, first);
     ARENA_ARRAYS(arena, n, least);
     if (arena->failed)
@@ -78,6 +80,7 @@ bool suffixes_init(struct suffixes *suffixes, struct arena *arena, const struct 
     fill_links(suffixes, n, first, sorted, owner);
     suffixes->work[count - 1] = suffixes->time[count - 1] = 0;
     suffixes->stashed[count - 1] = suffixes->device_stashed[count - 1] = 0;
+    suffixes->growth[count - 1] = 0;
     suffixes->least_degree[count - 1] = 0;
     for (int32_t v = 0; v < n; v++) {
         least[v] = least_of(costs, v);
@@ -92,8 +95,9 @@ bool suffixes_init(struct suffixes *suffixes, struct arena *arena, const struct 
         suffixes->time[i] = suffixes->time[larger] + one->time;
         suffixes->stashed[i] = suffixes->stashed[larger] + one->stashed;
         suffixes->device_stashed[i] = suffixes->device_stashed[larger] + one->device_stashed;
-        suffixes->least_degree[i] = suffixes->least_degree[larger] > one->degree ? suffixes->least_degree[larger]
-                                                                                  : one->degree;
+        suffixes->growth[i] = expm1(suffixes->stashed[i]) * (1 - 1e-9);
+        suffixes->least_degree[i] =
+            suffixes->least_degree[larger] > one->degree ? suffixes->least_degree[larger] : one->degree;
     }
     return true;
 }

@@ -9,6 +9,7 @@ import numpy as np
 from shardmark.instances.files.columns import Floats, Ints
 from shardmark.instances.graph import Graph, Index
 from shardmark.instances.hybrid import Instance
+from shardmark.solvers._ideals import Ideals
 from shardmark.solvers.hybrid._stages import Chain
 from shardmark.solvers.native import array_in, array_out, check, ffi, lib, shaped
 
@@ -86,14 +87,24 @@ class StageProblem:
             moved = np.minimum(instance.communicated[edge[rows]] + instance.sync, np.finfo(np.float64).max)
         return instance.sync_start[self._kept], moved
 
-    def chain(self, ideals: Any, limit: float, stop: Index, *, greedy: bool = False) -> Chain | None:
+    def chain(self, ideals: Ideals, limit: float, stop: Index, *, greedy: bool = False) -> Chain | None:
         """Stages whose times per sample are at most ``limit``; None if there are none, or if stopped."""
+        return self._found(lib.shard_hybrid_chain, ideals, (limit, greedy), stop)
+
+    def shortest_step(self, ideals: Ideals, limit: float, repeated: tuple[float, float], stop: Index) -> Chain | None:
+        """The stages of the shortest batch if that takes at most ``limit``; None if not, or if stopped.
+
+        Their longest repeated time is at most ``repeated[1]``; less than ``repeated[0]`` counts as much.
+        """
+        return self._found(lib.shard_hybrid_step, ideals, (limit, *repeated), stop)
+
+    def _found(self, kernel: Any, ideals: Ideals, given: tuple[Any, ...], stop: Index) -> Chain | None:
         n = self.instance.nodes
         stage, degree, replicas = (np.empty(n, dtype=np.int32) for _ in range(3))
         configuration, stages = np.empty(n, dtype=np.int64), ffi.new("int32_t *")
         links = len(ideals), array_in(ideals.start), array_in(ideals.node), array_in(ideals.less)
         found = stages, *map(array_out, (stage, configuration, degree, replicas))
-        check(lib.shard_hybrid_chain(self.struct, *links, limit, greedy, array_in(shaped(stop, (1,))), *found))
+        check(kernel(self.struct, *links, *given, array_in(shaped(stop, (1,))), *found))
         if stages[0] <= 0:
             return None
         return Chain(

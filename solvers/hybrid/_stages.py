@@ -46,9 +46,18 @@ class Chain:
     def cost(self) -> float:
         """The objective, up to rounding."""
         if self.instance.objective == "throughput":
-            return float((self.microbatch / self.data + self.synchronising / self.instance.batch).max())
-        rounds = (self.instance.batch // self.data - 1) * self.microbatch
-        return math.fsum([*self.microbatch.tolist(), float(rounds.max()), float(self.synchronising.max())])
+            return self.slowest
+        return math.fsum([*self.microbatch.tolist(), self.repeated, float(self.synchronising.max())])
+
+    @property
+    def slowest(self) -> float:
+        """Seconds per microbatch of the slowest stage."""
+        return float((self.microbatch / self.data + self.synchronising / self.instance.batch).max())
+
+    @property
+    def repeated(self) -> float:
+        """Most seconds in which a replica works on all its microbatches but the first."""
+        return float(((self.instance.batch // self.data - 1) * self.microbatch).max())
 
     @cached_property
     def microbatch(self) -> Floats:
@@ -90,9 +99,10 @@ class Chain:
             columns = work.stashed[chosen] * -(-later // data), work.fixed[chosen], work.shared[chosen] / data
             if math.fsum(np.concatenate(columns).tolist()) <= work.capacity * (1 - 1e-12):
                 continue
-            terms = ((work.stashed, Fraction(-(-later // data))), (work.fixed, Fraction(1)))
-            terms = (*terms, (work.shared, Fraction(1, data)))  # type: ignore[assignment]
-            if sum(sum(map(Fraction, x[chosen].tolist())) * f for x, f in terms) > Fraction(work.capacity):
+            factors = Fraction(-(-later // data)), Fraction(1), Fraction(1, data)
+            columns = work.stashed[chosen], work.fixed[chosen], work.shared[chosen]
+            exact = (sum(map(Fraction, column.tolist())) * x for column, x in zip(columns, factors, strict=True))
+            if sum(exact) > Fraction(work.capacity):
                 return False
         return True
 

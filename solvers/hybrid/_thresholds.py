@@ -44,8 +44,9 @@ def suffixes(instance: Instance, run: Run, stop: Index, other: str) -> Ideals:
 
 @dataclass(eq=False)
 class LimitSearch:
-    """Bisection over limits between ``low``, below which there is no chain, and ``high``, the cost of the best chain.
+    """Bisection over limits on the time per sample of every stage.
 
+    There is no chain below ``low``; the best one known has the time ``high``. 
     ``find(limit)``  a chain that keeps the limit; None if there is none, or if stopped
     ``stop``         shape (1,), int32: ends the search once it is 1
     ``better``       called with each better chain
@@ -61,16 +62,20 @@ class LimitSearch:
 
     def run(self, most: float) -> None:
         """Search until the best chain is proven, or stopped; ``high`` stays infinite if no chain keeps ``most``."""
-        growth, limit = FIRST, min(self.low * FIRST or most, most) or 1.0
-        while not self._try(limit) and limit < most and not self.stop[0]:
-            growth *= growth
-            limit = min(self.low * growth, most)
+        self.start(most)
         descend = False
         while math.isfinite(self.high) and not self.stop[0]:
             limit = self._next(descend)
             if not self.low < limit < self.high:
                 return
             descend = not (self._try(limit) and descend)
+
+    def start(self, most: float) -> None:
+        """Raise the limit from ``low`` until there is some chain."""
+        growth, limit = FIRST, min(self.low * FIRST or most, most) or 1.0
+        while not self._try(limit) and limit < most and not self.stop[0]:
+            growth *= growth
+            limit = min(self.low * growth, most)
 
     def _next(self, descend: bool) -> float:
         if self.low <= 0:
@@ -83,8 +88,8 @@ class LimitSearch:
         """True if a chain keeps the limit; ``low`` or ``high`` is then better."""
         found = self.find(limit)
         if found is not None:
-            if found.cost < self.high:
-                self.high = found.cost
+            if found.slowest < self.high:
+                self.high = found.slowest
                 self.better(found)
             self.high = min(self.high, limit)
         elif not self.stop[0]:
