@@ -44,16 +44,16 @@ class BatchSearch:
     best: float
     low: float = math.inf
 
-    def run(self, guess: float) -> float:
-        """Search all ranges, that of a guessed repeated time first; a lower bound, 0.0 if stopped."""
+    def run(self, guess: float) -> float | None:
+        """Search all ranges, that of a guessed repeated time first; a lower bound, None if stopped."""
         for growth in GUESSES:
             guess = self._descend(guess, growth)
         for least, most in self._ranges(guess):
             if self.stop[0]:
-                return 0.0
+                return None
             if least < self.best:
                 self._try((least * (1 - OVERLAP), most))
-        return 0.0 if self.stop[0] else safely(min(self.best, self.low) * (1 - CLAIM - STEP), 0)
+        return None if self.stop[0] else safely(min(self.best, self.low) * (1 - CLAIM - STEP), 0)
 
     def _descend(self, guess: float, growth: float) -> float:
         """Move the guess up and down by factors as long as batches get shorter; the best guess."""

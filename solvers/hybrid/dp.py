@@ -68,22 +68,27 @@ class _Program:
 
     def shortest_batch(self) -> bool:
         """Report the chain of the shortest batch; False if there is no chain."""
-        known: list[Chain] = []
-        self.run.bound(self.instance.simple_bound())
-        low = self.instance.simple_bound() / self.instance.batch
-        LimitSearch(self.within, self.stop, low, known.append, lambda bound: None).start(largest(self.instance))
+        known, batch = list[Chain](), self.instance.batch
+        low = self.instance.simple_bound() / batch
+        # A stage takes the batch at least its time per sample for every microbatch.
+        LimitSearch(self.within, self.stop, low, known.append, lambda bound: self.run.bound(bound * batch)).run(
+            largest(self.instance)
+        )
         fitting = [chain for chain in known if chain.fits]
         if not fitting:
             return bool(known)
-        self.report(fitting[-1])
+        first = min(fitting, key=lambda chain: chain.cost)
+        self.report(first)
         search = BatchSearch(
             lambda limit, repeated: self.loose.shortest_step(self.ideals, limit, repeated, self.stop),
             lambda limit, repeated: self.strict.shortest_step(self.ideals, limit, repeated, self.stop),
             self.stop,
             self.report,
-            fitting[-1].cost,
+            first.cost,
         )
-        self.run.bound(search.run(fitting[-1].repeated))
+        bound = search.run(first.repeated)
+        if bound is not None:
+            self.run.bound(bound)
         return True
 
     def within(self, limit: float) -> Chain | None:
