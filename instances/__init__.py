@@ -96,7 +96,7 @@ def _build(content: Any, source: str, track: str | None, options: Mapping[str, A
     given = {key: value for key, value in options.items() if value is not None}
     for key in given:
         if key not in module.OPTIONS:
-            raise UnknownOption(source, key, _expected_option(track, key, module.OPTIONS))
+            raise UnknownOption(source, f"option {key}", _expected_option(track, key, module.OPTIONS))
     return module.parse(document, source, **given)
 
 

@@ -25,7 +25,3 @@ class TooLarge(InputError):
 
 class UnknownOption(InputError):
     """An option that the track of an instance does not have."""
-
-    def __init__(self, source: str | os.PathLike[str], option: str, expected: str) -> None:
-        self.option = option
-        super().__init__(source, f"option {option}", expected)

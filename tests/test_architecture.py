@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from shardmark.instances import tracks
 from shardmark.solvers.registry import machinery
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("instances", "solvers", "harness", "records", "leaderboard", "shardmark")
-TRACKS = ("intraop", "pipeline", "placement", "scheduling", "hybrid")
+TRACKS = tracks()
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FILES}
 KERNELS = sorted((ROOT / "c_src").rglob("*.[ch]"))

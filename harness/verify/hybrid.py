@@ -1,6 +1,6 @@
 """Verdicts for ``hybrid``: the time of stages, or of one batch, and the rules that a plan of stages keeps.
 
-Definitions: "Piper: Multidimensional Planner for DNN Parallelization", Section 4, with the shared memory and the
+Definitions: "Piper: Multidimensional Planner for DNN Parallelization", Section 3, with the shared memory and the
 machines that ``docs/tracks/hybrid.md`` adds. Everything is computed in fractions and rounded once.
 """
 
@@ -45,7 +45,7 @@ def parts(instance: Instance, solution: Any) -> Parts | None:
     shares = [plan.need(i) / Fraction(instance.memory) if instance.memory else None for i in range(plan.stages)]
     return Parts(
         plan.stage.tolist(),
-        [f"stage {i}: {d} x {t}" for i, (d, t) in enumerate(zip(plan.data, plan.tensor, strict=True))],
+        [f"stage {i}: {d}×{t}" for i, (d, t) in enumerate(zip(plan.data, plan.tensor, strict=True))],
         [False] * plan.stages,
         [float(plan.per_microbatch(i)) for i in range(plan.stages)],
         [[{kind: float(time) for kind, time in plan.kinds(i).items()}] for i in range(plan.stages)],
@@ -286,7 +286,7 @@ def _broken(plan: Plan) -> Iterator[str]:
             over = plan.need(i) - Fraction(work.memory)
             yield (
                 f"stage {i}: expected at most {_bytes(Fraction(work.memory))} bytes per device, found "
-                f"{_bytes(plan.need(i))} with {plan.in_flight(i)} microbatches in flight, {_bytes(over)} too many"
+                f"{_bytes(plan.need(i))} with {_count(plan.in_flight(i))} in flight, {_bytes(over)} too many"
             )
 
 
@@ -304,6 +304,10 @@ def _broken_degrees(plan: Plan) -> Iterator[str]:
     if sum(plan.data) > work.batch:
         found = f"{sum(plan.data)}, {sum(plan.data) - work.batch} too many"
         yield f"data_parallel: expected a sum of at most {work.batch}, the microbatches of a batch, found {found}"
+
+
+def _count(microbatches: int) -> str:
+    return f"{microbatches} microbatch{'' if microbatches == 1 else 'es'}"
 
 
 def _bytes(size: Fraction) -> str:

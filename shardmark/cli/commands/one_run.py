@@ -280,7 +280,7 @@ def load_named(options: argparse.Namespace) -> Any:
     try:
         return api.load(options.instance, track=options.track, **given)
     except UnknownOption as error:
-        if error.option != "memory" or not hasattr(options, "memory_limit"):
+        if error.place != "option memory" or not hasattr(options, "memory_limit"):
             raise
     options.memory_limit = given.pop("memory")
     return api.load(options.instance, track=options.track, **given)

@@ -146,7 +146,7 @@ def test_parts_have_the_times_that_make_up_the_load():
     found = parts(hybrid(), PLAN)
     assert found is not None
     assert list(found.of) == [0, 0, 1]
-    assert list(found.names) == ["stage 0: 2 x 1", "stage 1: 1 x 2"]
+    assert list(found.names) == ["stage 0: 2×1", "stage 1: 1×2"]
     assert list(found.loads) == [8.5, 5]
     assert found.times[0] == [{"in": 0, "work": 5, "out": 2, "sync": 1.5}]
     assert list(found.filled) == [0.64, 0.2]

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 PROGRAM = """
-import sys, shardmark.harness.__main__ as entry
+import sys, shardmark.__main__ as entry
 
 class Interrupt:
     def find_spec(self, name, *_):

@@ -1,6 +1,6 @@
 """``hybrid`` by its definition, in exact fractions: the cost of a plan, and the optimum of small instances.
 
-Tarnawski, Narayanan, Phanishayee, "Piper: Multidimensional Planner for DNN Parallelization", Section 4, and the
+Tarnawski, Narayanan, Phanishayee, "Piper: Multidimensional Planner for DNN Parallelization", Section 3, and the
 additions of ``docs/tracks/hybrid.md``. Shares no code with the verifier or the solvers.
 """
 

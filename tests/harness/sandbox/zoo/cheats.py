@@ -13,17 +13,18 @@ import time
 import numpy as np
 from _reporting import reporting
 
-from shardmark import harness
+from shardmark.harness import verify
 from shardmark.harness.sandbox import worker
+from shardmark.harness.verify import pipeline
 from shardmark.solvers.registry import solver
 
 
 @solver(track="pipeline")
 def patches_the_verifier(instance, run):
     """Make every verifier within reach accept anything, then report a partition with a cycle."""
-    yes = harness.verify.Verdict(True, 0.0)
-    harness.verify.verify = harness.verify.pipeline.verify = lambda *_: yes
-    harness.verify.Verdict = lambda *_: yes
+    yes = verify.Verdict(True, 0.0)
+    verify.verify = pipeline.verify = lambda *_: yes
+    verify.Verdict = lambda *_: yes
     builtins.max = builtins.abs = lambda *_: 0
     np.unique = np.add.at = lambda *_, **__: 0
     sys.modules["shardmark.harness.results.judgement"] = sys.modules["shardmark.harness.results.claims"] = None
