@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -69,7 +70,7 @@ class BatchSearch:
         first = self.best / FIRST_END
         count = math.ceil(math.log(FIRST_END) / math.log(WIDTH))
         edges = [0.0, *(first * WIDTH ** np.arange(count + 1)).tolist()]
-        ranges = list(zip(edges[:-1], edges[1:], strict=True))
+        ranges = list(pairwise(edges))
         yield from sorted(ranges, key=lambda ends: abs(ends[0] + ends[1] - 2 * guess))
 
     def _try(self, repeated: tuple[float, float]) -> bool:

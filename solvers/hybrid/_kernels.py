@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ class StageProblem:
         self._number[self._order] = np.arange(instance.nodes, dtype=np.int32)
         self.graph = Graph(instance.nodes, self._number[instance.graph.head], self._number[instance.graph.tail])
         self._kept = self._usable()
-        degrees = np.unique(instance.degree[self._kept])
+        degrees = np.unique(instance.degree[instance.most_replicas > 0])
         self._degrees = degrees.astype(np.int64)
         columns: list[Any] = [
             *(len(degrees), self._degrees, len(instance.replicas), np.ascontiguousarray(instance.replicas)),
@@ -46,11 +47,19 @@ class StageProblem:
         self.struct = ffi.new("struct shard_hybrid *", (dag[0], *self._columns))
 
     def _usable(self) -> Ints:
-        """The configurations whose degree some stage may have, by the numbers of nodes, then by degree."""
+        """The configurations that some stage may have, by the numbers of nodes, then by degree.
+
+        They fit a device alone, exactly, with all its replicas and one microbatch in flight.
+        """
         instance = self.instance
-        most = instance.devices if instance.machine is None else min(instance.devices, instance.machine)
-        kept = np.flatnonzero(instance.degree <= most)
+        near = (instance.most_replicas > 0) & (instance.least_memory > instance.capacity * (1 - 1e-9))
+        over = [c for c in np.flatnonzero(near).tolist() if self._need(c) > Fraction(instance.capacity)]
+        kept = np.setdiff1d(np.flatnonzero(instance.most_replicas > 0), over)
         return kept[np.lexsort((instance.degree[kept], self._number[instance.node[kept]]))]
+
+    def _need(self, c: int) -> Fraction:
+        shared = Fraction(self.instance.shared[c]) / int(self.instance.most_replicas[c])
+        return Fraction(self.instance.stashed[c]) + Fraction(self.instance.fixed[c]) + shared
 
     def _menus(self) -> Ints:
         node, degree = self._number[self.instance.node[self._kept]], self.instance.degree[self._kept]

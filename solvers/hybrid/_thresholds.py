@@ -6,15 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from shardmark.instances.graph import Index
 from shardmark.instances.hybrid import Instance
-from shardmark.instances.rounding import safely
+from shardmark.instances.rounding import SMALLEST_FLOAT, safely
 from shardmark.solvers._ideals import IdealEnumerator, Ideals, MemoryBudget, listed
 from shardmark.solvers.hybrid._kernels import StageProblem
 from shardmark.solvers.hybrid._stages import Chain
-from shardmark.solvers.registry import Declined, Run
+from shardmark.solvers.registry import Run
 
 #: Share of the memory for ideals, and bytes of one with its first link, and of a further link.
 SHARE, IDEAL_BYTES, LINK_BYTES = 0.3, 200, 32
@@ -46,7 +44,7 @@ def suffixes(instance: Instance, run: Run, stop: Index, other: str) -> Ideals:
 class LimitSearch:
     """Bisection over limits on the time per sample of every stage.
 
-    There is no chain below ``low``; the best one known has the time ``high``. 
+    There is no chain below ``low``; the best one known has the time ``high``.
     ``find(limit)``  a chain that keeps the limit; None if there is none, or if stopped
     ``stop``         shape (1,), int32: ends the search once it is 1
     ``better``       called with each better chain
@@ -79,7 +77,7 @@ class LimitSearch:
 
     def _next(self, descend: bool) -> float:
         if self.low <= 0:
-            return self.high * 2.0**-20
+            return max(self.high * 2.0**-20, SMALLEST_FLOAT)
         if self.high > self.low * NEAR or not descend:
             return math.sqrt(self.low) * math.sqrt(self.high)
         return self.high * (1 - STEP)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from shardmark.instances.graph import Index
@@ -29,23 +29,32 @@ def dp(instance: Instance, run: Run) -> None:
     are exact; so whatever the kernels refute is refuted but for a relative error of 1e-12, which is subtracted. Chains
     whose exact bytes exceed a device by that rounding are not reported.
     """
+    run.bound(instance.simple_bound())
     with deadline(run) as stop:
         program = _Program(instance, run, stop)
         if instance.objective == "step":
-            feasible = program.shortest_batch()
+            program.shortest_batch()
         else:
-            feasible = program.best_throughput()
-    if not feasible and run.remaining():
-        raise Declined("no stages fit the devices and their memory, whatever their degrees and configurations")
+            program.limits(program.report, run.bound)
+    if not program.fitting and not stop[0]:
+        rounding = ", but some exceed it by a rounding error only" if program.over else ""
+        raise Declined(f"no stages fit the devices and their memory{rounding}")
 
 
 @dataclass(eq=False)
 class _Program:
-    """The searches of `dp`; ``stop``, shape (1,), int32, ends them once it is 1."""
+    """The searches of `dp`.
+
+    ``stop``     shape (1,), int32: ends them once it is 1
+    ``fitting``  the chains found, ever faster
+    ``over``     those that exceed the memory by a rounding error
+    """
 
     instance: Instance
     run: Run
     stop: Index
+    fitting: list[Chain] = field(default_factory=list)
+    over: list[Chain] = field(default_factory=list)
 
     @cached_property
     def ideals(self) -> Ideals:
@@ -59,25 +68,14 @@ class _Program:
     def strict(self) -> StageProblem:
         return StageProblem(self.instance, strict=True)
 
-    def best_throughput(self) -> bool:
-        """Report the chain with the fastest slowest stage; False if there is no chain."""
-        low = self.instance.simple_bound()
-        search = LimitSearch(self.within, self.stop, low, self.report, self.run.bound)
-        search.run(largest(self.instance))
-        return math.isfinite(search.high)
-
-    def shortest_batch(self) -> bool:
-        """Report the chain of the shortest batch; False if there is no chain."""
-        known, batch = list[Chain](), self.instance.batch
-        low = self.instance.simple_bound() / batch
+    def shortest_batch(self) -> None:
+        """Report the chain of the shortest batch."""
+        batch = self.instance.batch
         # A stage takes the batch at least its time per sample for every microbatch.
-        LimitSearch(self.within, self.stop, low, known.append, lambda bound: self.run.bound(bound * batch)).run(
-            largest(self.instance)
-        )
-        fitting = [chain for chain in known if chain.fits]
-        if not fitting:
-            return bool(known)
-        first = min(fitting, key=lambda chain: chain.cost)
+        self.limits(lambda chain: None, lambda bound: self.run.bound(bound * batch))
+        if not self.fitting:
+            return
+        first = min(self.fitting, key=lambda chain: chain.cost)
         self.report(first)
         search = BatchSearch(
             lambda limit, repeated: self.loose.shortest_step(self.ideals, limit, repeated, self.stop),
@@ -89,15 +87,30 @@ class _Program:
         bound = search.run(first.repeated)
         if bound is not None:
             self.run.bound(bound)
-        return True
+
+    def limits(self, better: Callable[[Chain], None], refuted: Callable[[float], None]) -> None:
+        """Search for the least time per sample; ``better`` is called with chains that fit."""
+        low = self.instance.simple_bound()
+        if self.instance.objective == "step":
+            low /= self.instance.batch
+
+        def sort(chain: Chain) -> None:
+            (self.fitting if chain.fits else self.over).append(chain)
+            if chain.fits:
+                better(chain)
+
+        LimitSearch(self.within, self.stop, low, sort, refuted).run(largest(self.instance))
+        if self.over:
+            LimitSearch(self.strictly_within, self.stop, low, sort, lambda bound: None).run(largest(self.instance))
 
     def within(self, limit: float) -> Chain | None:
         """A chain that keeps the limit; if its bytes exceed a device by a rounding error, one that fits, if any."""
         found = self.loose.chain(self.ideals, limit, self.stop)
-        if found is not None and not found.fits:
-            return self.strict.chain(self.ideals, limit, self.stop) or found
-        return found
+        return found if found is None or found.fits else self.strictly_within(limit) or found
+
+    def strictly_within(self, limit: float) -> Chain | None:
+        """A chain that keeps the limit, with bytes rounded up."""
+        return self.strict.chain(self.ideals, limit, self.stop)
 
     def report(self, chain: Chain) -> None:
-        if chain.fits:
-            self.run.report(chain.solution)
+        self.run.report(chain.solution)

@@ -26,4 +26,6 @@ def piper(instance: Instance, run: Run) -> None:
         )
         search.run(largest(instance))
     if math.isinf(search.high) and run.remaining():
-        raise Declined("no stages fit the devices and their memory with the configurations that the greedy choice takes")
+        raise Declined(
+            "no stages fit the devices and their memory with the configurations that the greedy choice takes"
+        )
