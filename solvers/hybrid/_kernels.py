@@ -112,7 +112,7 @@ class StageProblem:
         stage, degree, replicas = (np.empty(n, dtype=np.int32) for _ in range(3))
         configuration, stages = np.empty(n, dtype=np.int64), ffi.new("int32_t *")
         links = len(ideals), array_in(ideals.start), array_in(ideals.node), array_in(ideals.less)
-        found = stages, *map(array_out, (stage, configuration, degree, replicas))
+        found = stages, *(array_out(column) for column in (stage, configuration, degree, replicas))
         check(kernel(self.struct, *links, *given, array_in(shaped(stop, (1,))), *found))
         if stages[0] <= 0:
             return None
