@@ -9,7 +9,7 @@ from pathlib import Path
 from cffi import FFI
 
 FOLDER = Path(__file__).resolve().parent
-CORE = ("common", "intraop", "pipeline", "placement", "scheduling")
+CORE = ("common", "intraop", "pipeline", "placement", "scheduling", "hybrid")
 DECLARATIONS = re.compile(r"/\* cffi: begin \*/\n(.*?)(?:/\* cffi: end \*/|\Z)", re.DOTALL)
 INCLUDES = re.compile(r'^#include "(.*)"$', re.MULTILINE)
 
