@@ -23,7 +23,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from shardmark.instances.errors import InputError, TooLarge
+from shardmark.instances.errors import InputError, TooLarge, UnknownOption
 from shardmark.instances.files.jsonfile import decode, parse_json, read_bytes, sha256, write_json
 
 if __name__ != "shardmark.instances":
@@ -34,7 +34,7 @@ if __name__ != "shardmark.instances":
 __all__ = ["TRACKS", "InputError", "load", "load_hashed", "parse", "save", "track_module", "tracks"]
 
 #: Every track of the project, in the order in which pages and tables show them.
-TRACKS = ("intraop", "pipeline", "placement", "scheduling")
+TRACKS = ("intraop", "pipeline", "placement", "scheduling", "hybrid")
 #: Ends of the names of models, which are no instances.
 MODELS = (".onnx", ".mlir")
 
@@ -96,7 +96,7 @@ def _build(content: Any, source: str, track: str | None, options: Mapping[str, A
     given = {key: value for key, value in options.items() if value is not None}
     for key in given:
         if key not in module.OPTIONS:
-            raise InputError(source, f"option {key}", _expected_option(track, key, module.OPTIONS))
+            raise UnknownOption(source, f"option {key}", _expected_option(track, key, module.OPTIONS))
     return module.parse(document, source, **given)
 
 

@@ -21,3 +21,7 @@ class InputError(ValueError):
 
 class TooLarge(InputError):
     """A file with more bytes or elements than any reader accepts."""
+
+
+class UnknownOption(InputError):
+    """An option that the track of an instance does not have."""

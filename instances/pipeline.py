@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from shardmark.instances import placement_file
 from shardmark.instances.errors import InputError
 from shardmark.instances.evaluator import Evaluator
+from shardmark.instances.files import placement as placement_file
 from shardmark.instances.files.columns import (
     LARGEST_TOTAL,
     Floats,

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from shardmark.instances import placement_file
 from shardmark.instances.errors import InputError
 from shardmark.instances.evaluator import Evaluator
+from shardmark.instances.files import placement as placement_file
 from shardmark.instances.files.columns import LARGEST_TOTAL, Floats, describe
+from shardmark.instances.files.placement import Workload, recognises
 from shardmark.instances.options import Option, non_default, read_options, refuse_other_choices
-from shardmark.instances.placement_file import Workload, recognises
 from shardmark.instances.rounding import safely
 
 __all__ = ["OPTIONS", "Instance", "greatest", "parse", "recognises", "to_document"]
@@ -59,7 +59,7 @@ OPTIONS: Mapping[str, Option] = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Instance(Evaluator, Workload):
-    """A `placement_file.Workload` and the objective and rules of its placements.
+    """A `files.placement.Workload` and the objective and rules of its placements.
 
     ``objective``   "throughput": the largest load of a device (Section 5); "latency": the time of one sample
                     (Section 4, Appendix A)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from shardmark.instances import placement_file
 from shardmark.instances.errors import InputError
+from shardmark.instances.files import placement as placement_file
 from shardmark.instances.files.columns import Ints, require_number
+from shardmark.instances.files.placement import Workload
 from shardmark.instances.graph import strong_components
-from shardmark.instances.placement_file import Workload
 from shardmark.instances.split_multi_output import Operation, Tensor, one_tensor_each
 
 

@@ -18,6 +18,7 @@ TERMS = {
 MODES = {
     "throughput": "the cost is the largest load of a device, the time between two samples of a full pipeline",
     "latency": "the cost is the time that one sample takes",
+    "step": "the cost is the time of one batch: filling and draining the pipeline, its slowest stage, synchronisation",
     "contiguous": "no path leaves a device's nodes and returns to them; forward and backward nodes count separately",
     "acyclic": "devices follow one another: data never flows back to an earlier one",
     "free": "a device may hold any set of nodes",
@@ -32,6 +33,7 @@ SIZES = {
     "nodes": "node",
     "edges": "edge",
     "strategies": "strategy",
+    "configurations": "configuration",
     "stages": "stage",
     "devices": "device",
     "accelerators": "accelerator",

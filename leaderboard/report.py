@@ -201,7 +201,7 @@ class Loads:
     """The loads of stages or devices, stacked by kind of time, and the tensors between them.
 
     ``cost`` is the bottleneck and ``bound`` a lower bound on it, None if they cannot be compared with a single load;
-    ``passes`` names those whose largest loads are summed to the cost.
+    ``passes`` names those whose largest loads are summed to the cost. No load may exceed the ``limit``.
     """
 
     rows: Sequence[Load]
@@ -210,6 +210,7 @@ class Loads:
     cost: float | None = None
     bound: float | None = None
     passes: Sequence[str] = ()
+    limit: float | None = None
     title: str = ""
     caption: str = ""
 
@@ -273,7 +274,8 @@ class Schedule:
 
     Each vertex of the critical ``chain`` waited for the one before it; the last one ends last. No schedule ends before
     ``bound``, which is None if nothing is proved. The time ``axis`` ends at ``until``; None: with the schedule.
-    ``what`` names one vertex, and several; ``end`` names the end.
+    ``what`` names one vertex, and several; ``end`` names the end. Vertices in ``light`` are drawn lighter: the backward
+    passes of a batch.
     """
 
     nodes: Sequence[str]
@@ -289,6 +291,7 @@ class Schedule:
     what: tuple[str, str] = ("vertex", "vertices")
     end: str = "makespan"
     axis: str = "time, in the unit of the instance"
+    light: frozenset[int] = frozenset()
 
 
 #: Pictures that a page can draw.

@@ -97,7 +97,7 @@ def _limits(
     """Return the options of the limits that are not the command line's own."""
     usual = Limits(timeout, memory, cores)
     limits = (
-        ("--memory", memory, DEFAULT_MEMORY_MIB),
+        ("--memory-limit", memory, DEFAULT_MEMORY_MIB),
         ("--cores", cores, 1),
         ("--cpu", cpu, usual.cpu_limit_s),
         ("--processes", processes, usual.processes),

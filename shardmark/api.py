@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from shardmark.harness.results.ranking import Tables
-    from shardmark.instances import intraop, pipeline, placement, scheduling
+    from shardmark.instances import hybrid, intraop, pipeline, placement, scheduling
     from shardmark.instances.evaluator import Evaluator
     from shardmark.live import Show
     from shardmark.outcomes import CheckResult, RunResult
@@ -76,6 +76,8 @@ def load(
 def load(
     instance: str | os.PathLike[str], *, track: Literal["scheduling"], **options: Value | None
 ) -> scheduling.Instance: ...
+@overload
+def load(instance: str | os.PathLike[str], *, track: Literal["hybrid"], **options: Value | None) -> hybrid.Instance: ...
 @overload
 def load(instance: str | os.PathLike[str], *, track: str | None = None, **options: Value | None) -> Any: ...
 def load(instance: str | os.PathLike[str], *, track: str | None = None, **options: Value | None) -> Any:

@@ -13,15 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from shardmark.instances import tracks
 from shardmark.solvers.registry import machinery
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("instances", "solvers", "harness", "records", "leaderboard", "shardmark")
-TRACKS = ("intraop", "pipeline", "placement", "scheduling")
+TRACKS = tracks()
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FILES}
 KERNELS = sorted((ROOT / "c_src").rglob("*.[ch]"))
-COMMON = {f"solvers.{name}" for name in ("native", "registry", "_cpsat", "_scip", "_redirect_stdout")}
+COMMON = {f"solvers.{name}" for name in ("native", "registry", "_cpsat", "_ideals", "_scip", "_redirect_stdout")}
 CONTRACT = ("Declined", "LocalRun", "Run", "bound", "solver")  # what `shardmark` hands on to solver files
 MOST_FILES = 15  # of code, side by side in one folder
 

@@ -26,16 +26,16 @@ text { font: 13px system-ui, sans-serif; fill: #1c1b19; } .soft { fill: #5f5c56;
 .line { stroke: #8d897f; fill: none; } .limit { stroke: #9b1c31; stroke-width: 2; stroke-dasharray: 6 4; fill: none; }
 .alarm { fill: #9b1c31; } .a { fill: #2c58c5; } .b { fill: #157a73; } .w { fill: #2c58c5; } .i { fill: #157a73; }
 .o { fill: #8a6708; } .x { fill: #9b1c31; } .bad { stroke: #9b1c31; stroke-width: 2; fill: none; }
-.good { stroke: #2c58c5; stroke-width: 3; fill: none; }
+.good { stroke: #2c58c5; stroke-width: 3; fill: none; } .s { fill: #7a1f5c; }
 @media (prefers-color-scheme: dark) { text { fill: #ecebe7; } .soft { fill: #a8a49c; } .in { fill: #10131a; }
 .limit, .bad { stroke: #ff9aa8; } .alarm, .x { fill: #ff9aa8; } .a, .w { fill: #8aaef0; } .b, .i { fill: #57d0b8; }
-.o { fill: #e5b84a; } .good { stroke: #8aaef0; } }
+.o { fill: #e5b84a; } .good { stroke: #8aaef0; } .s { fill: #e39ac9; } }
 </style>"""
 ARROW = (
     '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     '<path d="M0 0 8 4 0 8z" fill="#8d897f"/></marker></defs>'
 )
-CLASSES = {"in": "i", "work": "w", "out": "o", "overflow": "x"}  # of the style, by kind of time
+CLASSES = {"in": "i", "work": "w", "out": "o", "overflow": "x", "sync": "s"}  # of the style, by kind of time
 DIAMOND = ((60, 100), (150, 45), (150, 155), (240, 100))  # places of the four nodes of an example
 
 
@@ -195,7 +195,46 @@ def scheduling() -> str:
     return picture("A schedule on two devices over time", 650, 186, shapes)
 
 
-PICTURES = {"intraop": intraop, "pipeline": pipeline, "placement": placement, "scheduling": scheduling}
+def hybrid() -> str:
+    """Draw the replicas of each stage, what a microbatch takes, and what a device holds."""
+    page = "tracks/hybrid.md"
+    instance, plan = example(page, "layers.json"), examples(page)["plan.json"]
+    loads, rows = load_pieces(instance, plan)
+    stages = verify.stages(instance, plan)
+    assert stages is not None
+    shapes = []
+    for i, replicas in enumerate(stages.data):
+        layers = [v for v, stage in enumerate(plan["stage"]) if stage == i]
+        for r in range(replicas):
+            x, y = 10 + 100 * i, 42 + 45 * r
+            shapes += [box(x, y, 84, 36, "ab"[i]), text(x + 42, y + 23, f"layers {', '.join(map(str, layers))}", "in")]
+        shapes.append(text(52 + 100 * i, 24, f"stage {i}"))
+    shapes += bars(240, [(f"{name}, time", pieces) for name, pieces in rows], 22)
+    end = 240 + 22 * max(loads)
+    shapes += [f'<path class="limit" d="M{end:g} 20V150"/>', text(end, 166, f"cost {max(loads):g}", "alarm", "end")]
+    kinds = {"fixed": "w", "activations": "o"}
+    held = [
+        (f"memory, {y} in flight", [(kinds[k], b) for k, b in sizes.items() if b])
+        for y, sizes in zip(stages.in_flight, stages.held, strict=True)
+    ]
+    shapes += bars(470, held, 12)
+    end = 470 + 12 * instance.memory
+    shapes += [
+        f'<path class="limit" d="M{end:g} 20V150"/>',
+        text(end, 166, f"{instance.memory:g} bytes", "alarm", "end"),
+    ]
+    shapes += legend(240, 192, [("in", "i"), ("work", "w"), ("out", "o"), ("sync", "s")], 55)
+    shapes += legend(490, 192, [("state", "w"), ("activations", "o")], 70)
+    return picture("Three layers in two stages, the time and the memory of each", 690, 204, shapes)
+
+
+PICTURES = {
+    "intraop": intraop,
+    "pipeline": pipeline,
+    "placement": placement,
+    "scheduling": scheduling,
+    "hybrid": hybrid,
+}
 
 if __name__ == "__main__":
     for name, draw in PICTURES.items():

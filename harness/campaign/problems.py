@@ -48,7 +48,7 @@ class Problem:
             instance, checksum = load_hashed(self.path, self.track, **self.options)
         except InputError as error:
             if self.catalogued and error.place.startswith("option "):  # the user named an id, and gave the option
-                raise InputError(self.id, error.place, error.expected) from None
+                raise type(error)(self.id, error.place, error.expected) from None
             raise
         self.__dict__.setdefault("content_hash", checksum)  # the content that runs must read as well
         return instance

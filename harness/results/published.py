@@ -13,6 +13,8 @@ from typing import Any
 FILE = Path(__file__).with_name("contest2025.toml")
 #: Results of the paper on placement.
 PLACEMENT = FILE.with_name("placement2020.toml")
+#: Answers of the program of Piper.
+PIPER = FILE.with_name("piper2021.toml")
 #: Name of the author of published lower bounds.
 BOUND = "lower bound"
 
@@ -95,7 +97,7 @@ def lower_bound(instance: str) -> Result | None:
 def results(instance: str) -> list[tuple[str, Result]]:
     """Return all published results on an instance as ("cost" or "bound", result)."""
     bound = lower_bound(instance)
-    found = [*costs(instance), *placements(instance)]
+    found = [*costs(instance), *placements(instance), *plans(instance)]
     return [("cost", result) for result in found] + ([("bound", bound)] if bound else [])
 
 
@@ -144,3 +146,19 @@ def placements(instance: str) -> list[Result]:
 def _rounded_up(text: str) -> str:
     printed = Decimal(text)
     return str(printed + Decimal((0, (1,), int(printed.as_tuple().exponent))))
+
+
+@cache
+def piper_figures() -> Mapping[str, Any]:
+    """Return the file of Piper's program as parsed: ``papers made program``."""
+    return tomllib.loads(PIPER.read_text(encoding="utf-8"))
+
+
+def plans(instance: str) -> list[Result]:
+    """Return the answers of Piper's program on an instance: its plan and the best equal stages; None if none fits."""
+    known = piper_figures()["program"].get(instance)
+    if known is None:
+        return []
+    about = "public program of Tarnawski et al. 2021", piper_figures()["made"]
+    named = {"dynamic program": known["tps"], "equal stages": known["equal"]}
+    return [Result(Author(name, "paper", *about), None if text == "-1" else text) for name, text in named.items()]

@@ -3,7 +3,8 @@
 Each track has one module with ``verify(instance, solution) -> Verdict``. If solutions split the nodes, it can also have
 ``parts(instance, solution) -> Parts | None``; if they are schedules, ``times(instance, solution) -> Times | None``; if
 they choose a strategy per node, ``choices(instance, solution) -> Choices | None``; if they can be placements for
-latency, ``subgraphs(instance, solution) -> Subgraphs | None``.
+latency, ``subgraphs(instance, solution) -> Subgraphs | None``; if they are plans of stages with replicas,
+``stages(instance, solution) -> Stages | None``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from shardmark.instances.files.jsonfile import plain_json
 
 #: Limit on the bytes of a solution as JSON: a constant and a number per node.
 LONGEST, LONGEST_PER_NODE = 1 << 20, 256
+MOST_NAMED = 10  # groups named in a sentence, and sentences of one kind
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,25 @@ class Subgraphs:
     waits: Sequence[Sequence[int]]
 
 
+@dataclass(frozen=True)
+class Stages:
+    """The stages of a plan, in the order of the pipeline, a number each per stage.
+
+    ``data``, ``tensor``   replicas, and devices of a replica
+    ``in_flight``     microbatches in flight on a replica
+    ``microbatch``    seconds of one microbatch, forward and backward, on a replica
+    ``sync``          seconds in which the replicas exchange gradients, once per batch
+    ``held``          bytes per device by what they are: "fixed", "shared" (the device's share) and "activations"
+    """
+
+    data: Sequence[int]
+    tensor: Sequence[int]
+    in_flight: Sequence[int]
+    microbatch: Sequence[float]
+    sync: Sequence[float]
+    held: Sequence[Mapping[str, float]]
+
+
 def longest_solution(instance: Any) -> int:
     """Return the largest number of bytes of a solution as JSON."""
     return LONGEST + LONGEST_PER_NODE * int(instance.nodes)
@@ -167,6 +188,12 @@ def times(instance: Any, solution: Any) -> Times | None:
 def subgraphs(instance: Any, solution: Any) -> Subgraphs | None:
     """Return when the subgraphs of a placement for latency run; None for other objectives, and without a schedule."""
     found = getattr(_module(instance.track), "subgraphs", None)
+    return None if found is None else found(instance, solution)
+
+
+def stages(instance: Any, solution: Any) -> Stages | None:
+    """Return the stages of a plan; None if it is malformed, and for tracks whose stages have no replicas."""
+    found = getattr(_module(instance.track), "stages", None)
     return None if found is None else found(instance, solution)
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shardmark.harness.verify import Parts, Subgraphs, Transfer, Verdict, malformed, misplaced
-from shardmark.harness.verify.placement_groups import MOST_NAMED, Groups, groups_of
+from shardmark.harness.verify import MOST_NAMED, Parts, Subgraphs, Transfer, Verdict, malformed, misplaced
+from shardmark.harness.verify.placement_groups import Groups, groups_of
 from shardmark.instances.files.columns import Ints
 from shardmark.instances.graph import Graph, find_cycle
 from shardmark.instances.placement import Instance

@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shardmark.harness.verify import misplaced
+from shardmark.harness.verify import MOST_NAMED, misplaced
 from shardmark.instances.files.columns import Floats, Ints, describe
 from shardmark.instances.placement import Instance
-
-MOST_NAMED = 10  # most groups named in a sentence, and most sentences of one kind
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from typing import Any
 from shardmark.instances.errors import InputError
 from shardmark.instances.files.columns import describe
 from shardmark.instances.generate import (
+    configured,
     dataflows,
     hand_solved,
     inception,
@@ -27,7 +28,8 @@ __all__ = ["MEANING", "Family", "families"]
 
 Parameter = int | float | str | None
 #: Parameters that are shares, probabilities or switches: at most 1.
-UNIT = "jitter probability inside between rewiring tightness joint loose training branching colocated restricted tied"
+UNIT = """jitter probability inside between rewiring tightness joint loose training branching colocated restricted tied
+kept operators"""
 #: Maximum of these and of sizes that are squared: pairs of nodes are drawn, pairs of devices have bandwidths.
 MAX_VALUE = {**dict.fromkeys((*UNIT.split(), "unsupported"), 1), "nodes": 20_000, "devices": 2000, "reads": 1000}
 #: Maximum of other parameters: sums of their products stay far from the limits of float64.
@@ -87,7 +89,7 @@ def _misfit(value: Parameter, default: Parameter, most: int | None) -> str:
 MEANING: Mapping[str, str] = {
     "accelerators": "number of accelerators",
     "attached": "number of earlier nodes to which every new node attaches",
-    "batch": "number of samples per batch",
+    "batch": "number of samples per batch, or per microbatch if there are microbatches",
     "between": "probability of an edge between two groups",
     "blocks": "number of groups of nodes",
     "branching": "0 gives a chain; towards 1, operators read from farther back, and more of them have two inputs",
@@ -101,22 +103,27 @@ MEANING: Mapping[str, str] = {
     "depth": "layers of the network: 50, 101 or 152",
     "expert_groups": "number of operators into which a layer's experts are grouped",
     "experts": "number of experts per layer",
+    "gib": "memory of a device in GiB",
     "head_groups": "number of operators into which a layer's attention heads are grouped",
     "heads": "number of attention heads per layer",
     "holding": "when a tensor occupies its reader's device: waiting or reserved",
     "inside": "probability of an edge inside a group",
     "jitter": "relative spread of measured running times; 0.1: up to 10 % more or less",
     "joint": "1: all tensors that an operator reads are resharded in one collective, an edge of higher arity",
+    "kept": "share of its activations that a node stores although it recomputes them",
     "largest_menu": "maximum number of strategies per node",
     "layers": "number of layers (of the encoder and of the decoder, if the network has both)",
     "levels": "number of resolutions on the way down",
     "links": "concurrent tensors on one link: independent, queue or share",
     "longest": "maximum number of time steps of a node",
     "loose": "1: omit the edge that must not be cut (Remark B.3); 0: keep it (Lemma B.2)",
+    "machine": "devices per machine; 0: all devices are linked alike",
     "memory_share": "fast memory of a stage / (parameters per stage + largest working set); absent: unlimited",
     "mesh": "devices along each axis of the mesh, such as 8 or 2x4",
+    "microbatches": "number of microbatches per batch",
     "neighbours": "number of nearest nodes to which each node of the ring is connected",
     "nodes": "number of nodes",
+    "operators": "1: a node per operator; 0: a node per layer",
     "pixels": "height and width of the image",
     "probability": "probability of an edge",
     "reach": "maximum distance to the inputs of a node, in nodes",
@@ -136,6 +143,7 @@ MEANING: Mapping[str, str] = {
     "unsupported": "share of nodes that only CPUs can process",
     "vocabulary": "number of different tokens",
     "width": "size of a token's vector, or channels of the first layer",
+    "zero": "what replicas share: 0 nothing, 1 the optimizer's state, 3 also gradients and weights (ZeRO)",
 }
 
 REGAL = "partial reconstruction of the REGAL graphs, Archer et al. 2024, Appendix C.2"
@@ -145,6 +153,7 @@ ALPA = "cost model after Zheng et al., OSDI 2022"
 SIMULATED = "weights after Mayer et al., DIDL 2017, Section 5.1"
 TABLE_1 = "after Mayer et al., DIDL 2017, Table 1 and Section 5.1"
 DEVICES = "after the operator graphs of Tarnawski et al., NeurIPS 2020"
+PIPER = "cost model in the form of Piper's, Tarnawski et al., NeurIPS 2021"
 CONTEST = "after the instances of the ASPLOS/EuroSys 2025 contest"
 
 Parameters = dict[str, Parameter]
@@ -157,6 +166,9 @@ TRANSFORMER: Parameters = {**TOKENS, "head_groups": 1}
 EXPERTS: Parameters = {**TOKENS, "experts": 8, "expert_groups": 8}
 RESNET: Parameters = {"batch": 32, "pixels": 224, "width": 64, "depth": 50, "classes": 1000}
 U_NET: Parameters = {"batch": 8, "pixels": 256, "width": 64, "levels": 4}
+LAYERED: Parameters = {"operators": 0, "devices": 32, "microbatches": 64, "gib": 8.0}
+LAYERED |= {"kept": 0.1, "zero": 0, "machine": 0, "jitter": 0.1}
+MANY = {"devices": 1_000_000}
 INCEPTION: Parameters = {"batch": 64, "training": 0, "jitter": 0.1}
 LSTM: Parameters = {"layers": 2, "steps": 20, "batch": 64, "width": 1024, "vocabulary": 32768}
 
@@ -164,7 +176,7 @@ LSTM: Parameters = {"layers": 2, "steps": 20, "batch": 64, "width": 1024, "vocab
 @cache
 def families() -> Mapping[str, Family]:
     """Every family by its name."""
-    every = [*_random(), *_graphs(), *_shards(), *_solved(), *_placed(), *_scheduled()]
+    every = [*_random(), *_graphs(), *_shards(), *_solved(), *_placed(), *_scheduled(), *_hybrid()]
     return {family.name: family for family in every}
 
 
@@ -245,4 +257,14 @@ def _scheduled() -> list[Family]:
         Family("convolutional-training", "scheduling", {**simulated}, f.convolutional, TABLE_1),
         Family("recurrent-training", "scheduling", {**simulated}, f.recurrent, TABLE_1),
         Family("dynamic-recurrent-training", "scheduling", {**simulated}, f.dynamic_recurrent, TABLE_1),
+    ]
+
+
+def _hybrid() -> list[Family]:
+    f, experts = configured, {**EXPERTS, "expert_groups": 1}
+    return [
+        Family("trade", "hybrid", {}, f.trade),
+        Family("hybrid-transformer", "hybrid", {**TRANSFORMER, **LAYERED}, f.transformer, PIPER, MANY),
+        Family("hybrid-experts", "hybrid", {**experts, **LAYERED}, f.mixture_of_experts, PIPER, MANY),
+        Family("hybrid-sequence-to-sequence", "hybrid", {**LSTM, **LAYERED}, f.encoder_decoder, PIPER, MANY),
     ]

@@ -107,6 +107,34 @@ RECIPES = (
     Recipe("sharded-resnet-50", "sharded-residual-network", {"mesh": "8", "tightness": 0.6}),
     Recipe("sharded-resnet-152", "sharded-residual-network", {"mesh": "4x4", "depth": 152, "training": 1}),
     Recipe("sharded-u-net-4", "sharded-u-net", {"mesh": "8", "training": 1, "joint": 1}),
+    Recipe("trade", "trade"),
+    Recipe("hybrid-transformer-12", "hybrid-transformer", {"layers": 12, "devices": 8, "microbatches": 32, "gib": 1.0}),
+    Recipe(
+        "hybrid-transformer-48",
+        "hybrid-transformer",
+        {"layers": 48, "width": 2048, "devices": 128, "microbatches": 256, "gib": 6.0, "zero": 1, "machine": 8},
+    ),
+    Recipe(
+        "hybrid-experts-8",
+        "hybrid-experts",
+        {"layers": 8, "devices": 16, "microbatches": 32, "gib": 2.0, "zero": 3, "machine": 8},
+    ),
+    Recipe(
+        "hybrid-experts-6",
+        "hybrid-experts",
+        {"layers": 6, "experts": 16, "expert_groups": 16, "operators": 1, "gib": 2.0},
+    ),
+    Recipe(
+        "hybrid-lstm-4",
+        "hybrid-sequence-to-sequence",
+        {"layers": 1, "steps": 4, "operators": 1, "devices": 8, "microbatches": 16, "gib": 1.0},
+    ),
+    Recipe("hybrid-lstm-20", "hybrid-sequence-to-sequence", {"operators": 1, "gib": 0.25}),
+    Recipe(
+        "hybrid-operators-2000",
+        "hybrid-transformer",
+        {"layers": 105, "head_groups": 2, "width": 2048, "operators": 1, "devices": 64, "gib": 3.0, "jitter": 0.0},
+    ),
     Recipe("sharded-lstm-25", "sharded-sequence-to-sequence", {"steps": 25}),
 )
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from shardmark.instances.files.columns import Floats
-from shardmark.instances.generate import networks
+from shardmark.instances.generate.networks import architectures
 from shardmark.instances.generate.portable_random import Draws
 from shardmark.instances.graph import Graph
 from shardmark.instances.models.model import Model
@@ -25,27 +25,27 @@ LINK_BANDWIDTH = 200e9 / 1e6
 
 def transformer(draws: Draws, **options: Any) -> Instance:
     """Transformer decoder: a chain of layers, wide if heads are separate operators."""
-    return _instance(draws, networks.transformer, **options)
+    return _instance(draws, architectures.transformer, **options)
 
 
 def mixture_of_experts(draws: Draws, **options: Any) -> Instance:
     """Transformer with parallel experts: many parameters, wide."""
-    return _instance(draws, networks.mixture_of_experts, **options)
+    return _instance(draws, architectures.mixture_of_experts, **options)
 
 
 def residual_network(draws: Draws, **options: Any) -> Instance:
     """ResNet: large tensors early, large parameters late."""
-    return _instance(draws, networks.residual_network, **options)
+    return _instance(draws, architectures.residual_network, **options)
 
 
 def u_net(draws: Draws, **options: Any) -> Instance:
     """U-Net: long connections that cross every cut between their ends."""
-    return _instance(draws, networks.u_net, **options)
+    return _instance(draws, architectures.u_net, **options)
 
 
 def sequence_to_sequence(draws: Draws, **options: Any) -> Instance:
     """Unrolled LSTM encoder and decoder with attention: a grid of small operators."""
-    return _instance(draws, networks.sequence_to_sequence, **options)
+    return _instance(draws, architectures.sequence_to_sequence, **options)
 
 
 def _instance(

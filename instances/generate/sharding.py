@@ -17,8 +17,8 @@ import numpy as np
 from shardmark.instances import intraop
 from shardmark.instances.errors import InputError
 from shardmark.instances.files.columns import Floats, Ints
-from shardmark.instances.generate import networks
 from shardmark.instances.generate.menus import with_limit
+from shardmark.instances.generate.networks import architectures
 from shardmark.instances.generate.portable_random import Draws
 from shardmark.instances.models.model import Model
 from shardmark.instances.models.sharding.buffers import TRAINING_STATE
@@ -34,27 +34,27 @@ LATENCY = 5000.0  # nanoseconds per collective
 
 def transformer(draws: Draws, **options: Any) -> intraop.Instance:
     """Transformer decoder: splits heads, hidden units, batch or vocabulary."""
-    return _sharded(draws, networks.transformer, options)
+    return _sharded(draws, architectures.transformer, options)
 
 
 def mixture_of_experts(draws: Draws, **options: Any) -> intraop.Instance:
     """Transformer with experts, which may be on different devices."""
-    return _sharded(draws, networks.mixture_of_experts, options)
+    return _sharded(draws, architectures.mixture_of_experts, options)
 
 
 def residual_network(draws: Draws, **options: Any) -> intraop.Instance:
     """ResNet: splits batch or channels, with fused chains."""
-    return _sharded(draws, networks.residual_network, options)
+    return _sharded(draws, architectures.residual_network, options)
 
 
 def u_net(draws: Draws, **options: Any) -> intraop.Instance:
     """U-Net: tensors that stay in memory from one side of the network to the other."""
-    return _sharded(draws, networks.u_net, options)
+    return _sharded(draws, architectures.u_net, options)
 
 
 def sequence_to_sequence(draws: Draws, **options: Any) -> intraop.Instance:
     """Unrolled LSTM encoder and decoder: weights shared by many operators."""
-    return _sharded(draws, networks.sequence_to_sequence, options)
+    return _sharded(draws, architectures.sequence_to_sequence, options)
 
 
 def _sharded(draws: Draws, network: Callable[..., Model], options: dict[str, Any]) -> intraop.Instance:

@@ -1,9 +1,9 @@
 """The intermediate form of a model of any format: operators that read and write tensors.
 
 Readers of files (`shardmark.instances.models.onnx_file`, `shardmark.instances.models.stablehlo_file`) and generated
-networks (`shardmark.instances.generate.networks`) produce it; `shardmark.instances.models.roofline` estimates its times
-on a device; the modules ``as_pipeline``, ``as_placement``, ``as_scheduling`` and ``as_intraop`` turn it into instances
-of each track.
+networks (`shardmark.instances.generate.networks.architectures`) produce it. `shardmark.instances.models.roofline`
+estimates its times on a device; the modules ``as_pipeline``, ``as_placement``, ``as_scheduling`` and ``as_intraop``
+turn it into instances of each track.
 
 A *tensor* has a shape and a data type. Inputs of the model and parameters have no producer.
 

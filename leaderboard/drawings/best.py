@@ -20,7 +20,14 @@ from shardmark.harness.results.database import Store
 from shardmark.harness.results.ranking import Tables
 from shardmark.harness.results.records import number
 from shardmark.instances import InputError, catalog, track_module
-from shardmark.leaderboard.drawings import choices_layout, latency_layout, loads_layout, schedule_layout, split_layout
+from shardmark.leaderboard.drawings import (
+    latency_layout,
+    loads_layout,
+    plan_layout,
+    schedule_layout,
+    split_layout,
+)
+from shardmark.leaderboard.drawings.choices import choices_layout
 from shardmark.leaderboard.drawings.pictures import Pictures
 from shardmark.leaderboard.report import MAX_NODES
 from shardmark.leaderboard.text import exact
@@ -93,10 +100,12 @@ def pictures_of(instance: Any, solution: Any, *, bound: float | None, caption: s
         return () if schedule is None else (schedule,)
     if verify.has_choices(track):
         return choices_layout.drawings(instance, solution, bound=bound, caption=caption) or ()
+    alone = None if getattr(instance, "objective", "") == "step" else bound  # a load is no time of a batch
     over_time = latency_layout.drawing(instance, solution, bound=bound, title="Schedule of a sample", caption=caption)
-    first = over_time or loads_layout.drawing(instance, solution, bound=bound, title="Loads", caption=caption)
+    first = over_time or loads_layout.drawing(instance, solution, bound=alone, title="Loads", caption=caption)
+    of_plan = (plan_layout.memory(instance, solution), plan_layout.timeline(instance, solution))
     split = split_layout.drawing(instance, solution, title="Nodes", caption="" if first else caption)
-    return tuple(picture for picture in (first, split) if picture is not None)
+    return tuple(picture for picture in (first, *of_plan, split) if picture is not None)
 
 
 def _instance(problems: Sequence[Problem], checksum: str, summary: Mapping[str, Any]) -> Any:

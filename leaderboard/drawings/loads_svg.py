@@ -27,8 +27,12 @@ KINDS = {
     "out": "tensors out",
     "overflow": "memory overflow, streamed",
     "sync": "synchronising replicas",
+    "fixed": "weights, gradients, optimizer",
+    "shared": "its share of what replicas divide",
+    "activations": "activations in flight",
 }
-KEY = "Each row is {what}, in the order of the data flow; arcs at the left are tensors, and thicker arcs take longer."
+KEY = "Each row is {what}, in the order of the data flow"
+ARCS = "; arcs at the left are tensors, and thicker arcs take longer"
 ABOVE = 40.0  # of the rows: the labels of the rules
 
 Joined = Mapping[tuple[int, int], Sequence[Tensors]]  # by two rows, the upper first: the tensors between them
@@ -37,7 +41,7 @@ Joined = Mapping[tuple[int, int], Sequence[Tensors]]  # by two rows, the upper f
 def key(loads: Loads) -> str:
     """Explain the drawing in sentences."""
     what = "a stage" if all(row.name.startswith("stage") for row in loads.rows) else "a device"
-    words = KEY.format(what=what)
+    words = f"{KEY.format(what=what)}{ARCS if loads.tensors or loads.limit is None else ''}."
     forward = {(arc.source, arc.target) for arc in loads.tensors if arc.source < arc.target}
     if any((arc.target, arc.source) not in forward for arc in loads.tensors if arc.source > arc.target):
         words += " Dashed arcs lead back."
@@ -82,8 +86,8 @@ def _drawing(loads: Loads, shown: Sequence[int], joined: Joined, width: int) -> 
     left = gutter + 14 + 7.2 * max(map(len, names), default=0) + 8
     columns = _columns(loads) if width == WIDE else []
     right = 70.0 + sum(size for size, _, _ in columns)
-    top = ABOVE if loads.cost is not None else 20.0
-    high = max(most, loads.bound or 0.0) * 1.02 or 1.0
+    top = ABOVE if marks(loads) else 20.0
+    high = max([most, *(value for value, _ in _limits(loads))]) * 1.02 or 1.0
     frame = Frame(left, width - left - right, top, row, linear(0.0, high, si))
     foot = round(frame.foot(len(shown)))
     parts = charts.ruled(
@@ -101,7 +105,9 @@ def _drawing(loads: Loads, shown: Sequence[int], joined: Joined, width: int) -> 
 
 def _name(name: str, roomy: bool) -> str:
     name = printable(name)
-    return shorten(name, 20) if roomy else shorten(name.replace("accelerator ", "accel. "), 12)
+    if roomy or len(name) <= 12:
+        return shorten(name, 20)
+    return shorten(name.replace("accelerator ", "accel. ").replace("stage ", "st. "), 12)
 
 
 def _columns(loads: Loads) -> list[tuple[float, str, list[str]]]:
@@ -162,13 +168,13 @@ def label(loads: Loads) -> str:
 
 
 def _limits(loads: Loads) -> list[tuple[float, str]]:
-    both = ((loads.cost, "bottleneck"), (loads.bound, "lower bound"))
-    return [(value, words) for value, words in both if value is not None]
+    every = ((loads.cost, "bottleneck"), (loads.bound, "lower bound"), (loads.limit, "limit"))
+    return [(value, words) for value, words in every if value is not None]
 
 
 def marks(loads: Loads) -> list[tuple[float, str, str]]:
-    """The rules at the bottleneck and at the bound; one of them if both are the same."""
-    styles = {"bottleneck": "base", "lower bound": "limit"}
+    """The rules at the bottleneck, at the bound and at the limit; one if bottleneck and bound are the same."""
+    styles = {"bottleneck": "base", "lower bound": "limit", "limit": "limit"}
     found = [(value, f"{words} {value:,.6g}", styles[words]) for value, words in _limits(loads)]
     if loads.cost is not None and loads.bound is not None and claims.gap(loads.cost, loads.bound) == 0:
         return [(loads.cost, f"bottleneck = lower bound: {loads.cost:,.6g}", "limit")]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from shardmark.leaderboard.charts import WIDE
-from shardmark.leaderboard.drawings import lanes_svg, loads_svg, memory_svg, schedule_svg, shares_svg, split_svg
+from shardmark.leaderboard.drawings import lanes_svg, loads_svg, schedule_svg, split_svg
+from shardmark.leaderboard.drawings.choices import memory_svg, shares_svg
 from shardmark.leaderboard.report import Loads, Memory, Schedule, Shares, Split
 
 Drawable = Split | Schedule | Loads | Memory | Shares

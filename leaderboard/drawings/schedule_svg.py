@@ -23,6 +23,7 @@ MANY_HOPS = 60
 #: Meaning of each kind of mark, in the order of the legend.
 MARKS = {
     "run": "a {what} runs",
+    "run light": "a backward {what} runs",
     "critical": "a {what} of the critical chain runs",
     "hop": "a transfer on the critical chain",
     "limit": "lower bound: no schedule ends before it",
@@ -125,7 +126,10 @@ def _drawing(schedule: Schedule, shown: Sequence[Row], width: int) -> Markup:
     few = [width > NARROW and sum(map(len, spans)) <= MAX_NAMED for spans in (others, critical)]
     marks = []
     for i, row in enumerate(shown):
-        bars = _bars(schedule, frame, i, others[i], few[0], {}) + _bars(schedule, frame, i, critical[i], few[1], chain)
+        light = [span for span in others[i] if set(span.vertices) <= schedule.light]
+        full = [span for span in others[i] if not set(span.vertices) <= schedule.light]
+        bars = _bars(schedule, frame, i, full, few[0], {}) + _bars(schedule, frame, i, light, few[0], {}, "run light")
+        bars += _bars(schedule, frame, i, critical[i], few[1], chain, "critical")
         speed = schedule.devices[row.device].speed if width > NARROW else ""
         name = row.name if width > NARROW else row.name.replace("accelerator ", "accel. ")
         marks.append(_row(frame, i, row, f"{name}, {speed}" if speed else name, bars))
@@ -145,10 +149,15 @@ def _row(frame: Frame, i: int, row: Row, name: str, bars: Sequence[Markup]) -> M
 
 
 def _bars(
-    schedule: Schedule, frame: Frame, i: int, spans: Sequence[Span], named: bool, chain: dict[int, str]
+    schedule: Schedule,
+    frame: Frame,
+    i: int,
+    spans: Sequence[Span],
+    named: bool,
+    chain: dict[int, str],
+    style: str = "run",
 ) -> list[Markup]:
     """The bars of a row, each with a tooltip if ``named``, else as one path; those of the ``chain`` give the cause."""
-    style = "critical" if chain else "run"
     parts = [[span] for span in spans] if named else [spans] if spans else []
     return [
         tag(
@@ -214,6 +223,7 @@ def _legend(schedule: Schedule) -> Markup:
     """The kinds of marks in the drawing, with their meanings."""
     there = {
         "run": len(schedule.nodes) > len(schedule.chain),
+        "run light": bool(schedule.light - {link.vertex for link in schedule.chain}),
         "critical": bool(schedule.chain),
         "hop": any(link.cause == "transfer" for link in schedule.chain),
         "limit": schedule.bound is not None,
@@ -222,7 +232,9 @@ def _legend(schedule: Schedule) -> Markup:
     for style, words in MARKS.items():
         if there[style]:
             line = "M11 0V12" if style == "limit" else "M1 11L21 1" if style == "hop" else "M1 6H21"
-            mark = tag("path", d=line, stroke_width=10 if style in ("run", "critical") else None, class_=style)
+            mark = tag(
+                "path", d=line, stroke_width=10 if style in ("run", "run light", "critical") else None, class_=style
+            )
             sample = tag("svg", mark, viewBox="0 0 22 12", width=22, height=12)
             items.append(tag("li", sample, escape(words.format(what=schedule.what[0]))))
     return tag("ul", *items, class_="legend always") if items else Markup("")

@@ -62,7 +62,7 @@ def matrix(options: argparse.Namespace) -> list[Job]:
 def limits_of_campaign(options: argparse.Namespace, problem: Problem) -> Limits:
     """Return the limits of a campaign's runs on an instance, from the command line or the catalog."""
     timeout = options.timeout or problem.timeout_s or CAMPAIGN_TIMEOUT_S
-    return Limits(timeout, options.memory, options.cores, options.cpu, options.processes, options.output_limit)
+    return Limits(timeout, options.memory_limit, options.cores, options.cpu, options.processes, options.output_limit)
 
 
 def require_visible(results: Path, jobs: Collection[Job]) -> None:
@@ -150,7 +150,7 @@ def run_cells(options: argparse.Namespace, cells: Sequence[Cell]) -> Answer:
     for cell in cells:
         track = cell.problem.track or cell.problem.instance.track
         solver = find_method([x for x in infos if x.kind == cell.kind], track, cell.method, cell.kind)
-        limits = Limits(cell.timeout_s, options.memory, options.cores)
+        limits = Limits(cell.timeout_s, options.memory_limit, options.cores)
         jobs.append(Job(solver, cell.problem, cell.seed, limits, options.results))
         asked[jobs[-1].id] = cell
     require_visible(options.results, jobs)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,18 +44,37 @@ def add_instance(sub: argparse.ArgumentParser) -> None:
     add_track_options(sub, one=True)
 
 
-def add_track_options(sub: argparse.ArgumentParser, *, one: bool = False) -> None:
-    """Add the options of instances, by track; for a command on ``one`` instance also --track."""
+def add_track_options(sub: argparse.ArgumentParser, *, one: bool = False, without: Collection[str] = ()) -> None:
+    """Add the options of instances, by track; for a command on ``one`` instance also --track.
+
+    An option of several tracks accepts the choices of all; reading refuses those of another track.
+    """
     readers: Mapping[type, Callable[[str], Any]] = {int: values.positive_int, float: values.positive, str: str}
     group = sub.add_argument_group("the instance, by track")
     if one:
         group.add_argument(
             "--track", choices=tracks(), help="track of the instance (default: recognised from the content)"
         )
+    for name, declared in _options_by_name().items():
+        if name not in without:
+            meaning = "; ".join(_of_track(track, option) for track, option in declared.items())
+            first = next(iter(declared.values()))
+            choices = tuple(dict.fromkeys(chain.from_iterable(option.choices for option in declared.values())))
+            add_option(group, name, replace(first, choices=choices), meaning, type=readers[first.kind])
+
+
+def _options_by_name() -> dict[str, dict[str, Option]]:
+    """Return the options of all tracks by name and track."""
+    found: dict[str, dict[str, Option]] = {}
     for track in tracks():
         for name, option in track_module(track).OPTIONS.items():
-            usual = f", default: {option.default}" if option.default is not None else ""
-            add_option(group, name, option, f"{option.meaning} ({track}{usual})", type=readers[option.kind])
+            found.setdefault(name, {})[track] = option
+    return found
+
+
+def _of_track(track: str, option: Option) -> str:
+    usual = f", default: {option.default}" if option.default is not None else ""
+    return f"{option.meaning} ({track}{usual})"
 
 
 def add_settings(group: argparse._ActionsContainer) -> None:
@@ -70,11 +90,14 @@ def add_settings(group: argparse._ActionsContainer) -> None:
     add_solver_path(group)
 
 
-def add_limits(sub: argparse.ArgumentParser, usual_s: float, *, seed: bool = True) -> None:
-    """Add the limits of a run and their backend; ``usual_s`` is the time limit of instances without one."""
+def add_limits(sub: argparse.ArgumentParser, usual_s: float, *memory: str, seed: bool = True) -> None:
+    """Add the limits of a run and their backend; ``usual_s`` is the time limit of instances without one.
+
+    ``memory`` has more names of the memory limit.
+    """
     group = sub.add_argument_group("limits of a run")
     add_timeout(group, f"wall time in seconds (default: the catalog's limit for the instance; {usual_s:g} for a file)")
-    add_memory(group, "memory of all processes of the run in MiB")
+    add_memory(group, "memory of all processes of the run in MiB; --memory too if no option of the instance", *memory)
     add_cores(group)
     group.add_argument(
         "--cpu", type=values.seconds, metavar="S", help="CPU time in seconds (default: as much as the cores can supply)"
@@ -115,10 +138,13 @@ def add_seed(group: argparse._ActionsContainer) -> None:
     group.add_argument("--seed", type=values.natural, default=0, metavar="N", help=words)
 
 
-def add_memory(group: argparse._ActionsContainer, meaning: str) -> None:
-    """Add the memory limit of a run."""
+def add_memory(group: argparse._ActionsContainer, meaning: str, *names: str) -> None:
+    """Add the memory limit of a run; ``names`` are more names of the option."""
     words = f"{meaning} (default: %(default)g)"
-    group.add_argument("--memory", type=values.seconds, default=DEFAULT_MEMORY_MIB, metavar="MIB", help=words)
+    names = ("--memory-limit", *names)
+    group.add_argument(
+        *names, type=values.seconds, default=DEFAULT_MEMORY_MIB, dest="memory_limit", metavar="MIB", help=words
+    )
 
 
 def add_output(group: argparse._ActionsContainer, meaning: str, *, required: bool = False) -> None:
@@ -204,8 +230,7 @@ def add_solver_path(group: argparse._ActionsContainer) -> None:
 
 def given_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options of the instance that the command line sets."""
-    names = [name for track in tracks() for name in track_module(track).OPTIONS]
-    return {name: value for name in names if (value := getattr(options, name, None)) is not None}
+    return {name: value for name in _options_by_name() if (value := getattr(options, name, None)) is not None}
 
 
 def require_outputs(*files: Path | None, sources: Collection[str | Path | None] = ()) -> None:

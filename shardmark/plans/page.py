@@ -10,7 +10,8 @@ from markupsafe import Markup
 
 from shardmark.harness import verify
 from shardmark.leaderboard import plan_page
-from shardmark.leaderboard.drawings import choices_layout, loads_layout, pictures, schedule_layout
+from shardmark.leaderboard.drawings import loads_layout, pictures, schedule_layout
+from shardmark.leaderboard.drawings.choices import choices_layout
 from shardmark.leaderboard.report import Device, Loads, Picture, Report, Schedule, Section, Split, Table
 from shardmark.leaderboard.text import count
 from shardmark.notebook import in_notebook

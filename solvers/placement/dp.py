@@ -6,7 +6,8 @@ import math
 import sys
 
 from shardmark.instances.placement import Instance
-from shardmark.solvers.placement.ideals.dynamic_program import IdealProgram, deadline, fits, require_chains
+from shardmark.solvers._ideals import deadline
+from shardmark.solvers.placement.ideals.dynamic_program import IdealProgram, fits, require_chains
 from shardmark.solvers.placement.ideals.splits import ideal_programs, report_cuts
 from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from shardmark.solvers.registry import Declined, Run, solver

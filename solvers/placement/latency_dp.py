@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shardmark.instances.placement import Instance
-from shardmark.solvers.placement.ideals.dynamic_program import deadline
+from shardmark.solvers._ideals import deadline
 from shardmark.solvers.placement.latency.ideals import Schedules
 from shardmark.solvers.placement.latency.ip_incumbent import LatencyIncumbent, unfit
 from shardmark.solvers.registry import Declined, Run, bound, solver

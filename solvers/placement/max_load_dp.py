@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shardmark.instances.placement import Instance
-from shardmark.solvers.placement.ideals.dynamic_program import deadline
+from shardmark.solvers._ideals import deadline
 from shardmark.solvers.placement.ideals.splits import best_split
 from shardmark.solvers.registry import Declined, Run, solver
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from shardmark.instances.placement import Instance
+from shardmark.solvers._ideals import deadline
 from shardmark.solvers.placement.ideals.branchings import contract_branchings
-from shardmark.solvers.placement.ideals.dynamic_program import deadline, require_chains
+from shardmark.solvers.placement.ideals.dynamic_program import require_chains
 from shardmark.solvers.placement.ideals.splits import ideal_programs, report_cuts
 from shardmark.solvers.registry import Declined, Run, solver
 

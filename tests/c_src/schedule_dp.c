@@ -1,7 +1,7 @@
 /* The kernel for schedules, against all schedules of small graphs. */
 #include "placement/ideals/schedule_dp.h"
 #include "check.h"
-#include "placement/ideals/ideals.h"
+#include "common/ideals.h"
 
 #define MOST_NODES 5
 #define MOST_SETS (1 << MOST_NODES)

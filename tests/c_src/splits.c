@@ -1,7 +1,7 @@
 /* The kernels over ideals, against their definitions on sets of nodes as bits. */
 #include "check.h"
+#include "common/ideals.h"
 #include "placement/ideals/clusters_dp.h"
-#include "placement/ideals/ideals.h"
 #include "placement/ideals/split_dp.h"
 #include "placement/ideals/stages_dp.h"
 

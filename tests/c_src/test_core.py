@@ -22,10 +22,11 @@ PROGRAMS = {
     "windows": ("pipeline/windows/*", "common/flow", "common/stop"),
     "networks": ("intraop/*",),
     "large_neighbourhood": ("intraop/blocks/block_elimination",),  # it includes the rest
-    "splits": ("placement/ideals/*",),
-    "schedule_dp": ("placement/ideals/*",),
+    "splits": ("placement/ideals/*", "common/ideals"),
+    "schedule_dp": ("placement/ideals/*", "common/ideals"),
     "load_searches": ("placement/load/*",),
     "cheapest_with": ("placement/cheapest_*", "placement/hypergraph_flow", "common/flow"),
+    "hybrid": ("common/*", "hybrid/*"),
     "scheduling": ("common/*", "scheduling/*", "scheduling/paths/*", "scheduling/simulation/*"),
     "bounds/heads_tails": ("common/*", "scheduling/bounds/*"),
     "bounds/refute": ("common/*", "scheduling/bounds/*"),

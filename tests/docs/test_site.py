@@ -38,6 +38,8 @@ TOPICS = {
     "contiguity": "tracks/placement.html",
     "allreduce replicas": "tracks/placement.html",
     "colocation group": "tracks/scheduling.html",
+    "microbatches in flight": "tracks/hybrid.html",
+    "recomputation": "tracks/hybrid.html",
     "usage_limit": "tracks/intraop.html",
     "overflow": "tracks/pipeline.html",
     "tensorflow graph": "tracks/scheduling.html",

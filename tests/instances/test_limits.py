@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from referee import refusal, refused
 
-from shardmark.instances import InputError, load, save
+from shardmark.instances import InputError, load, save, tracks
 from shardmark.instances.errors import TooLarge
 from shardmark.instances.files import jsonfile, scan
 from shardmark.instances.files.jsonfile import parse_json, parts_of, read_json
@@ -58,7 +58,7 @@ def bomb(path: Path, part: str, *, packed: bool, count: int = 1000) -> Path:
 
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
-@pytest.mark.parametrize("track", [None, "intraop", "pipeline", "placement", "scheduling"])
+@pytest.mark.parametrize("track", [None, *tracks()])
 @pytest.mark.parametrize("part", REPEATED.values(), ids=list(REPEATED))
 def test_an_instance_of_too_many_parts_is_refused_before_it_is_parsed(part, track, packed, tmp_path):
     path = bomb(tmp_path / "bomb.json", part, packed=packed)

@@ -18,8 +18,8 @@ from referee import refusal
 
 from shardmark.harness.verify import verify
 from shardmark.instances import InputError, catalog, load, parse, placement, save
+from shardmark.instances.files.placement import numbered
 from shardmark.instances.placement import Instance
-from shardmark.instances.placement_file import numbered
 
 #: 30 and -7 and 500 share a colour, one of them backward; 12 is for CPUs only.
 BASE: dict[str, Any] = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from shardmark.instances import track_module
+from shardmark.instances import track_module, tracks
 from shardmark.leaderboard.explain import MODES, modes, sizes
 
 
-@pytest.mark.parametrize("track", ["intraop", "pipeline", "placement", "scheduling"])
+@pytest.mark.parametrize("track", tracks())
 def test_every_mode_that_has_a_name_is_explained(track: str) -> None:
     named = [option for option in track_module(track).OPTIONS.values() if option.mode]
     parts = {

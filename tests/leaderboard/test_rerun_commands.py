@@ -18,7 +18,7 @@ from shardmark.leaderboard.pages.site import Site
 
 RUNS = (
     ["-i", "crossing", "--objective", "latency", "-s", "one-accelerator", "--cpu", "30"],
-    ["-i", "crossing", "--objective", "latency", "-s", "critical-path", "--memory", "1500.5"],
+    ["-i", "crossing", "--objective", "latency", "-s", "critical-path", "--memory-limit", "1500.5"],
     ["-i", "chain", "-s", "halves", "-s", "random-1", "--solver-path", "halves.py"],
     ["-i", "a copy/sandwich-free", "--contiguity", "acyclic", "-s", "pipedream", "--set", "light=0.25", "-t", "20"],
 )
@@ -58,7 +58,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 def test_commands_name_instance_options_method_parameters_and_limits(commands: dict[str, list[str]]) -> None:
     bound, solver = sorted(commands["crossing.html"])
     at = "crossing --objective latency"
-    assert bound == f"shardmark bound {at} --method critical-path --timeout 2 --memory 1500.5 --seed 0"
+    assert bound == f"shardmark bound {at} --method critical-path --timeout 2 --memory-limit 1500.5 --seed 0"
     assert solver == f"shardmark solve {at} --solver one-accelerator --timeout 2 --cpu 30 --seed 0"
     (local,) = commands["sandwich-free.html"]
     method = "--solver pipedream --set light=0.25"

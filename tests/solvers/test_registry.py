@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from shardmark.instances import tracks
 from shardmark.solvers import registry
 from shardmark.solvers.registry import Solver, solver, solver_files, source_hash
 
-TRACKS = {"intraop", "pipeline", "placement", "scheduling"}
+TRACKS = set(tracks())
 ROOT = registry.FOLDER.parent
 
 
@@ -115,7 +116,7 @@ def edited(copy: Path) -> Callable[[str], set[Path]]:
 
 @pytest.mark.gate(cases=1)
 @pytest.mark.thorough(cases=2)
-@pytest.mark.parametrize("track", sorted(TRACKS))
+@pytest.mark.parametrize("track", sorted(track for track in TRACKS if (ROOT / "c_src" / track).is_dir()))
 def test_an_edit_changes_the_versions_of_its_own_track_only(copy: Path, track: str) -> None:
     edit = edited(copy)
     everything = set(versions())
@@ -124,7 +125,7 @@ def test_an_edit_changes_the_versions_of_its_own_track_only(copy: Path, track: s
     machinery = [f"solvers/{track}/_kernels.py"] if track != "placement" else []
     machinery += [str(next(folder.glob("[a-z]*.py")).relative_to(copy)) for folder in folders]
     kernels = {(path.parent, path.suffix): path for path in (copy / "c_src" / track).rglob("*.[ch]")}.values()
-    assert len(folders) >= 2
+    assert folders
     assert kernels
     for name in [*machinery, *(str(kernel.relative_to(copy)) for kernel in kernels)]:
         assert edit(name) == of_track, name

@@ -1,6 +1,6 @@
 """JSON documents: parts of the placement paper's files, and copies with one value changed or removed.
 
-A path to a value is keys and indices joined by dots.
+A path to a value is keys, and indices of lists, joined by dots.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ def removed(document: Any, path: str) -> Any:
 
 
 def _place(document: Any, path: str) -> tuple[Any, str | int]:
-    *inner, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+    *inner, last = path.split(".")
     for step in inner:
-        document = document[step]
-    return document, last
+        document = document[_key(document, step)]
+    return document, _key(document, last)
+
+
+def _key(container: Any, step: str) -> str | int:
+    return int(step) if isinstance(container, list) else step

@@ -1,7 +1,7 @@
 /* Schedules of least latency along chains of ideals (Tarnawski et al., NeurIPS 2020, Appendix A). */
 #pragma once
 
-#include "placement/ideals/ideals.h"
+#include "common/ideals.h"
 
 /* cffi: begin */
 

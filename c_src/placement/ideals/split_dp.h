@@ -3,7 +3,7 @@
  * An accelerator pays once for each net of which it has some nodes, but not all. */
 #pragma once
 
-#include "placement/ideals/ideals.h"
+#include "common/ideals.h"
 
 /* cffi: begin */
 

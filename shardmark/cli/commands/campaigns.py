@@ -48,7 +48,7 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
     matrix.add_argument("--seeds", type=values.seeds, default=1, metavar="N", help="run seeds 0 to N-1 (default: 1)")
     shared.add_retry(matrix)
     shared.add_results(matrix)
-    shared.add_track_options(sub)
+    shared.add_track_options(sub, without=["memory"])
     where = sub.add_argument_group("the executor")
     shared.add_jobs(where, "1; dask: one per worker")
     where.add_argument(
@@ -58,7 +58,7 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
         help="run on this machine or on Dask workers (default: local)",
     )
     where.add_argument("--scheduler", metavar="ADDRESS", help="address of Dask's scheduler: tcp://HOST:8786")
-    shared.add_limits(sub, CAMPAIGN_TIMEOUT_S, seed=False)
+    shared.add_limits(sub, CAMPAIGN_TIMEOUT_S, "--memory", seed=False)
 
 
 def run_run(options: argparse.Namespace) -> Answer:

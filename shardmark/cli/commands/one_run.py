@@ -17,6 +17,7 @@ from shardmark.cli.terminal import printable
 from shardmark.cli.watching import Watching, watching
 from shardmark.harness.sandbox.contract import DEFAULT_TIMEOUT_S
 from shardmark.instances import InputError
+from shardmark.instances.errors import UnknownOption
 
 if TYPE_CHECKING:
     from shardmark.outcomes import CheckResult, RunResult
@@ -248,7 +249,7 @@ def certificate(instance: Any, found: RunResult, options: argparse.Namespace) ->
         "instance_sha256": content,
         "seed": options.seed,
         "timeout_s": timeout,
-        "memory_mib": options.memory,
+        "memory_mib": options.memory_limit,
         "cores": options.cores,
         "version": f"shardmark {host.version()}",
         "bounds": [{"time_s": bound.time_s, "value": bound.value} for bound in found.bounds],
@@ -271,8 +272,18 @@ def run_info(options: argparse.Namespace) -> Answer:
 
 
 def load_named(options: argparse.Namespace) -> Any:
-    """Read the instance that the command line names, with its options."""
-    return api.load(options.instance, track=options.track, **shared.given_options(options))
+    """Read the instance that the command line names, with its options.
+
+    ``--memory`` is the run's limit, as ``--memory-limit``, unless the track has an option of that name.
+    """
+    given = shared.given_options(options)
+    try:
+        return api.load(options.instance, track=options.track, **given)
+    except UnknownOption as error:
+        if error.place != "option memory" or not hasattr(options, "memory_limit"):
+            raise
+    options.memory_limit = given.pop("memory")
+    return api.load(options.instance, track=options.track, **given)
 
 
 def limits_of(options: argparse.Namespace, watch: Watching) -> RunOptions:
@@ -280,7 +291,7 @@ def limits_of(options: argparse.Namespace, watch: Watching) -> RunOptions:
     return {
         "progress": watch,
         "timeout": options.timeout,
-        "memory": options.memory,
+        "memory": options.memory_limit,
         "cores": options.cores,
         "cpu": options.cpu,
         "processes": options.processes,

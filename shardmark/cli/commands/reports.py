@@ -132,7 +132,7 @@ def reproduce_arguments(sub: argparse.ArgumentParser) -> None:
         shared.add_quiet(member)
         runs = member.add_argument_group("runs")
         shared.add_cores(runs)
-        shared.add_memory(runs, "MiB per run")
+        shared.add_memory(runs, "MiB per run", "--memory")
         shared.add_jobs(runs, "as many as fit")
         shared.add_backend(runs)
         shared.add_retry(runs)
@@ -163,7 +163,7 @@ def run_reproduce(options: argparse.Namespace) -> Answer:
     if status:
         return status, answer
     found = chosen.report(settings, answer)
-    held = f"{host.facts()['cpu']}; {options.cores} of its cores and {options.memory:g} MiB per run"
+    held = f"{host.facts()['cpu']}; {options.cores} of its cores and {options.memory_limit:g} MiB per run"
     made = {"Machine": f"{held}, {options.jobs} at once", "Made with": f"shardmark {host.version()}"}
     found = replace(found, facts={**found.facts, **made})
     page = write(found, options.output)

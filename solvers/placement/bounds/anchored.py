@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardmark.instances.placement import Instance
-from shardmark.solvers.placement.ideals.dynamic_program import deadline
+from shardmark.solvers._ideals import deadline
 from shardmark.solvers.placement.throughput.anchored import anchored_bound
 from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from shardmark.solvers.placement.throughput.pooled import pooled_bound

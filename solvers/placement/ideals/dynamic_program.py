@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,18 +15,12 @@ from shardmark.instances.files.columns import Floats, Ints
 from shardmark.instances.graph import Index
 from shardmark.instances.placement import Instance
 from shardmark.instances.rounding import safely
+from shardmark.solvers._ideals import IdealEnumerator, Ideals, MemoryBudget, listed
 from shardmark.solvers.placement.ideals.contraction import Contracted
 from shardmark.solvers.placement.ideals.linear_extension import in_pieces
-from shardmark.solvers.placement.kernels.ideals import (
-    Clusters,
-    IdealEnumerator,
-    Ideals,
-    IdealSplit,
-    IdealSplitter,
-    StageModel,
-)
+from shardmark.solvers.placement.kernels.ideals import Clusters, IdealSplit, IdealSplitter, StageModel
 from shardmark.solvers.placement.kernels.loads import Devices
-from shardmark.solvers.registry import Declined, Run
+from shardmark.solvers.registry import Declined
 
 #: Share of the run's memory that the tables of the dynamic program may take.
 MEMORY_SHARE = 0.6
@@ -69,29 +61,6 @@ def require_chains(instance: Instance, name: str) -> None:
         raise Declined(f"{name} is for the schedule pipedream, found {instance.schedule}")
 
 
-class MemoryBudget(NamedTuple):
-    """Memory for ideals: a share of ``memory`` MiB; bytes per ideal with its first link, and per further link."""
-
-    memory: float
-    share: float
-    ideal: int
-    link: int
-
-
-def listed(core: IdealEnumerator, stop: Index, room: MemoryBudget, other: str) -> Ideals:
-    """All ideals; Declined, with their number and the method to use instead, if memory or time do not suffice."""
-    free = room.share * room.memory * 2**20
-    most = min(LARGEST, int(free / room.ideal))
-    count, links = core.count(most, int(free / room.link))
-    if count > most or room.ideal * count + room.link * (links - count) > free:
-        found = f"the graph has more than {count:,} ideals, too many for {room.memory:,.0f} MiB"
-        raise Declined(f"{found}; {other} takes any graph")
-    ideals = None if stop[0] else core.list(count, links)
-    if ideals is None or len(ideals) < count:
-        raise Declined(f"the time ended before the ideals were listed ({count:,} counted); {other} takes any graph")
-    return ideals
-
-
 def fits(instance: Instance, device: Ints) -> bool:
     """True if a placement, shape (n,), fits the memory of the accelerators, without any tolerance."""
     order = np.argsort(device, kind="stable")
@@ -103,19 +72,6 @@ def fits(instance: Instance, device: Ints) -> bool:
 def rounding(instance: Instance) -> float:
     """Upper bound on the relative error of a sum of sizes and of the memory."""
     return (instance.nodes + 2) * 2.0**-52
-
-
-@contextmanager
-def deadline(run: Run, share: float = 1.0) -> Iterator[Index]:
-    """A flag, shape (1,), int32, that becomes 1 after a share of the remaining time."""
-    stop = np.zeros(1, dtype=np.int32)
-    timer = threading.Timer(share * run.remaining(), stop.fill, (1,))
-    timer.start()
-    try:
-        yield stop
-    finally:
-        timer.cancel()
-        timer.join()
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import numpy as np
 
 from shardmark.instances.files.columns import Floats, Ints
+from shardmark.instances.files.placement import Flags
 from shardmark.instances.graph import Index
 from shardmark.instances.placement import Instance
-from shardmark.instances.placement_file import Flags
 from shardmark.solvers.placement.ideals.dynamic_program import fits
 from shardmark.solvers.placement.ip.program import Build, LoadProgram, TooLarge
 from shardmark.solvers.placement.throughput.pooled import pooled_bound

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from shardmark.instances.placement import Instance
-from shardmark.solvers.placement.ideals.dynamic_program import deadline
+from shardmark.solvers._ideals import deadline
 from shardmark.solvers.placement.ideals.splits import ideal_programs
 from shardmark.solvers.placement.ip.incumbent import Incumbent
 from shardmark.solvers.placement.throughput.annealing import anneal

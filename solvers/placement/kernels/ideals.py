@@ -1,4 +1,4 @@
-"""Kernels that enumerate the ideals of a graph and the dynamic programs over them."""
+"""Kernels of the dynamic programs over the ideals of a graph."""
 
 from __future__ import annotations
 
@@ -11,53 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardmark.instances.graph import Graph, Index, csr
+from shardmark.solvers._ideals import Ideals
 from shardmark.solvers.native import Floats, Longs, array_in, array_out, check, ffi, floats, lib, shaped
 from shardmark.solvers.placement.kernels.loads import Devices, struct_of
-
-
-@dataclass(frozen=True)
-class Ideals:
-    """All ideals of a graph, subsets first; the first one is empty, the last one is the whole graph.
-
-    ``start``  shape (ideals + 1,), int64: the maximal nodes of ideal i are ``node[start[i]:start[i + 1]]``, ascending
-    ``node``   shape (links,), int32
-    ``less``   shape (links,), int32: the ideal without that node
-    """
-
-    start: Longs
-    node: Index
-    less: Index
-
-    def __len__(self) -> int:
-        return len(self.start) - 1
-
-
-class IdealEnumerator:
-    """The ideals of a graph whose edges lead to greater numbers, else ValueError; see ``ideals.h``.
-
-    ``stop``  shape (1,), int32: if another thread sets it to 1, counting and listing end early
-    """
-
-    def __init__(self, graph: Graph, stop: Index) -> None:
-        self._columns = [array_in(column) for column in (*graph.out_csr, *graph.in_csr)]
-        self._order = ffi.new("struct shard_dag *", (graph.nodes, *self._columns))
-        self._stop = array_in(shaped(stop, (1,)))
-
-    def count(self, most: int, most_links: int) -> tuple[int, int]:
-        """Numbers of ideals and of their maximal nodes; counting ends soon after one exceeds its limit."""
-        ideals, links = ffi.new("int64_t *"), ffi.new("int64_t *")
-        check(lib.shard_count_ideals(self._order, most, most_links, self._stop, ideals, links))
-        return ideals[0], links[0]
-
-    def list(self, count: int, links: int) -> Ideals:
-        """List ``count`` < 2^31 ideals with ``links`` maximal nodes in total; only the first ones if stopped."""
-        listed = ffi.new("int64_t *")
-        start = np.empty(count + 1, dtype=np.int64)
-        node, less = np.empty(links, dtype=np.int32), np.empty(links, dtype=np.int32)
-        columns = array_out(start), array_out(node), array_out(less)
-        check(lib.shard_list_ideals(self._order, count, self._stop, listed, *columns))
-        end = int(start[listed[0]])
-        return Ideals(start[: listed[0] + 1], node[:end], less[:end])
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from shardmark.instances.files.columns import Floats, Ints
 from shardmark.instances.graph import Graph, Index
 from shardmark.instances.placement import Instance
 from shardmark.instances.rounding import safely
+from shardmark.solvers._ideals import IdealEnumerator, Ideals, MemoryBudget, listed
 from shardmark.solvers.placement.ideals.blocks import edges_between
-from shardmark.solvers.placement.ideals.dynamic_program import MemoryBudget, listed
-from shardmark.solvers.placement.kernels.ideals import IdealEnumerator, Ideals, ScheduleProblem, schedule_dp
+from shardmark.solvers.placement.kernels.ideals import ScheduleProblem, schedule_dp
 
 #: Fraction by which the first limit on the latency exceeds the bound; it doubles for each further limit.
 FIRST = 0.002

@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 
 from shardmark.instances.placement import Instance
-from shardmark.solvers.placement.ideals.dynamic_program import deadline
+from shardmark.solvers._ideals import deadline
 from shardmark.solvers.placement.latency.ip_cpsat import solve
 from shardmark.solvers.placement.latency.ip_incumbent import LatencyIncumbent, unfit
 from shardmark.solvers.placement.latency.ip_program import LatencyProgram, entries

@@ -15,7 +15,8 @@ import numpy as np
 from shardmark.instances.files.columns import Floats
 from shardmark.instances.graph import Index
 from shardmark.instances.placement import OPTIONS, Instance
-from shardmark.solvers.placement.ideals.dynamic_program import IdealProgram, deadline
+from shardmark.solvers._ideals import deadline
+from shardmark.solvers.placement.ideals.dynamic_program import IdealProgram
 from shardmark.solvers.placement.ideals.splits import ideal_programs
 from shardmark.solvers.placement.kernels.loads import LoadAnnealer
 from shardmark.solvers.placement.throughput.anchored import anchored_bound

@@ -21,7 +21,7 @@ from shardmark.harness.results.export import export_table, run_table, shown_tabl
 from shardmark.harness.results.ranking import Tables, tables
 from shardmark.harness.results.records import Bound, Incumbent, Record
 from shardmark.harness.results.rows import COLUMNS, KEYS, MOST_SHOWN, shown
-from shardmark.instances import InputError, catalog
+from shardmark.instances import InputError, catalog, tracks
 
 HOST = {"cpu": "Example 3000", "cores": 4, "memory_mib": 8192}
 
@@ -714,7 +714,7 @@ def test_every_exact_text_of_an_exported_table_has_a_float_to_compute_with(book:
 
 
 DECIMAL = "a number as decimal text, within float64"
-TRACK = "one of intraop, pipeline, placement, scheduling"
+TRACK = f"one of {', '.join(tracks())}"
 PUBLISHED = "JSON, an object whose best_cost and lower_bound are decimal text if they are there"
 MACHINE = "JSON, an object whose packages are an object if they are there"
 HUGE_CLAIM = '{"end": "done", "cost": "1e999", "lower_bound": null, "solutions": 1, "bounds": 0}'

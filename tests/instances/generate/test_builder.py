@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shardmark.instances.generate.builder import Network
+from shardmark.instances.generate.networks.builder import Network
 from shardmark.instances.models.model import Access
 
 

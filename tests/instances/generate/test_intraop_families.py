@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from shardmark.harness.verify import verify
-from shardmark.instances.generate import families, hand_solved, networks
+from shardmark.instances.generate import families, hand_solved
+from shardmark.instances.generate.networks import architectures
 from shardmark.instances.generate.portable_random import Draws
 from shardmark.instances.generate.sharding import LATENCY, Problem, generated_mesh
 from shardmark.instances.models.sharding.problem import IMPOSSIBLE
@@ -21,7 +22,7 @@ def build(name, seed=1, **parameters):
 
 
 def transformer(mesh="2x4", *, training=True, joint=False):
-    model = networks.transformer(**SMALL, head_groups=1)
+    model = architectures.transformer(**SMALL, head_groups=1)
     return Problem(model, generated_mesh(mesh), training, joint, [1.0] * len(model.operators))
 
 

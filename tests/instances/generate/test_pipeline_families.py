@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from shardmark.harness.verify import verify
-from shardmark.instances.generate import families, hand_solved, networks
-from shardmark.instances.generate.builder import DTYPE
+from shardmark.instances.generate import families, hand_solved
+from shardmark.instances.generate.networks import architectures
+from shardmark.instances.generate.networks.builder import DTYPE
 from shardmark.instances.generate.portable_random import Draws
 from shardmark.instances.models.model import BITS
 from shardmark.solvers.pipeline._kernels import PipelineCore
@@ -68,7 +69,7 @@ def test_spreads_of_random_graphs_are_parameters():
 
 def test_a_transformer_has_the_known_arithmetic_and_parameters():
     b, s, m, layers, vocabulary = 4, 128, 256, 3, 1000
-    model = networks.transformer(
+    model = architectures.transformer(
         layers=layers, batch=b, sequence=s, width=m, heads=8, head_groups=1, vocabulary=vocabulary
     )
     products = [op for op in model.operators if op.multiply_adds and op.role not in ("scores", "context")]
@@ -82,14 +83,14 @@ def test_a_transformer_has_the_known_arithmetic_and_parameters():
 
 def test_separate_heads_change_neither_arithmetic_nor_parameters():
     shape = {"layers": 2, "batch": 4, "sequence": 128, "width": 256, "heads": 8, "vocabulary": 1000}
-    one, many = (networks.transformer(**shape, head_groups=groups) for groups in (1, 8))
+    one, many = (architectures.transformer(**shape, head_groups=groups) for groups in (1, 8))
     assert one.parameter_bytes() == many.parameter_bytes()
     assert sum(op.flops for op in one.operators) == sum(op.flops for op in many.operators)
     assert len(many.operators) == len(one.operators) + 2 * 7 * 6
 
 
 def test_resnet_50_has_the_known_arithmetic_and_parameters():
-    model = networks.residual_network(batch=1, pixels=224, width=64, depth=50, classes=1000)
+    model = architectures.residual_network(batch=1, pixels=224, width=64, depth=50, classes=1000)
     weights = model.parameter_bytes() // BYTES
     assert weights == pytest.approx(25.56e6, rel=0.01)
     assert sum(op.multiply_adds for op in model.operators) == pytest.approx(3.86e9, rel=0.1)
@@ -97,7 +98,7 @@ def test_resnet_50_has_the_known_arithmetic_and_parameters():
 
 def test_unrolled_layers_share_their_weights():
     steps = 7
-    model = networks.sequence_to_sequence(layers=2, steps=steps, batch=4, width=32, vocabulary=100)
+    model = architectures.sequence_to_sequence(layers=2, steps=steps, batch=4, width=32, vocabulary=100)
     assert sum(tensor.parameter for tensor in model.tensors) == 2 + 2 + 1
     instance = build("sequence-to-sequence", steps=steps, batch=4, width=32, vocabulary=100)
     assert instance.param_size.sum() == pytest.approx(BYTES * (4 * 8 * 32**2 + 2 * 32 * 100), rel=0.01)

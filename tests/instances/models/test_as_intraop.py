@@ -18,7 +18,7 @@ from stablehlo_models import read_stablehlo
 
 from shardmark.harness.verify import verify
 from shardmark.instances.errors import InputError
-from shardmark.instances.generate import networks
+from shardmark.instances.generate.networks import architectures
 from shardmark.instances.models.as_intraop import IMPOSSIBLE, as_intraop
 from shardmark.instances.models.devices import Device
 from shardmark.instances.models.model import BITS, Access, Model
@@ -256,9 +256,9 @@ def test_a_plan_that_splits_nothing_costs_the_roofline(model):
 @pytest.mark.parametrize(
     "model",
     [
-        networks.transformer(**TRANSFORMER),
-        networks.residual_network(batch=4, pixels=32, width=16, depth=50, classes=10),
-        networks.sequence_to_sequence(layers=2, steps=4, batch=8, width=64, vocabulary=128),
+        architectures.transformer(**TRANSFORMER),
+        architectures.residual_network(batch=4, pixels=32, width=16, depth=50, classes=10),
+        architectures.sequence_to_sequence(layers=2, steps=4, batch=8, width=64, vocabulary=128),
     ],
     ids=["transformer", "resnet", "lstm"],
 )
@@ -387,7 +387,7 @@ def test_what_replaces_a_parameter_takes_its_memory_and_its_layout():
 
 
 def test_a_parameter_of_several_operators_is_one_node():
-    model = networks.sequence_to_sequence(layers=1, steps=6, batch=8, width=64, vocabulary=128)
+    model = architectures.sequence_to_sequence(layers=1, steps=6, batch=8, width=64, vocabulary=128)
     problem = problem_of(model)
     held = [t for group in problem.groups for t in group.layouts if model.tensors[t].parameter]
     assert len(held) == len(set(held)) == sum(tensor.parameter for tensor in model.tensors)

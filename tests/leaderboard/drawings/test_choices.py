@@ -10,8 +10,8 @@ from oracle_intraop import draw, draw_solution
 
 from shardmark.harness.verify import choices, verify
 from shardmark.leaderboard.drawings import pictures
-from shardmark.leaderboard.drawings.choices_layout import drawings, peak
-from shardmark.leaderboard.drawings.memory_svg import busiest
+from shardmark.leaderboard.drawings.choices.choices_layout import drawings, peak
+from shardmark.leaderboard.drawings.choices.memory_svg import busiest
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -23,10 +23,10 @@ from shardmark.harness.verify.placement import verify
 from shardmark.instances import InputError, load
 from shardmark.instances.generate import families
 from shardmark.instances.placement import Instance, parse
+from shardmark.solvers._ideals import IdealEnumerator, Ideals
 from shardmark.solvers.placement.dp import dp, dpl
 from shardmark.solvers.placement.ideals.contraction import _Items, contractions
 from shardmark.solvers.placement.ideals.splits import ideal_programs
-from shardmark.solvers.placement.kernels.ideals import IdealEnumerator, Ideals
 from shardmark.solvers.registry import Declined, LocalRun
 
 pytestmark = pytest.mark.gate(cases=2)

@@ -7,7 +7,7 @@ isBackwardNode`` and may have ``size colorClass layerId name``; an edge has ``so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -27,16 +27,15 @@ from shardmark.instances.files.columns import (
     refuse_below_0,
     require_columns,
     require_int,
-    require_list,
     require_number,
     require_text,
 )
+from shardmark.instances.files.records import Records, get, refuse_repeated, require_index
 from shardmark.instances.graph import Graph, Index, OnGraph
 
 Flags = NDArray[np.bool_]
 SAME = 1e-6  # largest difference between costs of one node's edges, in units of time; as in the paper's program
 LARGEST = 2**31  # upper bound on the numbers of accelerators and of CPUs
-REQUIRED = object()
 TIMES = ("cpu_time", "accelerator_time", "size", "transfer")
 
 
@@ -138,15 +137,6 @@ def numbered(label: Ints) -> Ints:
     return number[member.reshape(-1)]
 
 
-def refuse_repeated(ids: Ints, source: str) -> None:
-    """Raise InputError if an id occurs twice."""
-    order = np.argsort(ids, kind="stable")
-    again = order[1:][np.diff(ids[order]) == 0]
-    if len(again):
-        at = int(again.min())
-        raise InputError(source, f"nodes[{at}].id", f"expected every id once, found {ids[at]} again")
-
-
 def refuse_edges_from_backward_to_forward(
     tail: Ints | Index, head: Ints | Index, backward: Flags, names: Sequence[str], source: str
 ) -> None:
@@ -169,26 +159,21 @@ def read(document: Any, source: str) -> dict[str, Any]:
         raise InputError(source, "", f"expected an object, found {describe(document)}")
     accelerators, cpus = (require_int(get(document, key, source, ""), source, key) for key in ("maxFPGAs", "maxCPUs"))
     memory = require_number(get(document, "maxSizePerFPGA", source, ""), source, "maxSizePerFPGA")
-    nodes = _Columns(get(document, "nodes", source, ""), source, "nodes")
-    if not nodes.records:
-        raise InputError(source, "nodes", "expected at least one node")
-    edges = _Columns(get(document, "edges", source, ""), source, "edges")
-    ids = nodes.column("id", _integer)
-    refuse_repeated(np.array(ids, dtype=np.int64), source)
-    names = nodes.column("name", require_text, None)
-    node_names = tuple(str(i) if name is None else name for i, name in zip(ids, names, strict=True))
+    nodes = Records(get(document, "nodes", source, ""), source, "nodes")
+    edges = Records(get(document, "edges", source, ""), source, "edges")
+    ids, node_names = nodes.named()
     backward = np.array(nodes.column("isBackwardNode", require_flag))
     return {
         "name": require_text(document.get("name", Path(source).name.split(".")[0]), source, "name"),
-        "ids": np.array(ids, dtype=np.int64),
+        "ids": ids,
         "node_names": node_names,
         "cpu_time": np.array(nodes.column("cpuLatency", require_number)),
         "accelerator_time": np.array(nodes.column("fpgaLatency", require_number)),
         "size": np.array(nodes.column("size", require_number, 0)),
         "supported": np.array(nodes.column("supportedOnFpga", require_flag)),
         "backward": backward,
-        "colour": _labels(nodes.column("colorClass", _integer, None)),
-        "layer": _labels(nodes.column("layerId", _integer, None)),
+        "colour": _labels(nodes.column("colorClass", require_index, None)),
+        "layer": _labels(nodes.column("layerId", require_index, None)),
         "accelerators": accelerators,
         "cpus": cpus,
         "memory": memory,
@@ -197,40 +182,10 @@ def read(document: Any, source: str) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """A list of objects, read key by key."""
-
-    records: Any
-    source: str
-    place: str
-
-    def __post_init__(self) -> None:
-        for i, record in enumerate(require_list(self.records, self.source, self.place)):
-            if not isinstance(record, dict):
-                raise InputError(self.source, f"{self.place}[{i}]", f"expected an object, found {describe(record)}")
-
-    def column(self, key: str, convert: Callable[[Any, str, str], Any], default: Any = REQUIRED) -> list[Any]:
-        """Converted values of a key in all objects; None for absent or null ones if the default is None."""
-        values = []
-        for i, record in enumerate(self.records):
-            value = get(record, key, self.source, f"{self.place}[{i}]", default)
-            absent = value is None and default is None
-            values.append(None if absent else convert(value, self.source, f"{self.place}[{i}].{key}"))
-        return values
-
-
-def _edges(edges: _Columns, ids: Sequence[int], names: Sequence[str], backward: Flags) -> dict[str, Any]:
+def _edges(edges: Records, ids: Ints, names: Sequence[str], backward: Flags) -> dict[str, Any]:
     """Return the fields ``graph``, ``artificial`` and ``transfer``."""
-    position = {identity: at for at, identity in enumerate(ids)}
-
-    def end(value: Any, source: str, place: str) -> int:
-        identity = require_int(value, source, place)
-        if identity not in position:
-            raise InputError(source, place, f"expected the id of a node, found {describe(identity)}")
-        return position[identity]
-
-    tail, head = (np.array(edges.column(key, end), dtype=np.int64) for key in ("sourceId", "destId"))
+    position = {identity: at for at, identity in enumerate(ids.tolist())}
+    tail, head = (edges.ends(key, position) for key in ("sourceId", "destId"))
     cost = np.array(edges.column("cost", require_number), dtype=np.float64)
     artificial = np.array(edges.column("isArtificial", require_flag, False), dtype=bool)
     transfer = np.zeros(len(ids))
@@ -292,27 +247,11 @@ def _edge(workload: Workload, e: int) -> dict[str, Any]:
     }
 
 
-def get(record: Any, key: str, source: str, place: str, default: Any = REQUIRED) -> Any:
-    """Value of a key; InputError if it is missing and there is no default."""
-    if key in record:
-        return record[key]
-    if default is REQUIRED:
-        raise InputError(source, place, f"expected a key {key!r}")
-    return default
-
-
 def require_flag(value: Any, source: str, place: str) -> bool:
     """Convert true, false, 1 or 0 to a bool."""
     if type(value) not in (bool, int) or value not in (0, 1):
         raise InputError(source, place, f"expected true or false, found {describe(value)}")
     return bool(value)
-
-
-def _integer(value: Any, source: str, place: str) -> int:
-    number = require_int(value, source, place)
-    if not -(2**63) <= number < 2**63:
-        raise InputError(source, place, f"expected an integer below 2^63, found {describe(number)}")
-    return number
 
 
 def _labels(values: Sequence[int | None]) -> Ints:

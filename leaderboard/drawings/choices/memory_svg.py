@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from shardmark.leaderboard import charts
 from shardmark.leaderboard.charts import NARROW, WIDE, linear, stacks, tag, text, tooltip
-from shardmark.leaderboard.drawings.choices_layout import MEMORY_KINDS, peak, total
+from shardmark.leaderboard.drawings.choices.choices_layout import MEMORY_KINDS, peak, total
 from shardmark.leaderboard.report import Memory
 from shardmark.leaderboard.text import percent, si
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from shardmark.instances.errors import InputError
-from shardmark.instances.generate.builder import Network
+from shardmark.instances.generate.networks.builder import Network
 from shardmark.instances.models.model import Model
 
 

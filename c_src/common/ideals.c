@@ -1,6 +1,6 @@
 /* Depth-first search through the ascending sequences of nodes that are ideals, greatest next node first: a
  * sequence comes after all sequences that lack one of its nodes. */
-#include "placement/ideals/ideals.h"
+#include "common/ideals.h"
 
 #include "common/arena.h"
 #include "common/stop.h"

@@ -1,0 +1,1 @@
+"""Architectures of networks as models, and what builds them."""

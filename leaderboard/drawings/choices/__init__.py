@@ -1,0 +1,1 @@
+"""Drawings of the strategies that a solution of ``intraop`` chooses."""

@@ -1,0 +1,1 @@
+"""Reproductions of Tarnawski et al. 2021 (Piper)."""

@@ -1,0 +1,1 @@
+"""Plans whose stages are runs of one order and have the same degrees."""
