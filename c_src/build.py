@@ -9,7 +9,8 @@ from pathlib import Path
 from cffi import FFI
 
 FOLDER = Path(__file__).resolve().parent
-CORE = ("common", "intraop", "pipeline", "placement", "scheduling", "hybrid")
+#: Folders of the core: all but the reader of files, which is a module of its own.
+CORE = tuple(sorted({path.relative_to(FOLDER).parts[0] for path in FOLDER.glob("*/**/*.c")} - {"reader"}))
 DECLARATIONS = re.compile(r"/\* cffi: begin \*/\n(.*?)(?:/\* cffi: end \*/|\Z)", re.DOTALL)
 INCLUDES = re.compile(r'^#include "(.*)"$', re.MULTILINE)
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from shardmark.instances.graph import Index
 from shardmark.instances.hybrid import Instance
 from shardmark.solvers._ideals import Ideals, deadline
+from shardmark.solvers.hybrid import _restricted
 from shardmark.solvers.hybrid._batches import BatchSearch
 from shardmark.solvers.hybrid._kernels import StageProblem
 from shardmark.solvers.hybrid._stages import Chain
@@ -114,3 +115,24 @@ class _Program:
 
     def report(self, chain: Chain) -> None:
         self.run.report(chain.solution)
+
+
+BASELINES = "Tarnawski et al. 2021, Section 5, baselines, each solved exactly"
+
+
+@solver(track="hybrid", source=BASELINES, proves_bounds=False)
+def no_data_parallelism(instance: Instance, run: Run) -> None:
+    """Choose the best plan with one replica per stage."""
+    _restricted.solve(dp, _restricted.one_replica, run, instance)
+
+
+@solver(track="hybrid", source=BASELINES, proves_bounds=False)
+def no_tensor_parallelism(instance: Instance, run: Run) -> None:
+    """Choose the best plan with one device per replica."""
+    _restricted.solve(dp, _restricted.one_device, run, instance)
+
+
+@solver(track="hybrid", source=BASELINES, proves_bounds=False)
+def no_recomputation(instance: Instance, run: Run) -> None:
+    """Choose the best plan with the first configuration of each degree, which recomputes nothing."""
+    _restricted.solve(dp, _restricted.first_kinds, run, instance)

@@ -1,0 +1,1 @@
+"""Solvers that report lower bounds."""
