@@ -16,7 +16,7 @@ from shardmark.solvers.registry import Run
 
 #: Share of the memory for ideals, and bytes of one with its first link, and of a further link.
 SHARE, IDEAL_BYTES, LINK_BYTES = 0.3, 200, 32
-#: Relative error of the kernel's claim that no chain keeps a limit; see ``chain.h``.
+#: Relative error of the kernel's claim that no chain keeps a limit; see ``chains/chain.h``.
 CLAIM = 1e-12
 #: Relative distance below the cost of the best chain of the limit that is refuted last.
 STEP = 4e-12

@@ -26,7 +26,7 @@ PROGRAMS = {
     "schedule_dp": ("placement/ideals/*", "common/ideals"),
     "load_searches": ("placement/load/*",),
     "cheapest_with": ("placement/cheapest_*", "placement/hypergraph_flow", "common/flow"),
-    "hybrid": ("common/*", "hybrid/*"),
+    "hybrid/chains": ("common/*", "hybrid/*", "hybrid/*/*"),
     "scheduling": ("common/*", "scheduling/*", "scheduling/paths/*", "scheduling/simulation/*"),
     "bounds/heads_tails": ("common/*", "scheduling/bounds/*"),
     "bounds/refute": ("common/*", "scheduling/bounds/*"),

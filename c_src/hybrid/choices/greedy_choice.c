@@ -1,4 +1,4 @@
-#include "hybrid/greedy_choice.h"
+#include "hybrid/choices/greedy_choice.h"
 
 /* The change of a node's configuration. */
 struct change {

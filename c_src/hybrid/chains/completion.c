@@ -1,4 +1,4 @@
-#include "hybrid/completion.h"
+#include "hybrid/chains/completion.h"
 
 /* Prices per octave, and their number beyond the least useful one, batch / devices. */
 #define PER_OCTAVE 4

@@ -1,6 +1,6 @@
-#include "hybrid/chain.h"
+#include "hybrid/chains/chain.h"
 
-#include "hybrid/greedy_choice.h"
+#include "hybrid/choices/greedy_choice.h"
 #include "hybrid/walk.h"
 
 /* Stages of an ideal, the first of them on top of a state of a smaller ideal. */

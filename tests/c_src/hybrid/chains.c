@@ -1,7 +1,7 @@
 /* Chains of stages against all chains of small problems, by limits and for the shortest batch. */
-#include "check.h"
-#include "hybrid/chain.h"
-#include "hybrid/step.h"
+#include "../check.h"
+#include "hybrid/chains/chain.h"
+#include "hybrid/chains/step.h"
 
 #define MOST_NODES 5
 #define DEGREES 2

@@ -1,7 +1,7 @@
 /* The published greedy choice of configurations. */
 #pragma once
 
-#include "hybrid/choice.h"
+#include "hybrid/choices/choice.h"
 
 /* Start from the fastest configurations and save time per byte until the stage fits, as the published program does; the
  * time, -1 if even the choice of least memory does not fit or the time exceeds the limit. `chosen` then has the

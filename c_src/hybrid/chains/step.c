@@ -1,7 +1,7 @@
-#include "hybrid/step.h"
+#include "hybrid/chains/step.h"
 
-#include "hybrid/choice.h"
-#include "hybrid/completion.h"
+#include "hybrid/chains/completion.h"
+#include "hybrid/choices/choice.h"
 #include "hybrid/walk.h"
 
 /* Sums of rounded numbers are off by less than this, relatively. */

@@ -1,4 +1,4 @@
-#include "hybrid/choice.h"
+#include "hybrid/choices/choice.h"
 
 /* A node's options: option[first] .. option[end - 1], by ascending time, each saving more than the last. The first one
  * is its fastest configuration. */
