@@ -525,8 +525,9 @@ def cases() -> Iterator[object]:
         (BENCHEXEC, (*telling, *GUARDED, *CONTROL_GROUPS, *IN_MEMORY, *ON_ITS_WAY, *GROUPED)),
         (BARE_GROUPS, tuple(case for case in (*everything, *CONTROL_GROUPS) if case.solver in IN_GROUPS)),
     ):
-        for case in {case.solver: case for case in rows}.values():
-            later = pytest.mark.gate if kind in (BARE, BARE_GROUPS) else ()  # these run in the gate only
+        for number, case in enumerate({case.solver: case for case in rows}.values()):
+            bare = kind in (BARE, BARE_GROUPS)  # they run in the gate only, and most of them in `make thorough` only
+            later = (pytest.mark.thorough if number % 3 else pytest.mark.gate) if bare else ()
             yield pytest.param(kind, case, id="-".join((*kind, case.solver)), marks=later)
 
 
