@@ -105,6 +105,7 @@ def test_a_seed_draws_the_same_lines_wherever_they_move(tmp_path: Path, monkeypa
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tool.Tree:
     """A project of one module, whose test cannot tell ``<`` from ``<=``, with a record of its tests."""
     files = {
+        "solvers/__init__.py": "",
         "solvers/least.py": "def below(x):\n    return x < 3\n",
         "tests/solvers/test_least.py": "import solvers.least\n\ndef test_below():\n    assert solvers.least.below(2)\n",
         "tests/mutants/plugin.py": (Path(__file__).parent / "plugin.py").read_text(),
