@@ -291,7 +291,7 @@ class Schedule:
     what: tuple[str, str] = ("vertex", "vertices")
     end: str = "makespan"
     axis: str = "time, in the unit of the instance"
-    light: frozenset[int] = frozenset()
+    light: tuple[int, ...] = ()
 
 
 #: Pictures that a page can draw.

@@ -59,7 +59,7 @@ def timeline(instance: Any, solution: Any) -> Schedule | None:
         what=("pass", "passes"),
         end="end of the backward passes",
         axis="time in seconds",
-        light=frozenset(i for i, task in enumerate(passes) if task.back),
+        light=tuple(i for i, task in enumerate(passes) if task.back),
     )
 
 

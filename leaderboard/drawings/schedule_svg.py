@@ -124,10 +124,10 @@ def _drawing(schedule: Schedule, shown: Sequence[Row], width: int) -> Markup:
     others = [together(schedule, (v for v in row.vertices if v not in chain), frame.pixel) for row in shown]
     critical = [together(schedule, (v for v in row.vertices if v in chain), frame.pixel) for row in shown]
     few = [width > NARROW and sum(map(len, spans)) <= MAX_NAMED for spans in (others, critical)]
-    marks = []
+    marks, backward = [], set(schedule.light)
     for i, row in enumerate(shown):
-        light = [span for span in others[i] if set(span.vertices) <= schedule.light]
-        full = [span for span in others[i] if not set(span.vertices) <= schedule.light]
+        light = [span for span in others[i] if backward.issuperset(span.vertices)]
+        full = [span for span in others[i] if not backward.issuperset(span.vertices)]
         bars = _bars(schedule, frame, i, full, few[0], {}) + _bars(schedule, frame, i, light, few[0], {}, "run light")
         bars += _bars(schedule, frame, i, critical[i], few[1], chain, "critical")
         speed = schedule.devices[row.device].speed if width > NARROW else ""
@@ -223,7 +223,7 @@ def _legend(schedule: Schedule) -> Markup:
     """The kinds of marks in the drawing, with their meanings."""
     there = {
         "run": len(schedule.nodes) > len(schedule.chain),
-        "run light": bool(schedule.light - {link.vertex for link in schedule.chain}),
+        "run light": bool(set(schedule.light) - {link.vertex for link in schedule.chain}),
         "critical": bool(schedule.chain),
         "hop": any(link.cause == "transfer" for link in schedule.chain),
         "limit": schedule.bound is not None,

@@ -42,7 +42,10 @@ def solve(
         instance = restrict(of)
     except InputError as error:
         raise Declined(f"no such plan exists: {error.place}: {error.expected}") from None
-    method(instance, _Plans(run))
+    try:
+        method(instance, _Plans(run))
+    except Declined as error:
+        raise Declined(f"with this restriction, {error}") from None
 
 
 class _OneReplica(Instance):
