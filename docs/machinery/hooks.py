@@ -28,7 +28,6 @@ BOOST = {
     "tutorial.md": 2,
     "tracks/": 3,
     "tracks/index.md": 1,
-    "tracks/hybrid.md": 4,
     "how-to/": 2,
     "how-to/own-instance.md": 8,
     "how-to/external-program.md": 3,

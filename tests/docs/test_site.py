@@ -38,7 +38,7 @@ TOPICS = {
     "contiguity": "tracks/placement.html",
     "allreduce replicas": "tracks/hybrid.html",
     "colocation group": "tracks/scheduling.html",
-    "microbatches in flight": "tracks/hybrid.html",
+    "microbatches": "tracks/hybrid.html",
     "recomputation": "tracks/hybrid.html",
     "usage_limit": "tracks/intraop.html",
     "overflow": "tracks/pipeline.html",
