@@ -45,7 +45,7 @@ def proposed_instances(found: Changes, scratch: Path) -> tuple[list[Proposed], l
     files = {file.path: take(file, scratch) for file in found.of(INSTANCE)}
     try:
         tables = _tables(found)
-    except (InputError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+    except (InputError, ValueError, RecursionError):  # as from tomllib, for long integers and deep arrays too
         return [], [Left(path.encode(), "malformed") for path in (CATALOG, *files)]
     proposed = []
     for table in tables:

@@ -74,6 +74,8 @@ def test_an_entry_that_does_not_hold_fails(tmp_path: Path, entry: str, text: str
         f'{ENTRY}options = {{ path = "x" }}\n',
         f'{ENTRY}published.best_cost = "cheap"\n',
         f'{ENTRY}published = "cheap"\n',
+        f"{ENTRY}note = {'[' * 20_000}\n",
+        f"{ENTRY}note = {'9' * 5_000}\n",
     ],
 )
 def test_a_malformed_catalog_is_left_with_the_files(tmp_path: Path, entry: str):
