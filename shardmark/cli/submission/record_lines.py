@@ -30,7 +30,7 @@ ALL_RERUNS_S = 180.0  # seconds after which no further bound is repeated
 
 @dataclass
 class Lines:
-    """The proposed records: ``claims`` has a row per line as in `summary`, ``details`` a sentence on what is wrong."""
+    """The proposed records: ``claims`` has a row per line as in `summary`, ``details`` what is wrong or unproven."""
 
     claims: list[dict[str, Any]] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
@@ -75,7 +75,7 @@ def examine_records(found: Changes, scratch: Path, methods: Sequence[SolverInfo]
         outcome, detail = check.judge(line)
         result.claims.append({**_claim(line), "found": None, "result": outcome})
         if detail:
-            result.details.append(f"{line.kind} {line.value} of {line.instance}: {detail}")
+            result.details.append(f"{line.kind} {line.value} of {line.instance}: {outcome}: {detail}")
     return result
 
 
