@@ -43,7 +43,7 @@ def run_review(options: argparse.Namespace) -> Answer:
     drawn = options.suite, options.sample, options.seed
     found = review(ROOT, options.branch, *drawn, options.limits, options.jobs or 1, tell)
     for detail in found.details:
-        tell(f"failed: {detail}")
+        tell(detail)
     text = markdown(found.summary)
     if options.output is not None:
         folder = Path(options.output)

@@ -10,6 +10,7 @@ import ast
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions
@@ -32,6 +33,10 @@ NEW = {
 #: Folders in which other files are not what they seem.
 FOLDERS = tuple(f"{folder}/" for folder in ("submissions", "instances/data", "records/solutions"))
 PLAIN, ABSENT = "100644", "000000"  # modes
+MOST_LISTED = (
+    1 << 22
+)  # bytes of all paths of a branch; trees can be nested so that a few objects stand for millions of files
+MOST_CHANGED = 1 << 19  # bytes of git's raw difference, about 4,000 files; a summary then has room for all of them
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,11 @@ class _Entry:
 
 def changes(root: Path, branch: str) -> Changes:
     """Return what a branch adds to the commit that is checked out at ``root``; InputError for an unknown branch."""
+    if not (root / ".git").exists():
+        raise InputError(root, "", "expected a git checkout of the project, as `make setup` installs it")
     base, head = _commit(root, "HEAD"), _commit(root, branch)
-    fork = _git(root, "merge-base", base, head).decode().strip()
+    unrelated = InputError(branch, "", "expected history in common with the checkout, in a clone that is not shallow")
+    fork = _git(root, "merge-base", base, head, failed=unrelated).decode().strip()
     if fork == head:
         raise InputError(branch, "", "expected commits that the checkout lacks: check out the branch that it is for")
     added: list[Added] = []
@@ -125,7 +133,8 @@ def _sorted(root: Path, base: str, fork: str, entry: _Entry) -> Added | str:
         return "changes"
     if entry.new != PLAIN:
         return "executable"
-    if kind == SOLVER and Path(path).stem in modules():
+    package = path.removesuffix(".py")  # which Python would import instead
+    if kind == SOLVER and (Path(path).stem in modules() or _git(root, "ls-tree", base, "--", package)):
         return "shadows"
     if int(_git(root, "cat-file", "-s", entry.blob)) > NEW[kind][1]:
         return "large"
@@ -150,15 +159,25 @@ def modules() -> frozenset[str]:
 
 
 def runs_code(content: bytes) -> bool:
-    """Return True if a Python file does more at its top than define, import and assign, or cannot be parsed.
+    """Return True if a Python file does more at its top than define, import and assign; False if it cannot be parsed.
 
     This names what a reader should see; it keeps nothing out, as a definition can run code as well.
     """
     try:
-        tree = ast.parse(content)
+        left: list[ast.stmt] = ast.parse(content).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False  # its import says so
-    return not all(map(_only_defines, tree.body))
+    while left:  # no recursion: the file chooses how deep its statements are
+        node = left.pop()
+        if isinstance(node, ast.Try):
+            left += (*node.body, *node.orelse, *node.finalbody, *(part for way in node.handlers for part in way.body))
+        elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            left += (*node.body, *node.orelse)
+        elif not isinstance(node, DEFINING) and not (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        ):
+            return True
+    return False
 
 
 #: Statements of a file's top that define, import or assign.
@@ -166,16 +185,6 @@ DEFINING = (
     *(ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign),
     *(ast.Pass, ast.Assert),
 )
-
-
-def _only_defines(node: ast.stmt) -> bool:
-    """Return True for a definition, a text, and what depends on an import or is for type checkers."""
-    if isinstance(node, ast.Try):
-        parts = (*node.body, *node.orelse, *node.finalbody, *(part for way in node.handlers for part in way.body))
-        return all(map(_only_defines, parts))
-    if isinstance(node, ast.If):
-        return ast.unparse(node.test) == "TYPE_CHECKING" and all(map(_only_defines, (*node.body, *node.orelse)))
-    return isinstance(node, DEFINING) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
 def uses(content: bytes) -> list[str]:
@@ -196,7 +205,10 @@ def uses(content: bytes) -> list[str]:
 
 def _entries(root: Path, fork: str, head: str) -> Iterator[_Entry]:
     """Yield what differs between two commits; a file that was moved is one deleted and one added."""
-    raw = _git(root, "diff-tree", "-r", "--raw", "-z", "--no-renames", "--no-abbrev", "--full-index", fork, head)
+    # First a listing that git prints as it goes: what differs it collects in memory.
+    _git(root, "ls-tree", "-r", "-t", "-z", "--name-only", head, most=MOST_LISTED)
+    words = ("diff-tree", "-r", "--raw", "-z", "--no-renames", "--no-abbrev", "--full-index", fork, head)
+    raw = _git(root, *words, most=MOST_CHANGED)
     fields = raw.split(b"\0")[:-1]
     for about, path in zip(fields[::2], fields[1::2], strict=True):
         old, new, _, blob, _ = about.decode().removeprefix(":").split(" ")
@@ -205,16 +217,28 @@ def _entries(root: Path, fork: str, head: str) -> Iterator[_Entry]:
 
 def _commit(root: Path, name: str) -> str:
     """Return the hash of a commit; a name that begins with a dash is no option."""
-    return _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").decode().strip()
+    words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    unknown = InputError(name, "", f"expected a branch or a commit of {root}")
+    return _git(root, *words, failed=unknown).decode().strip()
 
 
-def _git(root: Path, *words: str) -> bytes:
-    """Return what git prints; InputError if it fails, or is missing."""
-    try:
-        done = subprocess.run(["git", "--literal-pathspecs", *words], cwd=root, capture_output=True)
-    except FileNotFoundError:
-        raise InputError("git", "", "expected git on the PATH") from None
-    if done.returncode:
-        said = " ".join(done.stderr.decode(errors="replace").split()) or f"exit status {done.returncode}"
-        raise InputError(words[-1], "", f"expected `git {words[0]}` to work in {root} ({said[:200]})")
-    return done.stdout
+def _git(root: Path, *words: str, most: int = -1, failed: InputError | None = None) -> bytes:
+    """Return what git prints; InputError if it is missing, fails or prints more than ``most`` bytes."""
+    command = ["git", "--literal-pathspecs", *words]
+    with tempfile.TemporaryFile() as wrong:
+        try:
+            git = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=wrong)
+        except FileNotFoundError:
+            raise InputError("git", "", "expected git on the PATH") from None
+        with git:
+            assert git.stdout is not None
+            printed = git.stdout.read(most)
+            if most >= 0 and git.stdout.read(1):
+                git.kill()
+                expected = f"expected fewer files: `git {words[0]}` lists more than {most} bytes"
+                raise InputError(words[-1], "", expected)
+        wrong.seek(0)
+        if git.returncode:
+            said = " ".join(wrong.read(1000).decode(errors="replace").split()) or f"exit status {git.returncode}"
+            raise failed or InputError(words[-1], "", f"expected `git {words[0]}` to work in {root} ({said[:200]})")
+    return printed

@@ -25,6 +25,8 @@ from shardmark.cli.submission.summary import MOST_BYTES, InvalidSummaryError, re
 
 MARK = "<!-- shardmark review -->"
 BOT = "github-actions[bot]"
+#: Those of GitHub's artifacts, which are unpacked no further than they are read; bzip2 makes gigabytes of a kilobyte.
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 ARTIFACT, FILE = "review", "summary.json"
 PAGE = 100  # elements per request, GitHub's maximum
 MOST_PAGES = 30
@@ -89,6 +91,8 @@ def _member(content: bytes) -> bytes:
     """Return the file of the summary in an archive; nothing is unpacked to disk."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive, archive.open(FILE) as file:
+            if archive.getinfo(FILE).compress_type not in COMPRESSIONS:
+                raise ValueError
             return file.read(MOST_BYTES + 1)
     except (KeyError, OSError, RuntimeError, NotImplementedError, ValueError, EOFError, zlib.error, zipfile.BadZipFile):
         raise InvalidSummaryError(f"expected an archive with {FILE}") from None
@@ -99,7 +103,7 @@ def post(project: str, number: int, body: str) -> None:
     for page in range(1, MOST_PAGES + 1):
         comments = _get(f"repos/{project}/issues/{number}/comments", per_page=str(PAGE), page=str(page))
         for comment in comments:
-            if comment["user"]["login"] == BOT and comment["body"].startswith(MARK):
+            if (comment["user"] or {}).get("login") == BOT and comment["body"].startswith(MARK):
                 _gh(f"repos/{project}/issues/comments/{int(comment['id'])}", "--method", "PATCH", given={"body": body})
                 return
         if len(comments) < PAGE:

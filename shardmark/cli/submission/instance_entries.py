@@ -45,15 +45,17 @@ def proposed_instances(found: Changes, scratch: Path) -> tuple[list[Proposed], l
     files = {file.path: take(file, scratch) for file in found.of(INSTANCE)}
     try:
         tables = _tables(found)
-    except (InputError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+    except (ValueError, RecursionError):  # InputError, or tomllib's, which has its own for long numbers and deep arrays
         return [], [Left(path.encode(), "malformed") for path in (CATALOG, *files)]
+    known = {entry.id for entry in catalog.entries()}
     proposed = []
     for table in tables:
         entry = _entry(table)
         if entry is None:
             return [], [Left(path.encode(), "malformed") for path in (CATALOG, *files)]
         path = files.pop(f"instances/data/{entry.path}", None)
-        proposed.append(_read(entry, path))
+        proposed.append(_read(entry, path, entry.id in known))
+        known.add(entry.id)
     return proposed, [Left(path.encode(), "outside") for path in files]
 
 
@@ -87,13 +89,14 @@ def _entry(table: Mapping[str, Any]) -> Entry | None:
         return None
     if not isinstance(entry.published, dict) or not entry.embedded:
         return None
+    if not all(isinstance(value, str) for value in entry.published.values()):
+        return None
     values = [entry.published.get(key, "0") for key in ("best_cost", "lower_bound")]
-    return entry if all(isinstance(value, str) and DECIMAL.fullmatch(value) for value in values) else None
+    return entry if all(map(DECIMAL.fullmatch, values)) else None
 
 
-def _read(entry: Entry, path: Path | None) -> Proposed:
-    """Check an entry and its file."""
-    taken = entry.id in {other.id for other in catalog.entries()}
+def _read(entry: Entry, path: Path | None, taken: bool) -> Proposed:
+    """Check an entry and its file; its id may be ``taken``."""
     valid = not taken and path is not None and entry.path.startswith(f"{entry.track}/")
     limit = min(entry.time_limit_s, LONGEST_S)
     problem = None if path is None else Problem.of(replace(entry, time_limit_s=limit), path)

@@ -22,6 +22,7 @@ from shardmark.harness.results.claims import contradicts
 from shardmark.harness.sandbox.backends.choice import Backend
 from shardmark.harness.sandbox.contract import DEFAULT_MEMORY_MIB, Limits
 from shardmark.instances import InputError, catalog
+from shardmark.instances.files.jsonfile import decode, parse_json
 
 RERUN_S = 60.0  # time limit of a run that repeats a bound, at most
 ALL_RERUNS_S = 180.0  # seconds after which no further bound is repeated
@@ -29,7 +30,7 @@ ALL_RERUNS_S = 180.0  # seconds after which no further bound is repeated
 
 @dataclass
 class Lines:
-    """The proposed records: ``claims`` has a row per line as in `summary`, ``details`` a sentence on what is wrong."""
+    """The proposed records: ``claims`` has a row per line as in `summary`, ``details`` what is wrong or unproven."""
 
     claims: list[dict[str, Any]] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
@@ -45,7 +46,7 @@ def examine_records(found: Changes, scratch: Path, methods: Sequence[SolverInfo]
     result = Lines()
     history, added = found.of(HISTORY), found.of(SOLUTION)
     lines = history[0].content if history else b""
-    if b'"withdrawn"' in lines:
+    if any(map(_withdraws, lines.split(b"\n"))):
         result.left.append(Left(HISTORY.encode(), "withdraws"))
         lines = b""
     folder = scratch / FOLDER.name
@@ -74,8 +75,17 @@ def examine_records(found: Changes, scratch: Path, methods: Sequence[SolverInfo]
         outcome, detail = check.judge(line)
         result.claims.append({**_claim(line), "found": None, "result": outcome})
         if detail:
-            result.details.append(f"{line.kind} {line.value} of {line.instance}: {detail}")
+            result.details.append(f"{line.kind} {line.value} of {line.instance}: {outcome}: {detail}")
     return result
+
+
+def _withdraws(line: bytes) -> bool:
+    """Return True for a withdrawal, however its JSON is written; lines that are none are for `read` to refuse."""
+    try:
+        document = parse_json(decode(line, HISTORY), HISTORY)
+    except InputError:
+        return False
+    return isinstance(document, dict) and document.get("kind") == "withdrawn"
 
 
 def _claim(line: Improvement) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from shardmark.harness.sandbox.backends.choice import Backend, choose
 from shardmark.harness.sandbox.backends.namespaces import isolation_error_in_subprocess
 from shardmark.harness.sandbox.supervisor import Supervisor
 from shardmark.instances import InputError, catalog
-from shardmark.instances.files.jsonfile import decode, parse_json
+from shardmark.instances.files.jsonfile import decode, encode, parse_json
 from shardmark.solvers.registry import NAME
 
 POOL = "standard"  # suite from which instances are drawn
@@ -156,6 +156,8 @@ class _Reviewer:
         elif candidates or rows or records.claims:
             document["outcome"] = summary.PASSED
         summary.require(document)
+        if len(encode(document)) > summary.MOST_BYTES:
+            raise InputError("review", "", f"expected a branch whose summary has at most {summary.MOST_BYTES} bytes")
         return Review(document, self.details)
 
     def _candidates(self) -> list[Candidate]:
@@ -226,15 +228,19 @@ class _Reviewer:
             try:
                 document = parse_json(decode(file.content, file.path), file.path)
                 claims = {solver["name"]: _claims(solver) for solver in document["solvers"]}
-                readable = document["format"] == FORMAT
-            except (InputError, KeyError, TypeError, ValueError):
+                if document["format"] != FORMAT:
+                    raise ValueError("format")
+                readable = True
+            except (AttributeError, KeyError, TypeError, ValueError):  # one of them for each JSON of another form
                 claims, readable = {}, False
             concerned = [x for x in candidates if x.info.name in claims] if readable else list(candidates)
             if not concerned:
                 self.left.append(Left(file.path.encode(), "outside"))
             for candidate in concerned:
-                candidate.find("submission is readable", YES if readable else NO, file.path)
-                candidate.claims += claims.get(candidate.info.name, ())
+                mine = [*candidate.claims, *claims.get(candidate.info.name, ())]
+                once = len({(claim["instance"], claim["kind"]) for claim in mine}) == len(mine)  # each may be run again
+                candidate.find("submission is readable", YES if readable and once else NO, file.path)
+                candidate.claims = mine if once else candidate.claims
 
     def _confirm(self, claim: dict[str, Any], candidate: Candidate, again: Callable[[Problem], Any]) -> None:
         """Compare a claim with the candidate's run, and with a second one if the first did not reach it."""

@@ -21,6 +21,7 @@ def project(tmp_path: Path) -> Path:
     """A small project with a solver, a history of records and a catalog."""
     for name, text in (
         ("solvers/pipeline/old.py", "old"),
+        ("solvers/pipeline/trees/__init__.py", ""),
         ("records/history.jsonl", "{}\n"),
         ("records/solutions/chain-0123456789ab.json.gz", "solution"),
         ("instances/catalog.toml", "# entries\n"),
@@ -57,6 +58,8 @@ def propose(project: Path, files: dict[bytes, tuple[str, bytes]]) -> Changes:
         (b"solvers/pipeline/new.py", "100644", b"for x in range(9): x = 1\n", "code at import"),
         (b"solvers/pipeline/random.py", "100644", SOLVER, "shadows"),
         (b"solvers/pipeline/polars.py", "100644", SOLVER, "shadows"),
+        (b"solvers/pipeline/trees.py", "100644", SOLVER, "shadows"),
+        (b"solvers/pipeline/deep.py", "100644", b"if " + b"-" * 900 + b"x: pass\n", "code at import"),
         (b"solvers/pipeline/old.py", "100644", SOLVER, "changes"),
         (b"solvers/pipeline/old.py", "0", b"", "changes"),
         (b"solvers/pipeline/_helper.py", "100644", SOLVER, "outside"),
@@ -133,8 +136,37 @@ def test_what_the_base_did_since_the_branch_began_is_not_the_branchs(project: Pa
 
 def test_a_branch_must_exist_and_add_something(project: Path):
     assert "expected commits that the checkout lacks" in refusal(changes, project, "main")
-    assert "expected `git rev-parse` to work" in refusal(changes, project, "nothing")
-    assert "expected `git rev-parse` to work" in refusal(changes, project, "--all")
+    for name in ("nothing", "--all", "main:solvers", "main^{tree}"):
+        assert f"{name}: expected a branch or a commit of {project}" in refusal(changes, project, name)
+    git(project, "branch", "theirs", git(project, "commit-tree", "main^{tree}", "-m", "Begin anew"))
+    assert "theirs: expected history in common with the checkout" in refusal(changes, project, "theirs")
+    assert "expected a git checkout of the project" in refusal(changes, project / "solvers", "main")
+
+
+def tree(project: Path, mode: str, made: str, names: range) -> str:
+    """Make a tree whose entries are all the same object."""
+    lines = "".join(f"{mode} {'tree' if mode == '40000' else 'blob'} {made}\te{name}\0" for name in names)
+    command = ["git", "mktree", "-z"]
+    done = subprocess.run(command, cwd=project, input=lines, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("leaves", [0, 10])
+def test_a_tree_without_end_is_refused(project: Path, leaves: int):
+    """Eleven objects of git, which stand for 10 ** 10 folders: with files in the last of them, and without."""
+    made = git(project, "hash-object", "-w", "records/history.jsonl")
+    made = tree(project, "100644", made, range(leaves))
+    for _ in range(10):
+        made = tree(project, "40000", made, range(10))
+    git(project, "branch", "theirs", git(project, "commit-tree", made, "-p", "main", "-m", "Explode"))
+    assert "expected fewer files: `git ls-tree`" in refusal(changes, project, "theirs")
+
+
+def test_so_many_changes_that_no_summary_lists_them_are_refused(project: Path):
+    made = git(project, "hash-object", "-w", "records/history.jsonl")
+    made = tree(project, "100644", made, range(6000))
+    git(project, "branch", "theirs", git(project, "commit-tree", made, "-p", "main", "-m", "Flood"))
+    assert "expected fewer files: `git diff-tree`" in refusal(changes, project, "theirs")
 
 
 def test_the_projects_own_solvers_run_no_code_at_import():
@@ -144,3 +176,7 @@ def test_the_projects_own_solvers_run_no_code_at_import():
 def test_what_a_file_uses_is_named():
     assert uses(b"import os.path, numpy\nfrom socket import create_connection\nexec('')\n") == ["os", "socket", "exec"]
     assert uses(b"import os = nonsense") == []
+
+
+def test_deep_statements_that_only_define_are_no_code():
+    assert not runs_code(b"if TYPE_CHECKING: pass\n" + b"elif TYPE_CHECKING: pass\n" * 900)

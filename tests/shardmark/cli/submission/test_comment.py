@@ -33,14 +33,15 @@ class Answers:
         if address.endswith("/zip"):
             return self.archive
         artifacts = {"artifacts": [{"id": 3, "size_in_bytes": self.size}]}
-        answers: dict[str, Any] = {"pulls": self.pulls, "artifacts": artifacts, "comments": []}
+        comments = [{"id": 1, "user": None, "body": MARK}]  # of somebody who has left GitHub
+        answers: dict[str, Any] = {"pulls": self.pulls, "artifacts": artifacts, "comments": comments}
         answers[f"{BASE}...{HEAD}"] = {"files": self.files}
         return json.dumps(answers[address.rpartition("/")[2]]).encode()
 
 
-def archive(content: bytes, name: str = "summary.json") -> bytes:
+def archive(content: bytes, name: str = "summary.json", compression: int = zipfile.ZIP_DEFLATED) -> bytes:
     stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as written:
+    with zipfile.ZipFile(stream, "w", compression) as written:
         written.writestr(name, content)
     return stream.getvalue()
 
@@ -78,9 +79,21 @@ def test_a_valid_summary_is_posted(github: Answers):
         archive(b" " * (64 << 20)),
         archive(json.dumps(GOOD).encode())[:-30],
         archive(json.dumps(GOOD).encode()).replace(b"\x00\x00\x08\x00", b"\x00\x00\x63\x00"),
+        archive(json.dumps(GOOD).encode(), compression=zipfile.ZIP_BZIP2),
+        archive(b" " * 1000, compression=zipfile.ZIP_LZMA).replace(b"\x05\x00]", b"\x05\x00\xff"),
         b"no archive",
     ],
-    ids=["other-keys", "another-commit", "another-name", "bomb", "cut", "unknown-compression", "no-archive"],
+    ids=[
+        "other-keys",
+        "another-commit",
+        "another-name",
+        "bomb",
+        "cut",
+        "unknown-compression",
+        "bzip2",
+        "lzma",
+        "no-archive",
+    ],
 )
 def test_of_what_is_not_valid_nothing_is_shown(github: Answers, left: bytes):
     github.archive = left

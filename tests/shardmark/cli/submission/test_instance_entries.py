@@ -59,6 +59,12 @@ def test_an_entry_that_does_not_hold_fails(tmp_path: Path, entry: str, text: str
     assert found[0].details
 
 
+def test_two_entries_do_not_have_the_same_id(tmp_path: Path):
+    checks, left, found = examine(tmp_path, ENTRY + ENTRY.replace("new.json", "other.json"))
+    assert (checks[-1], left, len(found)) == (("entry is valid", "no"), [], 2)
+    assert found[1].details == ["new: entry is valid: its id is taken"]
+
+
 @pytest.mark.parametrize(
     "entry",
     [
@@ -74,6 +80,9 @@ def test_an_entry_that_does_not_hold_fails(tmp_path: Path, entry: str, text: str
         f'{ENTRY}options = {{ path = "x" }}\n',
         f'{ENTRY}published.best_cost = "cheap"\n',
         f'{ENTRY}published = "cheap"\n',
+        f"{ENTRY}published.source = 1979-05-27\n",
+        f"{ENTRY}note = {'[' * 20_000}\n",
+        f"{ENTRY}note = {'9' * 5_000}\n",
     ],
 )
 def test_a_malformed_catalog_is_left_with_the_files(tmp_path: Path, entry: str):

@@ -105,9 +105,12 @@ def test_a_bound_is_found_again_by_its_method_or_stays_a_claim(examined):
     ]
 
 
-def test_a_withdrawal_is_for_a_maintainer(examined):
+@pytest.mark.parametrize("word", ["withdrawn", "withdr\\u0061wn"])
+def test_a_withdrawal_is_for_a_maintainer(examined, monkeypatch: pytest.MonkeyPatch, word: str):
     taken = {"kind": "withdrawn", "reason": "mine is better"}
     line = {key: bound("1")[key] for key in ("instance", "value", "method", "version", "date", "by")} | taken
+    dumps = json.dumps
+    monkeypatch.setattr(json, "dumps", lambda value: dumps(value).replace("withdrawn", word))
     found = examined(line)
     assert (results(found), [left.reason for left in found.left]) == ([], ["withdraws"])
 
