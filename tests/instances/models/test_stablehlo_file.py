@@ -6,17 +6,16 @@ import gzip
 import sys
 from pathlib import Path
 
-import jax
-import jax.export
-import jax.numpy as jnp
 import pytest
-import training_steps
+from deferred import Deferred
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stablehlo_models import read_stablehlo
 
 from shardmark.instances.errors import InputError
 
+jax, jnp, export = Deferred("jax"), Deferred("jax.numpy"), Deferred("jax.export")
+training_steps = Deferred("training_steps")
 DATA = Path(__file__).parents[2] / "data" / "stablehlo"
 FRAGMENTS = [b"", b"?", b"\xff", b'"', b"tensor<", b"99999999999999999999", b"loc(", b"-1", b"}", b"x0x", b"f64", b"%9"]
 STEP = """
@@ -231,7 +230,7 @@ def test_a_step_without_parameters_is_told(read):
 
 
 def test_a_serialised_export_is_read(read):
-    exported = jax.export.export(jax.jit(lambda params, x: x @ params))(jnp.ones((4, 8)), jnp.ones((2, 4)))
+    exported = export.export(jax.jit(lambda params, x: x @ params))(jnp.ones((4, 8)), jnp.ones((2, 4)))
     assert uses(read(bytes(exported.serialize()))) == uses(read(bytes(exported.mlir_module_serialized)))
 
 

@@ -6,12 +6,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from importlib.metadata import distribution
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import axe_playwright_python
 import pytest
-from playwright.sync_api import Browser, Page, Request, sync_playwright
+from deferred import Deferred
 
 from shardmark.cli.arguments import main
 from shardmark.harness.campaign.problems import Problem
@@ -22,8 +22,12 @@ from shardmark.instances import catalog
 from tests.leaderboard.conftest import fill
 from tests.leaderboard.later import add_later
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page, Request
+
+playwright = Deferred("playwright.sync_api")
 CHROMIUM = shutil.which("chromium")
-AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
+AXE = Path(str(distribution("axe-playwright-python").locate_file("axe_playwright_python/axe.min.js")))
 #: Leaves the first of the rows, items and marks of a parent that differ in nothing but words and numbers.
 THIN_OUT = """
   const look = (part) => `${part.tagName} ${part.getAttribute("class")} ${part.getAttribute("role")}`;
@@ -161,8 +165,8 @@ class Visitor:
 @pytest.fixture(scope="module")  # it must be gone before tests that look for children of their process
 def chromium(site: Path) -> Iterator[Browser]:
     """One headless Chromium; it has no sandbox, as tests may run as root and it shows our own pages only."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()
 

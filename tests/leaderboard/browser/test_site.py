@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import polars as pl
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from deferred import Deferred
 
 from shardmark.leaderboard.explore.wilcoxon import signed_rank
 from tests.leaderboard.browser.conftest import SOLVED, Visitor
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
+
+playwright = Deferred("playwright.sync_api")
 #: A page of each template, with filters that leave a few rows of long tables.
 KINDS = (
     *("index.html", "instances.html?track=intraop", "solvers.html?track=intraop", "compare.html?track=pipeline"),
@@ -107,18 +112,18 @@ def test_tables_sort_by_a_click(visitor: Visitor) -> None:
     page = visitor.open("tracks/pipeline.html")
     heading = page.locator("[aria-labelledby='ranking'] th", has_text="Best").first
     heading.get_by_role("button").click()
-    expect(heading).to_have_attribute("aria-sort", "descending")
+    playwright.expect(heading).to_have_attribute("aria-sort", "descending")
     best = page.locator("[aria-labelledby='ranking'] tbody tr td:nth-child(9)").all_inner_texts()
     assert best == sorted(best, key=int, reverse=True)
     heading.get_by_role("button").press("Enter")
-    expect(heading).to_have_attribute("aria-sort", "ascending")
+    playwright.expect(heading).to_have_attribute("aria-sort", "ascending")
 
 
 def test_an_index_is_searched_filtered_and_sorted_and_its_address_says_how(visitor: Visitor) -> None:
     page = visitor.open("instances.html")
-    expect(page.get_by_role("status")).to_have_text("33 instances")
+    playwright.expect(page.get_by_role("status")).to_have_text("33 instances")
     page.get_by_label("Search").fill("REGAL k8")
-    expect(page.get_by_role("status")).to_have_text("5 of 33 instances")
+    playwright.expect(page.get_by_role("status")).to_have_text("5 of 33 instances")
     page.get_by_label("Nodes from").fill("100")
     page.get_by_role("combobox", name="Status").select_option("open")
     page.get_by_role("button", name="Nodes").click()
@@ -136,13 +141,13 @@ def test_filters_are_folded_on_a_phone(visitor: Visitor) -> None:
     visitor.page.set_viewport_size({"width": 390, "height": 844})
     page = visitor.open("solvers.html")
     kind, button = page.get_by_role("combobox", name="Kind"), page.get_by_role("button", name="Filters")
-    expect(page.get_by_role("searchbox")).to_be_visible()
-    expect(kind).to_be_hidden()
+    playwright.expect(page.get_by_role("searchbox")).to_be_visible()
+    playwright.expect(kind).to_be_hidden()
     button.click()
-    expect(kind).to_be_visible()
-    expect(button).to_have_attribute("aria-expanded", "true")
+    playwright.expect(kind).to_be_visible()
+    playwright.expect(button).to_have_attribute("aria-expanded", "true")
     page = visitor.open("solvers.html?kind=solver")  # what is chosen is seen
-    expect(kind).to_be_visible()
+    playwright.expect(kind).to_be_visible()
 
 
 def test_records_are_searched_and_a_link_shows_its_row(visitor: Visitor) -> None:
@@ -150,20 +155,20 @@ def test_records_are_searched_and_a_link_shows_its_row(visitor: Visitor) -> None
     page.get_by_role("searchbox").fill("diamond")
     assert column(page, "instance") == ["diamond"]
     page = visitor.open("records.html?q=diamond#chain")
-    expect(page.locator("tr#chain")).to_be_in_viewport()
+    playwright.expect(page.locator("tr#chain")).to_be_in_viewport()
     assert set(column(page, "instance")) == {"chain", "diamond"}
 
 
 def test_columns_are_chosen(visitor: Visitor) -> None:
     page = visitor.open("solvers.html?kind=bound+method")
     assert set(column(page, "kind")) == {"bound method"}
-    expect(page.locator("th[data-column=failed]")).to_be_hidden()
+    playwright.expect(page.locator("th[data-column=failed]")).to_be_hidden()
     page.get_by_text("Columns").click()
     page.get_by_label("Failed").check()
     page.get_by_label("Rank", exact=True).uncheck()
     page.reload()
-    expect(page.locator("th[data-column=failed]")).to_be_visible()
-    expect(page.locator("th[data-column=rank]")).to_be_hidden()
+    playwright.expect(page.locator("th[data-column=failed]")).to_be_visible()
+    playwright.expect(page.locator("th[data-column=rank]")).to_be_hidden()
 
 
 def test_without_scripts_everything_is_there(chromium: Browser, site: Path) -> None:
@@ -178,35 +183,36 @@ def test_without_scripts_everything_is_there(chromium: Browser, site: Path) -> N
 
 def test_two_solvers_are_compared(visitor: Visitor) -> None:
     page = visitor.open("compare.html?track=pipeline&a=random-100&b=brkga-100")
-    expect(page.locator(".verdict")).to_have_text("random-100 scores higher on 0, brkga-100 on 10; 0 ties.")
-    expect(page.locator(".sure")).to_contain_text("exact: p = 0.002")
+    playwright.expect(page.locator(".verdict")).to_have_text("random-100 scores higher on 0, brkga-100 on 10; 0 ties.")
+    playwright.expect(page.locator(".sure")).to_contain_text("exact: p = 0.002")
     assert page.locator("svg circle.dot.second").count() == 20  # costs and times
     size = [abs(float(x.replace("−", "-"))) for x in page.locator(".differences td:nth-child(6)").all_inner_texts()]
     assert size == sorted(size, reverse=True)
     page.get_by_role("button", name="Curves of regal-03-k2").click()
-    expect(page.locator("#curves")).to_have_text("Curves of regal-03-k2")
+    playwright.expect(page.locator("#curves")).to_have_text("Curves of regal-03-k2")
     assert page.locator("[aria-labelledby=curves] svg .series").count() == 4  # two sides of two seeds
     page.get_by_label("Costs as").select_option("cost")
-    expect(page.locator("h2", has_text="Costs")).to_have_text("Costs")
+    playwright.expect(page.locator("h2", has_text="Costs")).to_have_text("Costs")
     assert urlsplit(page.url).query == "track=pipeline&a=random-100&b=brkga-100&instance=regal-03-k2&axis=cost"
     page.get_by_label("Track").select_option("intraop")
-    expect(page.locator(".verdict")).to_contain_text("cfn-penalty scores higher on")
+    playwright.expect(page.locator(".verdict")).to_contain_text("cfn-penalty scores higher on")
     page = visitor.open("compare.html?track=placement&a=search&b=one-accelerator")
-    expect(page.locator(".sure")).to_contain_text("p is at least 0.5, however one-sided")
+    playwright.expect(page.locator(".sure")).to_contain_text("p is at least 0.5, however one-sided")
 
 
 def test_two_versions_and_two_campaigns_are_compared(visitor: Visitor) -> None:
     page = visitor.open("compare.html?track=pipeline&a=moves&b=moves&b-version=050505050505")
-    expect(page.locator(".verdict")).to_contain_text("moves abababa scores higher on 9, moves 0505050 on 0; 0 ties.")
+    verdict = page.locator(".verdict")
+    playwright.expect(verdict).to_contain_text("moves abababa scores higher on 9, moves 0505050 on 0; 0 ties.")
     assert page.locator("[aria-labelledby=curves] svg .series").count() == 2
     page = visitor.open("compare.html?track=pipeline&by=campaigns&a=3&b=2")
-    expect(page.locator(".verdict")).to_contain_text("scores higher on 9")
-    expect(page.locator(".differences")).to_contain_text("moves")
+    playwright.expect(page.locator(".verdict")).to_contain_text("scores higher on 9")
+    playwright.expect(page.locator(".differences")).to_contain_text("moves")
 
 
 def test_a_solver_and_a_bound_method_are_not_compared(visitor: Visitor) -> None:
     page = visitor.open("compare.html?track=pipeline&a=moves&b=exact")
-    expect(page.locator("#comparison")).to_contain_text("choose two of a kind")
+    playwright.expect(page.locator("#comparison")).to_contain_text("choose two of a kind")
 
 
 def test_the_script_tests_significance_as_python_does(visitor: Visitor) -> None:
@@ -221,9 +227,9 @@ def test_the_script_tests_significance_as_python_does(visitor: Visitor) -> None:
 def test_a_solver_is_highlighted_by_a_click_and_by_the_address(visitor: Visitor) -> None:
     page = visitor.open("tracks/pipeline.html")
     row = "[aria-labelledby='ranking'] tr"
-    expect(page.locator(f"{row}.chosen th")).to_have_text("newcomer")  # the newest, until the reader chooses
+    playwright.expect(page.locator(f"{row}.chosen th")).to_have_text("newcomer")  # the newest, until the reader chooses
     page.locator(row, has_text="brkga-100").last.get_by_role("button").click()
-    expect(page.locator(f"{row}.chosen th")).to_have_text("brkga-100")
+    playwright.expect(page.locator(f"{row}.chosen th")).to_have_text("brkga-100")
     assert urlsplit(page.url).query == "solver=brkga-100"
     assert page.locator("[aria-labelledby='profile'] .wide g.series.chosen path").count() >= 1
     page = visitor.open("instances/pipeline/regal-01-k2.html?solver=moves")

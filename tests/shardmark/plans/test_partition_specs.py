@@ -9,16 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from deferred import Deferred
 from stablehlo_models import read_stablehlo
 
 from shardmark.instances.models.as_intraop import as_intraop
 from shardmark.instances.models.devices import device
 from shardmark.plans.partition_specs import FORMAT, in_shardings, partition_specs
 
+jax, jnp = Deferred("jax"), Deferred("jax.numpy")
 ROOT = Path(__file__).parents[3]
 STEP = ROOT / "tests" / "data" / "stablehlo" / "transformer.mlir.gz"
 

@@ -10,9 +10,11 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
-from ortools.sat.python import cp_model
+from deferred import Deferred
 
 from shardmark.instances.hybrid import Instance, parse
+
+cp_model = Deferred("ortools.sat.python.cp_model")  # it imports pandas
 
 
 def draw(rng: random.Random, nodes: tuple[int, int] = (6, 10)) -> Instance:

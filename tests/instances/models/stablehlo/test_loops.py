@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import math
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
+from deferred import Deferred
 from stablehlo_models import read_stablehlo
 
 from shardmark.instances.models.reshape import groups
 from shardmark.instances.models.stablehlo.loops import nest_of
 from shardmark.instances.models.stablehlo.operation import Operation
+
+jax, jnp, lax = Deferred("jax"), Deferred("jax.numpy"), Deferred("jax.lax")
 
 
 def draw(*shape, seed=0):
