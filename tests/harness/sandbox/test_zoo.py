@@ -526,8 +526,8 @@ def cases() -> Iterator[object]:
         (BARE_GROUPS, tuple(case for case in (*everything, *CONTROL_GROUPS) if case.solver in IN_GROUPS)),
     ):
         for number, case in enumerate({case.solver: case for case in rows}.values()):
-            bare = kind in (BARE, BARE_GROUPS)  # they run in the gate only, and most of them in `make thorough` only
-            later = (pytest.mark.thorough if number % 3 else pytest.mark.gate) if bare else ()
+            again = kind in (BARE, BARE_GROUPS) or (kind == BENCHEXEC and case in telling)  # most: `make thorough` only
+            later = (pytest.mark.thorough if number % 3 else pytest.mark.gate) if again else ()
             yield pytest.param(kind, case, id="-".join((*kind, case.solver)), marks=later)
 
 

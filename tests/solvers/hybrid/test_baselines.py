@@ -32,6 +32,7 @@ def costs(solver, instance: Instance) -> list[float]:
     return [float(verdict.cost or 0.0) for verdict in verdicts]
 
 
+@pytest.mark.thorough(cases=15)
 @pytest.mark.parametrize("name", piper_figures()["program"])
 def test_equal_stages_are_those_of_the_published_program(name):
     entry, known = catalog.find(name), piper_figures()["program"][name]["equal"]

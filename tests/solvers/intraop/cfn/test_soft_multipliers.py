@@ -47,6 +47,7 @@ def test_a_tree_is_solved_as_softness_falls(seed):
     assert best * (1 - 1e-3) - 2**12 <= network.bound <= best
 
 
+@pytest.mark.thorough(cases=45)
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize("size", [2**20, 2**50, 2**58])
 def test_any_messages_give_a_bound_and_lose_nothing(seed, size):
