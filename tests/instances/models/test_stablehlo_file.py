@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from deferred import Deferred
+from effort import Deferred
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stablehlo_models import read_stablehlo

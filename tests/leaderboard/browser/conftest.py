@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deferred import Deferred
+from effort import Deferred
 
 from shardmark.cli.arguments import main
 from shardmark.harness.campaign.problems import Problem

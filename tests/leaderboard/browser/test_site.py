@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import polars as pl
 import pytest
-from deferred import Deferred
+from effort import Deferred
 
 from shardmark.leaderboard.explore.wilcoxon import signed_rank
 from tests.leaderboard.browser.conftest import SOLVED, Visitor

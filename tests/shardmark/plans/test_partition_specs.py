@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from deferred import Deferred
+from effort import Deferred
 from stablehlo_models import read_stablehlo
 
 from shardmark.instances.models.as_intraop import as_intraop

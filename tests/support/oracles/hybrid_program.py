@@ -10,7 +10,7 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
-from deferred import Deferred
+from effort import Deferred
 
 from shardmark.instances.hybrid import Instance, parse
 

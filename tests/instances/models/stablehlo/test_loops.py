@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from deferred import Deferred
+from effort import Deferred
 from stablehlo_models import read_stablehlo
 
 from shardmark.instances.models.reshape import groups
