@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
-from math import lcm
+from math import ceil, floor, lcm, nextafter
 from typing import Any
 
+import numpy as np
 from ortools.sat.python import cp_model
 
 from shardmark.instances.hybrid import Instance, parse
@@ -56,10 +57,16 @@ def draw(rng: random.Random, nodes: tuple[int, int] = (6, 10)) -> Instance:
 
 
 class Program:
-    """The program; times are in units of 1 / ``scale``."""
+    """The program; times are in units of 1 / ``scale``. ValueError if numbers are not whole, or are too large.
+
+    ``solution``  the best plan found, as the referee reads it; None before `solve`, or if none was found
+    ``bound``     a lower bound on the cost, rounded down; None if there is no plan
+    """
 
     def __init__(self, instance: Instance) -> None:
         self.work, self.model = instance, cp_model.CpModel()
+        self.solution: dict[str, Any] | None = None
+        self.bound: float | None = 0.0
         self.slots = range(min(instance.nodes, instance.batch, instance.devices))
         speeds = [instance.bandwidth, instance.inside or instance.bandwidth]
         self.options = [
@@ -69,13 +76,28 @@ class Program:
             for y in range(1, -(-min(instance.batch, instance.devices) // d) + 1)
             if d * t <= instance.devices and (instance.machine is None or t <= instance.machine)
         ]
-        self.scale = lcm(*(int(s) for s in speeds)) * instance.batch * lcm(*(d for d, _, _ in self.options))
-        self.most = self.scale * 10**6
+        self.scale = lcm(*(max(1, int(s)) for s in speeds)) * instance.batch * lcm(*(d for d, _, _ in self.options))
+        self.most = self._most_time()
         self._variables()
         self._order()
         for slot in self.slots:
             self._stage(slot)
         self._spread_work()
+
+    def _most_time(self) -> int:
+        """No cost is greater: each stage has all nodes, all configurations of them, and all edges."""
+        work = self.work
+        columns = (work.time, work.parameters, work.stashed, work.fixed, work.shared, work.gathered, work.sync)
+        numbers = np.concatenate([*columns, work.communicated, [work.bandwidth, work.inside or 1]])
+        if (numbers != np.floor(numbers)).any():
+            raise ValueError("the integer program is for whole numbers")
+        moved = 2 * (work.sync.sum() + 2 * work.communicated.sum() * work.configurations)
+        size = moved + work.gathered.sum() + 4 * work.parameters.sum()
+        most = self.scale * work.batch * (1 + len(self.slots)) * (work.time.sum() + size)
+        held = work.batch * (work.batch * work.stashed.sum() + work.fixed.sum() + work.shared.sum())
+        if max(most * work.batch * work.devices, held) > 2.0**60:
+            raise ValueError("the numbers are too large for the integer program")
+        return int(most)
 
     def _variables(self) -> None:
         model, work = self.model, self.work
@@ -100,7 +122,9 @@ class Program:
         model, work = self.model, self.work
         for u, v in zip(work.graph.tail.tolist(), work.graph.head.tolist(), strict=True):
             for slot in self.slots:
-                model.add(sum(here[u] for here in self.here[: slot + 1]) <= sum(here[v] for here in self.here[: slot + 1]))
+                model.add(
+                    sum(here[u] for here in self.here[: slot + 1]) <= sum(here[v] for here in self.here[: slot + 1])
+                )
         for slot, uses in enumerate(self.use):
             model.add_at_most_one(uses)
             model.add(sum(self.here[slot]) >= sum(uses))
@@ -138,7 +162,7 @@ class Program:
         for (d, t, y), used in options:
             held = total(d * (work.stashed * y + work.fixed) + work.shared)
             model.add_linear_constraint(d * y - later, d, 2 * d - 1).only_enforce_if(used)
-            model.add(held <= int(d * work.memory)).only_enforce_if(used)
+            model.add(held <= min(floor(d * Fraction(work.capacity)), 2**61)).only_enforce_if(used)
             near = work.machine is not None and d * t <= work.machine
             rate = Fraction(self.scale * (d - 1), int(work.inside if near and work.inside else work.bandwidth) * d)
             assert rate.denominator == 1
@@ -172,7 +196,28 @@ class Program:
         solver.parameters.max_time_in_seconds = seconds
         status = solver.solve(self.model)
         if status == cp_model.INFEASIBLE:
+            self.bound = None
             return None
+        lower = Fraction(max(0, ceil(solver.best_objective_bound * (1 - 1e-12) - 1e-6)), self.scale)
+        self.bound = nextafter(float(lower), 0)
+        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            self.solution = self._plan(solver)
         if status != cp_model.OPTIMAL:
             raise TimeoutError(solver.status_name(status))
         return Fraction(round(solver.objective_value), self.scale)
+
+    def _plan(self, solver: Any) -> dict[str, Any]:
+        """The plan of the solver's solution."""
+        work = self.work
+        used = [[o for o, x in zip(self.options, uses, strict=True) if solver.value(x)] for uses in self.use]
+        stages = sum(map(bool, used))
+        chosen = [
+            next((s, c) for s in self.slots for c in self._menu(v) if solver.value(self.pick[s][c]))
+            for v in range(work.nodes)
+        ]
+        return {
+            "stage": [stages - 1 - slot for slot, _ in chosen],
+            "configuration": [work.kinds[work.kind[c]] for _, c in chosen],
+            "data_parallel": [used[slot][0][0] for slot in reversed(range(stages))],
+            "tensor_parallel": [used[slot][0][1] for slot in reversed(range(stages))],
+        }
