@@ -88,8 +88,8 @@ thorough: ## all cases of all tests, of which the gate runs a part; ten minutes 
 fuzz: $(VENV)/extra-test ## all claims of all solvers against exact oracles, about two hours (DRAWS=10000 per track)
 	@SHARDMARK_DRAWS=$(DRAWS) $(BIN)/python -m pytest --numprocesses=logical --show-capture=no tests/fuzz $(PYTEST)
 
-# Instances of 20 to 60 nodes, every bound and exact method on each, against each other. Resumes where it stopped.
-crosscheck: $(VENV)/extra-test ## claims of methods against each other, 20 to 60 nodes (INSTANCES=1000 per track LIMIT=1 JOBS=N CROSSCHECK=folder)
+# Instances of 8 to 60 nodes, every bound and exact method on each, against each other. Resumes where it stopped.
+crosscheck: $(VENV)/extra-test ## claims of methods against each other, 8 to 60 nodes (INSTANCES=1000 per track LIMIT=1 JOBS=N CROSSCHECK=folder)
 	@$(BIN)/python -m tests.fuzz.crosscheck --instances $(INSTANCES) --seconds $(LIMIT) --jobs $(JOBS) --results '$(CROSSCHECK)'
 
 # A survivor changes nothing that matters, or no test says what its line is for. Interrupted, it goes on from there; after a

@@ -10,6 +10,7 @@ A track is a module of this folder that defines five names; adding one changes n
 ``OPTIONS``             the options that ``parse`` takes, by name, each an `options.Option` (``pipeline``: ``stages``);
                         options with a ``mode`` divide the track's ranking
 ``RAGGED``              optional, True: ``parse`` takes `columns.Ragged` for a list of lists of integers
+``refuse_too_large(content, source)``   optional: says in the track's own words why bytes are too many to be parsed
 """
 
 from __future__ import annotations
@@ -62,7 +63,19 @@ def parse(content: bytes, source: str, track: str | None = None, **options: Any)
 
     with _general_reader_as_fallback(source):
         return _build(scan.scan(scan.in_memory(content)), source, track, options)
-    return _build(parse_json(decode(content, source), source), source, track, options)
+    try:
+        document = parse_json(decode(content, source), source)
+    except TooLarge:
+        _refuse_too_large(content, source, track)
+        raise
+    return _build(document, source, track, options)
+
+
+def _refuse_too_large(content: bytes, source: str, track: str | None) -> None:
+    """Raise the error of a track that can say more of bytes than that they are too many."""
+    for name in tracks() if track is None else [track]:
+        if refuse := getattr(track_module(name), "refuse_too_large", None):
+            refuse(content, source)
 
 
 @contextmanager
@@ -83,7 +96,11 @@ def _build(content: Any, source: str, track: str | None, options: Mapping[str, A
     from shardmark.instances.files import scan
 
     scanned = isinstance(content, scan.Scanned)
-    document = content.document() if scanned else content
+    try:
+        document = content.document() if scanned else content
+    except TooLarge:
+        _refuse_too_large(content.text, source, track)
+        raise
     if track is None:
         found = [name for name in tracks() if track_module(name).recognises(document)]
         if not found:

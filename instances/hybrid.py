@@ -22,12 +22,12 @@ from shardmark.instances.files.columns import (
     require_int,
     require_number,
 )
-from shardmark.instances.files.hybrid import Workload, recognises
+from shardmark.instances.files.hybrid import Workload, recognises, refuse_too_large
 from shardmark.instances.files.records import get
 from shardmark.instances.options import Option, read_options, refuse_other_choices
 from shardmark.instances.rounding import safely
 
-__all__ = ["OPTIONS", "Instance", "parse", "recognises", "to_document"]
+__all__ = ["OPTIONS", "Instance", "parse", "recognises", "refuse_too_large", "to_document"]
 
 OPTIONS: Mapping[str, Option] = {
     "devices": Option(int, "number of devices (default: the file's maxDevices)"),
@@ -82,8 +82,9 @@ class Instance(Evaluator, Workload):
             if count is not None and not 1 <= count < files.LARGEST:
                 expected = f"expected 1 to {files.LARGEST - 1}, found {describe(count)}"
                 raise InputError(self.source, self._place(place), expected)
-        if not 0 <= self.memory < np.inf:
-            raise InputError(self.source, self._place("memory"), f"expected a number >= 0, found {self.memory}")
+        if not 0 <= self.memory <= LARGEST_TOTAL:
+            expected = f"expected a number from 0 to {LARGEST_TOTAL:.10g}, found {self.memory}"
+            raise InputError(self.source, self._place("memory"), expected)
         for place, speed in (("bandwidth", self.bandwidth), ("inside", self.inside)):
             if speed is not None and not 0 < speed < np.inf:
                 raise InputError(self.source, self._place(place), f"expected a positive number, found {speed}")

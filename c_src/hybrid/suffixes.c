@@ -40,11 +40,14 @@ struct least {
 static struct least least_of(const struct costs *costs, int32_t v) {
     const struct shard_hybrid *problem = costs->problem;
     const double room = (double)costs->room;
+    const int128 most = costs->limit * problem->devices; /* no stage takes longer, on a replica */
     struct least least = {0};
     for (int32_t t = 0; t < problem->degrees; t++) {
         const int64_t menu = (int64_t)v * problem->degrees + t, degree = problem->degree[t];
         for (int64_t i = costs->menu_start[menu]; i < costs->menu_start[menu + 1]; i++) {
             const int32_t c = costs->menu[i];
+            if (costs->time[c] > most)
+                continue;
             const int128 work = costs->time[c] * degree;
             const double stashed = room > 0 ? (double)costs->stashed[c] / room : 0;
             if (!least.degree || work < least.work)

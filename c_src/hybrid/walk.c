@@ -2,21 +2,33 @@
 
 #include "common/stop.h"
 
-/* Grow the stage from `ideal` by nodes beyond `last`, in all ways. */
-static void grow(struct walk *walk, int32_t ideal, int32_t last) {
+/* Grow the stage from `ideal` in all ways, by nodes in ascending order. */
+static void grow(struct walk *walk, int32_t ideal) {
     const struct suffixes *suffixes = walk->suffixes;
-    if (is_stopped(walk->stop))
-        walk->stopped = walk->over = true;
-    for (int64_t up = suffixes->up_start[ideal]; up < suffixes->up_start[ideal + 1] && !walk->over; up++) {
-        const int32_t v = suffixes->up_node[up], target = suffixes->up_ideal[up];
-        if (v <= last)
-            continue;
-        if (stage_push(walk->stage, v)) {
-            walk->over |= !walk->visit(walk->context, target);
-            grow(walk, target, v);
+    struct stage *stage = walk->stage;
+    walk->path[0] = (struct branch){ideal, suffixes->up_start[ideal]};
+    while (!walk->over) {
+        struct branch *at = walk->path + stage->size;
+        if (is_stopped(walk->stop)) {
+            walk->stopped = walk->over = true;
+        } else if (at->up == suffixes->up_start[at->ideal + 1]) {
+            if (!stage->size)
+                return;
+            stage_pop(stage);
+        } else {
+            const int32_t v = suffixes->up_node[at->up], target = suffixes->up_ideal[at->up++];
+            if (stage->size && v <= stage->node[stage->size - 1])
+                continue;
+            if (stage_push(stage, v)) {
+                walk->over |= !walk->visit(walk->context, target);
+                walk->path[stage->size] = (struct branch){target, suffixes->up_start[target]};
+            } else {
+                stage_pop(stage);
+            }
         }
-        stage_pop(walk->stage);
     }
+    while (stage->size)
+        stage_pop(stage);
 }
 
 /* Put all nodes before the base into the stage. */
@@ -41,7 +53,7 @@ void walk_from(struct walk *walk, int32_t ideal, bool whole) {
     if (whole)
         complete(walk);
     else
-        grow(walk, ideal, -1);
+        grow(walk, ideal);
 }
 
 void rebuild_stage(const struct suffixes *suffixes, struct stage *stage, int32_t ideal, int32_t number,

@@ -3,8 +3,15 @@
 
 #include "hybrid/suffixes.h"
 
+/* How far the growth of an ideal has come. */
+struct branch {
+    int32_t ideal;
+    int64_t up; /* index of the next node, see suffixes */
+};
+
 struct walk {
     struct stage *stage;
+    struct branch *path; /* nodes + 1 elements: by size of the stage */
     const struct suffixes *suffixes;
     const int32_t *stop; /* 1 element: not 0 once another thread asks to end; NULL: never */
     bool (*visit)(void *context,

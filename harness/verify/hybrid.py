@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
@@ -19,6 +20,7 @@ import numpy as np
 from shardmark.harness.verify import MOST_NAMED, Parts, Stages, Transfer, Verdict, malformed, misplaced
 from shardmark.instances.files.columns import Floats, Ints, describe
 from shardmark.instances.files.hybrid import LARGEST
+from shardmark.instances.files.jsonfile import shortened
 from shardmark.instances.hybrid import Instance
 
 KEYS = ("stage", "configuration", "data_parallel", "tensor_parallel")
@@ -73,7 +75,7 @@ def stages(instance: Instance, solution: Any) -> Stages | None:
 def read(instance: Instance, solution: Any) -> Plan | str:
     """Return the plan that a solution describes, or why it describes none."""
     if not isinstance(solution, dict) or solution.keys() != set(KEYS):
-        found = ", ".join(map(repr, solution)) if isinstance(solution, dict) else describe(solution)
+        found = ", ".join(map(shortened, solution)) if isinstance(solution, dict) else describe(solution)
         return f"solution: expected an object with the keys {', '.join(KEYS)}, found {found or 'no keys'}"
     data, tensor = solution["data_parallel"], solution["tensor_parallel"]
     if not isinstance(data, list) or not 1 <= len(data) <= instance.nodes:
@@ -311,7 +313,11 @@ def _count(microbatches: int) -> str:
 
 
 def _bytes(size: Fraction) -> str:
-    return str(math.floor(size)) if size.denominator == 1 and size < 10**18 else f"{float(size):.12g}"
+    """A size as text; those of plans with too many replicas may exceed float64."""
+    if size.denominator == 1 and size < 10**18:
+        return str(size)
+    rounded = Decimal(f"{Decimal(size.numerator) / size.denominator:.11e}")
+    return f"{rounded.normalize():g}"
 
 
 def _transfers(plan: Plan) -> list[Transfer]:

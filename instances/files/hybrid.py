@@ -9,6 +9,7 @@ and ``options``. Other keys are ignored, as the program of the paper ignores the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from shardmark.instances.errors import InputError
+from shardmark.instances.errors import InputError, TooLarge
 from shardmark.instances.files.columns import (
     Floats,
     Ints,
@@ -47,6 +48,7 @@ KEYS = {
 }
 OPTIONAL = ("memoryShared", "gatherSize")
 LARGEST = 2**31  # upper bound on degrees and on the numbers of devices and microbatches
+MOST_CONFIGURATIONS = 1 << 20  # of a file: each takes about 2 KB while it is read
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -152,6 +154,19 @@ def recognises(document: Any) -> bool:
     return isinstance(document, dict) and not {"maxMemoryPerDevice", "mbsInBatch"}.isdisjoint(document)
 
 
+def refuse_too_large(content: bytes, source: str) -> None:
+    """Raise TooLarge if a file too large to be parsed has too many configurations, told from its bytes."""
+    node = count = 0
+    for key in re.finditer(rb'"(TMPCs|timePerSample)"\s*:', content):
+        if key[1] == b"TMPCs":
+            node += 1
+            continue
+        count += 1
+        if count > MOST_CONFIGURATIONS:
+            expected = f"expected at most {MOST_CONFIGURATIONS} configurations up to this node, found more"
+            raise TooLarge(source, f"nodes[{max(node - 1, 0)}].TMPCs", expected)
+
+
 def read(document: Any, source: str) -> dict[str, Any]:
     """Return the fields of a `Workload`; InputError names the place of a defect."""
     if not isinstance(document, dict):
@@ -205,12 +220,17 @@ class _Found:
         self.kinds: dict[str, int] = {}
         self.kind: list[int] = []
         self.sync: list[list[Any]] = []
+        self.ends: list[dict[str, None]] = []  # parallel to sync: ids of the other ends
 
     def add(self, node: int, degree: int, configurations: Any, into: dict[str, None], out: dict[str, None]) -> None:
         """Add the configurations of a degree of a node with these producers and consumers."""
         place = f"nodes[{node}].TMPCs[{degree}]"
         if not require_list(configurations, self.source, place):
             raise InputError(self.source, place, "expected at least one configuration")
+        if len(self.rows) + len(configurations) > MOST_CONFIGURATIONS:
+            raise InputError(
+                self.source, place, f"expected at most {MOST_CONFIGURATIONS} configurations up to this node, found more"
+            )
         for i, configuration in enumerate(configurations):
             here = f"{place}[{i}]"
             if not isinstance(configuration, dict):
@@ -225,6 +245,7 @@ class _Found:
                 entries = get(configuration, key, self.source, here)
                 _require_entries(entries, ends, meaning, self.source, f"{here}.{key}")
                 self.sync.append([entries[end] for end in ends])
+                self.ends.append(ends)
 
     def columns(self, start: Sequence[int]) -> dict[str, Any]:
         """Return the fields of a `Workload` that are about configurations."""
@@ -235,7 +256,7 @@ class _Found:
 
         lengths = np.array([len(entries) for entries in self.sync], dtype=np.int64).reshape(-1, 2)
         keys = ("syncTimeFw", "syncTimeBw")
-        of_sync = (place(at // 2, keys[at % 2]) for at, entries in enumerate(self.sync) for _ in entries)
+        of_sync = (f"{place(at // 2, keys[at % 2])}[{end}]" for at, ends in enumerate(self.ends) for end in ends)
         columns = {
             KEYS[key]: _numbers(values, (place(row, key) for row in range(len(values))), self.source)
             for key, values in self.values.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from shardmark.instances.graph import Index
 from shardmark.instances.rounding import safely
+from shardmark.solvers.hybrid._kernels import Undecided
 from shardmark.solvers.hybrid._stages import Chain
 from shardmark.solvers.hybrid._thresholds import CLAIM, STEP
 
@@ -30,12 +32,14 @@ class BatchSearch:
     or gives its shortest batch, by one pass of dynamic programming, which is fast if the range is narrow. Before,
     guesses of it, ranges without width, give short batches.
 
-    ``find(limit, (least, most))``  the shortest batch of at most the limit in a range; None if none, or if stopped
+    ``find(limit, (least, most))``  the shortest batch of at most the limit in a range; None if none, or if stopped;
+                                    Undecided, with a batch if one is known, if there may be a shorter one
     ``find_strict``  the same with bytes rounded up, for batches that exceed a device by a rounding error
     ``stop``    shape (1,), int32: ends the search once it is 1
     ``better``  called with each better chain
     ``best``    shortest batch known
     ``low``     shortest batch found with bytes rounded down
+    ``decided`` no question was left open
     """
 
     find: Callable[[float, tuple[float, float]], Chain | None]
@@ -44,9 +48,10 @@ class BatchSearch:
     better: Callable[[Chain], None]
     best: float
     low: float = math.inf
+    decided: bool = True
 
     def run(self, guess: float) -> float | None:
-        """Search all ranges, that of a guessed repeated time first; a lower bound, None if stopped."""
+        """Search all ranges, that of a guessed repeated time first; a lower bound, None if stopped or undecided."""
         for growth in GUESSES:
             guess = self._descend(guess, growth)
         for least, most in self._ranges(guess):
@@ -54,7 +59,7 @@ class BatchSearch:
                 return None
             if least < self.best:
                 self._try((least * (1 - OVERLAP), most))
-        return None if self.stop[0] else safely(min(self.best, self.low) * (1 - CLAIM - STEP), 0)
+        return None if self.stop[0] or not self.decided else safely(min(self.best, self.low) * (1 - CLAIM - STEP), 0)
 
     def _descend(self, guess: float, growth: float) -> float:
         """Move the guess up and down by factors as long as batches get shorter; the best guess."""
@@ -76,12 +81,18 @@ class BatchSearch:
     def _try(self, repeated: tuple[float, float]) -> bool:
         """True if a shorter batch is found in a range."""
         limit = self.best * (1 - STEP)
-        found = self.find(limit, repeated) if limit > 0 else None
+        if limit <= 0:
+            return False
+        try:
+            found = self.find(limit, repeated)
+        except Undecided as undecided:
+            found, self.decided = undecided.chain, False
         if found is not None:
             self.low = min(self.low, found.cost)
             if not found.fits:
-                found = self.find_strict(limit, repeated)
-        if found is None or found.cost >= self.best:
+                with suppress(Undecided):
+                    found = self.find_strict(limit, repeated)
+        if found is None or not found.fits or found.cost >= self.best:
             return False
         self.best = found.cost
         self.better(found)

@@ -15,6 +15,14 @@ from shardmark.solvers.hybrid._stages import Chain
 from shardmark.solvers.native import array_in, array_out, check, ffi, lib, shaped
 
 
+class Undecided(Exception):
+    """Some choice of configurations was too hard; ``chain`` is what was found all the same, None if nothing."""
+
+    def __init__(self, chain: Chain | None) -> None:
+        super().__init__()
+        self.chain = chain
+
+
 class StageProblem:
     """An instance for the kernels, with its nodes numbered from the end of the pipeline; see ``problem.h``.
 
@@ -97,13 +105,17 @@ class StageProblem:
         return instance.sync_start[self._kept], moved
 
     def chain(self, ideals: Ideals, limit: float, stop: Index, *, greedy: bool = False) -> Chain | None:
-        """Stages whose times per sample are at most ``limit``; None if there are none, or if stopped."""
+        """Stages whose times per sample are at most ``limit``; None if there are none, or if stopped.
+
+        Raises Undecided if there may be some.
+        """
         return self._found(lib.shard_hybrid_chain, ideals, (limit, greedy), stop)
 
     def shortest_step(self, ideals: Ideals, limit: float, repeated: tuple[float, float], stop: Index) -> Chain | None:
         """The stages of the shortest batch if that takes at most ``limit``; None if not, or if stopped.
 
-        Their longest repeated time is at most ``repeated[1]``; less than ``repeated[0]`` counts as much.
+        Their longest repeated time is at most ``repeated[1]``; less than ``repeated[0]`` counts as much. Raises
+        Undecided if there may be a shorter one.
         """
         return self._found(lib.shard_hybrid_step, ideals, (limit, *repeated), stop)
 
@@ -113,16 +125,20 @@ class StageProblem:
         configuration, stages = np.empty(n, dtype=np.int64), ffi.new("int32_t *")
         links = len(ideals), array_in(ideals.start), array_in(ideals.node), array_in(ideals.less)
         found = stages, *(array_out(column) for column in (stage, configuration, degree, replicas))
-        check(kernel(self.struct, *links, *given, array_in(shaped(stop, (1,))), *found))
-        if stages[0] <= 0:
-            return None
-        return Chain(
-            self.instance,
-            stage[self._number],
-            self._kept[configuration[self._number]],
-            self._degrees[degree[: stages[0]]],
-            self.instance.replicas[replicas[: stages[0]]],
-        )
+        status = kernel(self.struct, *links, *given, array_in(shaped(stop, (1,))), *found)
+        chain = None
+        if stages[0] > 0:
+            chain = Chain(
+                self.instance,
+                stage[self._number],
+                self._kept[configuration[self._number]],
+                self._degrees[degree[: stages[0]]],
+                self.instance.replicas[replicas[: stages[0]]],
+            )
+        if status == lib.SHARD_UNDECIDED:
+            raise Undecided(chain)
+        check(status)
+        return chain
 
 
 def _starts(counts: Ints) -> Ints:

@@ -10,7 +10,7 @@ from shardmark.instances.graph import Index
 from shardmark.instances.hybrid import Instance
 from shardmark.instances.rounding import SMALLEST_FLOAT, safely
 from shardmark.solvers._ideals import IdealEnumerator, Ideals, MemoryBudget, listed
-from shardmark.solvers.hybrid._kernels import StageProblem
+from shardmark.solvers.hybrid._kernels import StageProblem, Undecided
 from shardmark.solvers.hybrid._stages import Chain
 from shardmark.solvers.registry import Run
 
@@ -44,8 +44,8 @@ def suffixes(instance: Instance, run: Run, stop: Index, other: str) -> Ideals:
 class LimitSearch:
     """Bisection over limits on the time per sample of every stage.
 
-    There is no chain below ``low``; the best one known has the time ``high``.
-    ``find(limit)``  a chain that keeps the limit; None if there is none, or if stopped
+    No chain is sought below ``low``; the best one known has the time ``high``.
+    ``find(limit)``  a chain that keeps the limit; None if there is none, or if stopped; Undecided if it cannot tell
     ``stop``         shape (1,), int32: ends the search once it is 1
     ``better``       called with each better chain
     ``refuted``      called with each greater lower bound
@@ -84,7 +84,11 @@ class LimitSearch:
 
     def _try(self, limit: float) -> bool:
         """True if a chain keeps the limit; ``low`` or ``high`` is then better."""
-        found = self.find(limit)
+        try:
+            found = self.find(limit)
+        except Undecided:
+            self.low = limit  # nothing is refuted, but a greater limit may be easier
+            return False
         if found is not None:
             if found.slowest < self.high:
                 self.high = found.slowest

@@ -28,7 +28,8 @@ def dp(instance: Instance, run: Run) -> None:
 
     Bounds are safe. Times and bytes are fixed-point numbers that are rounded down before they are summed, and such sums
     are exact; so whatever the kernels refute is refuted but for a relative error of 1e-12, which is subtracted. Chains
-    whose exact bytes exceed a device by that rounding are not reported.
+    whose exact bytes exceed a device by that rounding are not reported. A knapsack with too many undominated partial
+    choices is left open, and what depends on it is not refuted.
     """
     run.bound(instance.simple_bound())
     with deadline(run) as stop:
@@ -38,8 +39,9 @@ def dp(instance: Instance, run: Run) -> None:
         else:
             program.limits(program.report, run.bound)
     if not program.fitting and not stop[0]:
-        rounding = ", but some exceed it by a rounding error only" if program.over else ""
-        raise Declined(f"no stages fit the devices and their memory{rounding}")
+        if program.over:
+            raise Declined("found no stages that fit the memory, only some that exceed it by a rounding error")
+        raise Declined("no stages fit the devices and their memory")
 
 
 @dataclass(eq=False)

@@ -9,33 +9,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from compiled import CORE, SANITIZE, compiled, objects, require
+from compiled import CORE, PROGRAMS, SANITIZE, compiled, kernels, objects, require
 from effort import GATE
 
 pytestmark = pytest.mark.gate(cases=2)
 
 HERE = Path(__file__).resolve().parent
-#: The kernels that each test program is linked with.
-PROGRAMS = {
-    "flow": ("common/flow",),
-    "pipeline": ("common/*", "pipeline/*", "pipeline/sets/*"),
-    "windows": ("pipeline/windows/*", "common/flow", "common/stop"),
-    "networks": ("intraop/*",),
-    "large_neighbourhood": ("intraop/blocks/block_elimination",),  # it includes the rest
-    "splits": ("placement/ideals/*", "common/ideals"),
-    "schedule_dp": ("placement/ideals/*", "common/ideals"),
-    "load_searches": ("placement/load/*",),
-    "cheapest_with": ("placement/cheapest_*", "placement/hypergraph_flow", "common/flow"),
-    "hybrid/chains": ("common/*", "hybrid/*", "hybrid/*/*"),
-    "scheduling": ("common/*", "scheduling/*", "scheduling/paths/*", "scheduling/simulation/*"),
-    "bounds/heads_tails": ("common/*", "scheduling/bounds/*"),
-    "bounds/refute": ("common/*", "scheduling/bounds/*"),
-}
-
-
-def kernels(program: str) -> list[Path]:
-    """The sources of the kernels that a test program is linked with."""
-    return [path for pattern in PROGRAMS[program] for path in sorted(CORE.glob(f"{pattern}.c"))]
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The claims of all methods of a track against each other, on a few instances of 20 to 60 nodes and known bad inputs.
+"""The claims of all methods of a track against each other, on a few instances of 8 to 60 nodes and known bad inputs.
 
 This is the drawn part of `make crosscheck`, see ``tests/support/crosscheck``.
 """

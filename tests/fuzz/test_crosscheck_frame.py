@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from crosscheck import campaign, check, drawn, methods, plant, reasons, restrict
+from crosscheck import campaign, check, drawn, methods, plant, reasons, tracks
 from crosscheck.campaign import Result, Settings, Task
 from crosscheck.claims import Claims
 from crosscheck.command import main
@@ -25,7 +25,7 @@ from crosscheck.draws.strata import strata
 from crosscheck.report import report
 
 from shardmark.harness.verify import verify
-from shardmark.instances import track_module
+from shardmark.instances import TRACKS, track_module
 from shardmark.solvers.registry import Declined, Solver
 
 SOLVERS = Path(__file__).parents[2] / "solvers"
@@ -116,7 +116,7 @@ def test_true_claims_and_unknown_ones_are_none(only):
 
 
 def test_a_verdict_unlike_the_oracle_s_is_a_contradiction(only, monkeypatch):
-    monkeypatch.setitem(campaign.claims.__globals__["ORACLES"], "pipeline", lambda *_: (True, Fraction(1, 3)))
+    monkeypatch.setattr(tracks, "judge", lambda *_: (True, Fraction(1, 3)))
     only(honest)
     found = campaign.check(Task("pipeline", 0), Settings()).contradictions()
     assert [one.method for one in found] == ["verifier"]
@@ -238,7 +238,11 @@ def test_a_report_counts_claims_by_mode_size_and_method():
 # ------------------------------------------------------------ draws
 
 
-@pytest.mark.parametrize("track", methods.TRACKS)
+def test_every_track_takes_part():
+    assert tuple(tracks.TRACKS) == TRACKS
+
+
+@pytest.mark.parametrize("track", tracks.TRACKS)
 def test_an_index_draws_one_instance_and_indices_many_modes(track):
     draw, write = import_module(f"crosscheck.draws.{track}").draw, track_module(track).to_document
     found = [draw(index) for index in range(40)]
@@ -349,11 +353,11 @@ def test_integers_are_raised_by_one_at_least():
     assert raised.bound == 11
 
 
-@pytest.mark.parametrize("track", methods.TRACKS)
+@pytest.mark.parametrize("track", tracks.TRACKS)
 def test_restricted_instances_are_valid_and_differ(track):
     draw, write = import_module(f"crosscheck.draws.{track}").draw, track_module(track).to_document
     found = [(draw(index).instance, index) for index in range(20)]
-    pairs = [(instance, restrict.restricted(instance, index)) for instance, index in found]
+    pairs = [(instance, tracks.restricted(instance, index)) for instance, index in found]
     kept = [(instance, other) for instance, other in pairs if other is not None]
     assert len(kept) >= 10
     assert all(write(instance) != write(other) for instance, other in kept)
@@ -367,7 +371,7 @@ def test_the_bound_of_a_restricted_instance_is_revealed(only, tmp_path, monkeypa
 
     only(honest, one_stage)
     campaign.append(tmp_path, campaign.check(Task("pipeline", 0), Settings()))
-    monkeypatch.setattr(restrict, "restricted", lambda instance, seed: replace(instance, work=2 * instance.work + 1))
+    monkeypatch.setattr(tracks, "restricted", lambda instance, seed: replace(instance, work=2 * instance.work + 1))
     results = campaign.read(tmp_path, "pipeline")
     assert results[0].contradictions() == []
     faults = plant.restricted_faults(results, 1.0, 1)

@@ -16,6 +16,7 @@ from oracle_hybrid import draw
 from referee import refusal
 
 from shardmark.instances import InputError, catalog, hybrid, load, parse, save, track_module
+from shardmark.instances.files import jsonfile
 from shardmark.instances.graph import Graph
 from shardmark.instances.hybrid import Instance
 
@@ -114,6 +115,11 @@ CHANGES: list[Change] = [
     ("bandwidth", 0, "bandwidth: expected a positive number, found 0.0"),
     ("bandwidth", 10**400, "bandwidth: expected a finite number, at least 0, found an integer of 1329 bits"),
     ("bandwidth", 1e-308, "nodes: expected numbers whose sums are finite"),
+    (
+        "maxMemoryPerDevice",
+        1.7976931348623157e308,
+        "maxMemoryPerDevice: expected a number from 0 to 1.797693133e+308, found",
+    ),
     ("maxMemoryPerDevice", -1, "maxMemoryPerDevice: expected a finite number, at least 0, found -1"),
     (
         "maxMemoryPerDevice",
@@ -159,7 +165,7 @@ CHANGES: list[Change] = [
         "nodes[2].TMPCs[1][0].syncTimeFw: expected an entry for the edge from node -7",
     ),
     (f"{FIRST}.1.0.syncTimeFw", [], "nodes[0].TMPCs[1][0].syncTimeFw: expected an object, found a list of 0"),
-    (f"{FIRST}.1.0.syncTimeBw.5", -1, "nodes[0].TMPCs[1][0].syncTimeBw: expected a finite number, at least 0"),
+    (f"{FIRST}.1.0.syncTimeBw.5", -1, "nodes[0].TMPCs[1][0].syncTimeBw[5]: expected a finite number, at least 0"),
     ("edges", None, "edges: expected a list, found null"),
     ("edges.1.destId", 99, "edges[1].destId: expected the id of a node, found 99"),
     ("edges.1.destId", 5, "edges[1]: expected every edge once"),
@@ -177,6 +183,25 @@ def test_a_defect_is_named_with_its_place(path, value, expected):
 def test_a_missing_key_of_a_configuration_is_named(key):
     sentence = refusal(read, documents.removed(BASE, f"{FIRST}.2.1.{key}"))
     assert sentence == f"base.json: nodes[0].TMPCs[2][1]: expected a key '{key}'"
+
+
+@pytest.mark.parametrize("limit", ["LARGEST_TEXT", "MAX_VALUES", "none"])
+def test_too_many_configurations_are_refused_at_their_node(limit, monkeypatch, tmp_path):
+    """In a file that is read, and in one whose text is too large for that."""
+    monkeypatch.setattr(hybrid.files, "MOST_CONFIGURATIONS", 3)
+    if limit != "none":
+        monkeypatch.setattr(jsonfile, limit, 100)
+    path = tmp_path / "base.json"
+    path.write_text(json.dumps(BASE))
+    sentence = refusal(load, path)
+    assert re.fullmatch(
+        rf"{path}: nodes\[1\]\.TMPCs(\[1\])?: expected at most 3 configurations up to .*, found more", sentence
+    )
+    monkeypatch.setattr(hybrid.files, "MOST_CONFIGURATIONS", 6)
+    if limit == "none":
+        assert load(path).configurations == 6
+    else:
+        assert "100" in refusal(load, path)
 
 
 def test_a_node_whose_degrees_exceed_the_devices_or_a_machine_is_refused():

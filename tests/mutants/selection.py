@@ -9,8 +9,10 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
-from tests.mutants.kernels import wrappers
+from c_src.build import INCLUDES
+from tests.mutants.kernels import users, wrappers
 from tests.mutants.python_sites import Site
+from tests.support.compiled import CORE, kernels
 
 ROOMS = ("instances", "solvers", "harness", "leaderboard", "shardmark")
 #: Further folders with tests of a room, other than that of its name.
@@ -55,7 +57,9 @@ class Record:
         if site.path.startswith("c_src/"):
             called = wrappers(self.root, site.path)
             functions = {function for name in called for function in _users(self.root)[name]}
-            programs = {test for test in self.seconds if test.startswith("tests/c_src/") and _links(test, site.path)}
+            programs = {
+                test for test in self.seconds if test.startswith("tests/c_src/") and _links(self.root, test, site.path)
+            }
             return {test for function in functions for test in self.calls[function]} | programs
         return self.calls[site.path if site.function == "<module>" else f"{site.path}:{site.function}"]
 
@@ -78,18 +82,16 @@ def cheapest(tests: set[str], seconds: dict[str, float], budget: float) -> set[s
     return kept
 
 
-def _links(test: str, path: str) -> bool:
-    """Tell whether a test of the C core's own programs can be about a file, by the track that its name tells."""
+def _links(root: Path, test: str, path: str) -> bool:
+    """Tell whether a test of the C core's own programs can be about a file, which is part of its program."""
     if "/test_scan.py" in test:
         return path.startswith("c_src/reader/")
     program = re.search(r"\[([\w/]+)\]", test)
-    about = {"pipeline": ("pipeline", "windows"), "intraop": ("networks", "large_neighbourhood"), "reader": ()}
-    about |= {
-        "placement": ("splits", "schedule_dp", "load_searches", "cheapest_with"),
-        "common": ("flow", "scheduling"),
-    }
-    about |= {"scheduling": ("scheduling", "bounds/heads_tails", "bounds/refute")}
-    return not program or program[1] in about[path.split("/")[1]]
+    if not program:
+        return True
+    linked = {f"c_src/{source.relative_to(CORE)}" for source in kernels(program[1])}
+    included = INCLUDES.findall((root / "tests" / "c_src" / f"{program[1]}.c").read_text())
+    return not users(root, path).isdisjoint({*linked, *(f"c_src/{name}" for name in included)})
 
 
 @cache

@@ -12,6 +12,7 @@ from tests.mutants import __main__ as tool
 from tests.mutants import kernels, python_sites
 from tests.mutants.python_sites import Site
 from tests.mutants.selection import Record, cheapest
+from tests.support.compiled import PROGRAMS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -145,6 +146,25 @@ def test_a_mutant_of_c_concerns_the_python_functions_that_call_its_kernel(tmp_pa
         ("common/status.h", {*names}),
     ):
         assert known.stages(Site(f"c_src/{path}", 1, "any", "", 0, 0, "")) == [set(), chosen, set()]
+
+
+@pytest.mark.parametrize(
+    ("path", "programs"),
+    [
+        ("hybrid/walk.c", {"hybrid/chains"}),
+        ("hybrid/chains/step.h", {"hybrid/chains"}),
+        ("intraop/blocks/large_neighbourhood.c", {"large_neighbourhood"}),
+        ("pipeline/windows/window_cuts.h", {"windows"}),
+        ("reader/digest.c", set()),
+        ("common/status.h", {*PROGRAMS}),
+    ],
+)
+def test_a_mutant_of_c_concerns_the_programs_that_it_is_part_of(path: str, programs: set[str], tmp_path: Path) -> None:
+    (tmp_path / "tests.jsonl").write_text("")
+    known = Record(tmp_path / "tests.jsonl", ROOT)
+    known.seconds = {f"tests/c_src/test_core.py::test_kernels[{program}]": 1.0 for program in PROGRAMS}
+    tests = known.callers(Site(f"c_src/{path}", 1, "any", "", 0, 0, ""))
+    assert {test.split("[")[1].removesuffix("]") for test in tests} == programs
 
 
 def test_the_cheapest_tests_fill_a_budget() -> None:

@@ -12,6 +12,27 @@ import pytest
 CORE = Path(__file__).parents[2] / "c_src"
 COMPILER = shlex.split(sysconfig.get_config_var("CC") or "cc")[0]
 SANITIZE = ("-g1", "-Og", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+#: The kernels that each test program is linked with.
+PROGRAMS = {
+    "flow": ("common/flow",),
+    "pipeline": ("common/*", "pipeline/*", "pipeline/sets/*"),
+    "windows": ("pipeline/windows/*", "common/flow", "common/stop"),
+    "networks": ("intraop/*",),
+    "large_neighbourhood": ("intraop/blocks/block_elimination",),  # it includes the rest
+    "splits": ("placement/ideals/*", "common/ideals"),
+    "schedule_dp": ("placement/ideals/*", "common/ideals"),
+    "load_searches": ("placement/load/*",),
+    "cheapest_with": ("placement/cheapest_*", "placement/hypergraph_flow", "common/flow"),
+    "hybrid/chains": ("common/*", "hybrid/*", "hybrid/*/*"),
+    "scheduling": ("common/*", "scheduling/*", "scheduling/paths/*", "scheduling/simulation/*"),
+    "bounds/heads_tails": ("common/*", "scheduling/bounds/*"),
+    "bounds/refute": ("common/*", "scheduling/bounds/*"),
+}
+
+
+def kernels(program: str) -> list[Path]:
+    """The sources of the kernels that a test program is linked with."""
+    return [path for pattern in PROGRAMS[program] for path in sorted(CORE.glob(f"{pattern}.c"))]
 
 
 def compiled(target: Path, sources: list[Path], *flags: str) -> Path:

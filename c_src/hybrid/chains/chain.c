@@ -200,12 +200,14 @@ static void fill_work_devices(struct chain *chain) {
 static void trace(struct chain *chain, int32_t *stages, int32_t *stage, int64_t *configuration,
                   int32_t *degree, int32_t *replicas) {
     struct state at = chain->first;
+    chain->chooser.stop = NULL;
     memset(stage, 0, (size_t)chain->problem->dag.nodes * sizeof *stage);
     for (int32_t number = 0; at.ideal >= 0 && !chain->chooser.failed; number++) {
         rebuild_stage(&chain->suffixes, &chain->stage, at.ideal, number, stage);
         const struct state before = chain->front[at.ideal].state[at.from];
         const int64_t y = in_flight(before.sum, chain->problem->replicas[at.replicas]);
-        (void)choice(chain, at.degree, at.replicas, y, false);
+        if (choice(chain, at.degree, at.replicas, y, false) < 0)
+            (void)choice(chain, at.degree, at.replicas, y, true); /* the best is out of reach */
         take_apart(&chain->stage, chain->chooser.chosen, configuration);
         degree[number] = at.degree;
         replicas[number] = at.replicas;
@@ -231,7 +233,9 @@ int shard_hybrid_chain(const struct shard_hybrid *problem, int64_t ideals, const
     *stages = 0;
     costs_init(&chain.costs, &arena, problem, limit, PER_SAMPLE);
     ARENA_ZEROS(&arena, ideals, chain.front);
+    struct branch *path;
     ARENA_ARRAYS(&arena, ideals, chain.work_devices);
+    ARENA_ARRAYS(&arena, problem->dag.nodes + 1, path);
     bool possible = false;
     if (!arena.failed) {
         const struct ideals listed = {ideals, link_start, link_node, link_ideal};
@@ -239,8 +243,9 @@ int shard_hybrid_chain(const struct shard_hybrid *problem, int64_t ideals, const
         stage_init(&chain.stage, &arena, &chain.costs);
     }
     if (possible && !arena.failed) {
-        chooser_init(&chain.chooser, &chain.stage);
+        chooser_init(&chain.chooser, &chain.stage, stop);
         chain.walk = (struct walk){.stage = &chain.stage,
+                                   .path = path,
                                    .suffixes = &chain.suffixes,
                                    .stop = stop,
                                    .visit = extend_states,
@@ -259,5 +264,6 @@ int shard_hybrid_chain(const struct shard_hybrid *problem, int64_t ideals, const
         free(chain.front[i].state);
     free(chain.pending);
     arena_free(&arena);
-    return failed ? SHARD_NO_MEMORY : SHARD_OK;
+    const bool undecided = chain.chooser.undecided && !*stages;
+    return failed ? SHARD_NO_MEMORY : undecided ? SHARD_UNDECIDED : SHARD_OK;
 }

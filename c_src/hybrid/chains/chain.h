@@ -23,7 +23,8 @@
  *   configuration   out, nodes elements
  *   degree          out, nodes elements, of which `stages` are used: index of its tensor-parallel degree
  *   replicas        out, the same: index of its data-parallel degree
- * Returns SHARD_OK or SHARD_NO_MEMORY. Nothing else is written unless there are stages. */
+ * Returns SHARD_OK, SHARD_NO_MEMORY or, if there are no stages but a choice of configurations was left open,
+ * SHARD_UNDECIDED. Nothing else is written unless there are stages. */
 int shard_hybrid_chain(const struct shard_hybrid *problem, int64_t ideals, const int64_t *link_start,
                        const int32_t *link_node, const int32_t *link_ideal, double limit, int32_t greedy,
                        const int32_t *stop, int32_t *stages, int32_t *stage, int64_t *configuration,

@@ -203,11 +203,15 @@ static void extend_with(struct step *step, int32_t target, int32_t t, int32_t d)
     const struct sums *sums = stage_sums(&step->stage, t, d);
     struct offer least = {(double)sums->time, (double)sums->synchronised};
     const int128 least_stashed = stage_grown(&step->stage, t)->least_stashed;
+    const int64_t replicas = step->problem->replicas[d], devices = replicas * step->problem->degree[t];
     int64_t listed = 0; /* microbatches in flight of the offers */
     for (int32_t from = 0; from < front->count && !step->failed && !step->chooser.failed; from++) {
-        const int64_t y = in_flight(front->state[from].sum, step->problem->replicas[d]);
+        const int64_t y = in_flight(front->state[from].sum, replicas);
         if (least_stashed * y + sums->least_kept > step->costs.room)
             return;
+        if (front->state[from].devices + devices > step->problem->devices ||
+            front->state[from].sum + replicas > step->problem->batch)
+            continue;
         const struct state one = extended(step, from, t, d, least);
         if (!is_new(step, target, &one))
             continue;
@@ -278,8 +282,8 @@ static void search(struct step *step) {
             extend_ideal(step, i);
 }
 
-/* Choose the configurations of the stage that makes the state `at`. */
-static void choose_again(struct step *step, const struct state *at) {
+/* Choose the configurations of the stage that makes the state `at`; false if choices left open hide them. */
+static bool choose_again(struct step *step, const struct state *at) {
     const struct state *before = step->front[at->ideal].state + at->from;
     const int64_t y = in_flight(before->sum, step->problem->replicas[at->replicas]);
     step->base = at->ideal;
@@ -290,9 +294,10 @@ static void choose_again(struct step *step, const struct state *at) {
         if (again.time <= at->time * (1 + ROUNDING) && again.repeated <= at->repeated * (1 + ROUNDING) &&
             again.synchronised <= at->synchronised * (1 + ROUNDING)) {
             list_offers(step, at->degree, at->replicas, y, i + 1);
-            return;
+            return true;
         }
     }
+    return false;
 }
 
 /* Follow the states from the first stage to the last one. */
@@ -301,13 +306,16 @@ static void trace(struct step *step, int32_t *stages, int32_t *stage, int64_t *c
     struct state at = step->first;
     memset(stage, 0, (size_t)step->problem->dag.nodes * sizeof *stage);
     step->stage.limit = step->costs.limit;
+    step->chooser.stop = NULL;
     for (int32_t number = 0; at.ideal >= 0 && !step->failed && !step->chooser.failed; number++) {
         rebuild_stage(&step->suffixes, &step->stage, at.ideal, number, stage);
-        choose_again(step, &at);
+        const bool known = choose_again(step, &at);
         take_apart(&step->stage, step->chooser.chosen, configuration);
         degree[number] = at.degree;
         replicas[number] = at.replicas;
-        *stages = number + 1;
+        *stages = known ? number + 1 : 0;
+        if (!known)
+            return;
         at = step->front[at.ideal].state[at.from];
     }
 }
@@ -333,7 +341,9 @@ int shard_hybrid_step(const struct shard_hybrid *problem, int64_t ideals, const 
     *stages = 0;
     costs_init(&step.costs, &arena, problem, limit, ONE_PASS);
     ARENA_ZEROS(&arena, ideals, step.front);
+    struct branch *path;
     ARENA_ARRAYS(&arena, ideals, step.time, step.work, step.work_devices);
+    ARENA_ARRAYS(&arena, problem->dag.nodes + 1, path);
     bool possible = false;
     if (!arena.failed) {
         const struct ideals listed = {ideals, link_start, link_node, link_ideal};
@@ -343,8 +353,9 @@ int shard_hybrid_step(const struct shard_hybrid *problem, int64_t ideals, const 
             completion_init(&step.completion, &arena, &step.costs, &step.suffixes);
     }
     if (possible && !arena.failed) {
-        chooser_init(&step.chooser, &step.stage);
+        chooser_init(&step.chooser, &step.stage, stop);
         step.walk = (struct walk){.stage = &step.stage,
+                                  .path = path,
                                   .suffixes = &step.suffixes,
                                   .stop = stop,
                                   .visit = extend_states,
@@ -363,5 +374,6 @@ int shard_hybrid_step(const struct shard_hybrid *problem, int64_t ideals, const 
         free(step.front[i].state);
     free(step.offer);
     arena_free(&arena);
-    return failed ? SHARD_NO_MEMORY : SHARD_OK;
+    const bool undecided = step.chooser.undecided && *stages >= 0;
+    return failed ? SHARD_NO_MEMORY : undecided ? SHARD_UNDECIDED : SHARD_OK;
 }

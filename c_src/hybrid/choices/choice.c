@@ -1,5 +1,7 @@
 #include "hybrid/choices/choice.h"
 
+#include "common/stop.h"
+
 /* A node's options: option[first] .. option[end - 1], by ascending time, each saving more than the last. The first one
  * is its fastest configuration. */
 struct item {
@@ -19,10 +21,13 @@ struct increment {
 /* Relative error of sums in double precision, generously. */
 #define LOOSE 1e-10
 
-void chooser_init(struct chooser *chooser, const struct stage *stage) {
+/* Partial choices of a question, beyond which it is left open: about 170 MB. */
+#define MOST_PARTIALS ((int64_t)1 << 21)
+
+void chooser_init(struct chooser *chooser, const struct stage *stage, const int32_t *stop) {
     const size_t n = (size_t)stage->problem->dag.nodes;
-    *chooser =
-        (struct chooser){.stage = stage, .room = stage->costs->configurations + 1, .partial_room = 1024};
+    *chooser = (struct chooser){
+        .stage = stage, .stop = stop, .room = stage->costs->configurations + 1, .partial_room = 1024};
     chooser->option = malloc((size_t)chooser->room * sizeof *chooser->option);
     chooser->increment = malloc((size_t)chooser->room * sizeof *chooser->increment);
     chooser->item = malloc((n + 1) * sizeof *chooser->item);
@@ -250,11 +255,15 @@ static void price_items(struct chooser *chooser, double multiplier) {
     }
 }
 
-static bool reserve_partials(struct chooser *chooser, int64_t more) {
-    const int64_t wanted = chooser->partials + more;
-    if (wanted <= chooser->partial_room)
+/* Make room for a partial choice; false, and the question stays open, if there are too many. */
+static bool reserve_partial(struct chooser *chooser) {
+    if (chooser->partials < chooser->partial_room)
         return true;
-    const int64_t grown = wanted * 2;
+    if (chooser->partials == MOST_PARTIALS) {
+        chooser->undecided = true;
+        return false;
+    }
+    const int64_t grown = chooser->partial_room * 2;
     struct partial *moved = realloc(chooser->partial, (size_t)grown * sizeof *moved);
     if (!moved) {
         chooser->failed = true;
@@ -317,12 +326,11 @@ static bool next_partial(struct chooser *chooser, const struct item *item, int64
     return from >= 0;
 }
 
-/* Extend a layer by an item; the new layer follows it. Complete choices are noted, and lower the slack. */
-static void extend(struct chooser *chooser, struct question *q, int32_t i, struct layer *layer) {
+/* Extend a layer by an item; the new layer follows it. Complete choices are noted, and lower the slack. False if there
+ * are too many. */
+static bool extend(struct chooser *chooser, struct question *q, int32_t i, struct layer *layer) {
     const struct item *item = chooser->item + i;
     const int64_t first = chooser->partials;
-    if (!reserve_partials(chooser, (layer->end - layer->begin) * (item->end - item->first)))
-        return;
     for (int64_t o = item->first; o < item->end; o++)
         chooser->head[o - item->first] = layer->begin;
     struct partial next = {0};
@@ -335,6 +343,8 @@ static void extend(struct chooser *chooser, struct question *q, int32_t i, struc
                 (double)q->slack + layer->tolerance ||
             is_dominated(chooser, q, first, next))
             continue;
+        if (!reserve_partial(chooser))
+            return false;
         chooser->partial[chooser->partials++] = next;
         if (missing <= 0 && (!q->bounded || i + 1 == chooser->items)) {
             trace(chooser, chooser->partials - 1, i + 1);
@@ -345,6 +355,7 @@ static void extend(struct chooser *chooser, struct question *q, int32_t i, struc
     }
     layer->begin = first;
     layer->end = chooser->partials;
+    return true;
 }
 
 /* The least time of at most the slack beyond the fastest choice, by dynamic program; -1 if there is none. */
@@ -354,13 +365,17 @@ static int128 decide(struct chooser *chooser, struct question *q, double multipl
     struct layer layer = {0, 1, multiplier, LOOSE * scale, -1};
     chooser->partials = 1;
     chooser->partial[0] = (struct partial){.from = -1, .option = -1};
-    for (int32_t i = 0; i < chooser->items && layer.begin < layer.end && !chooser->failed; i++)
-        if (q->slack >= 0)
-            extend(chooser, q, i, &layer);
+    for (int32_t i = 0; i < chooser->items && layer.begin < layer.end && q->slack >= 0; i++)
+        if (!extend(chooser, q, i, &layer))
+            break;
     return chooser->failed ? -1 : layer.best;
 }
 
 int128 choose(struct chooser *chooser, int32_t t, int32_t d, int64_t y, int128 limit, bool any) {
+    if (is_stopped(chooser->stop)) {
+        chooser->undecided = true;
+        return -1;
+    }
     const int64_t n = chooser->stage->size;
     struct question q = {.t = t, .d = d, .y = y, .any = any, .bounded = chooser->stage->costs->synchronised};
     for (int64_t i = 0; i < n && q.bounded; i++)

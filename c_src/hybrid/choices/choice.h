@@ -3,7 +3,7 @@
  * Everything is counted from the fastest choice: an option of a node saves bytes and costs time. The relaxation, greedy
  * along the convex hulls of the nodes' options, decides most calls. Else its multiplier prices the bytes, and a
  * dynamic program keeps undominated pairs of bytes and time whose reduced cost fits between the bound and the limit.
- * Equal nodes give equal pairs, so k equal nodes add k + 1 pairs, not 2^k. */
+ * Equal nodes give equal pairs, so k equal nodes add k + 1 pairs, not 2^k. A question with too many pairs is left open. */
 #pragma once
 
 #include "hybrid/stage.h"
@@ -24,7 +24,9 @@ struct partial {
 /* Working memory for choices, and the last one asked for. */
 struct chooser {
     const struct stage *stage;
+    const int32_t *stop;       /* 1 element: not 0 to leave all questions open; NULL: never */
     bool failed;               /* an allocation failed */
+    bool undecided;            /* a question was left open: it may have a better answer than the one given */
     int128 limit_synchronised; /* of the sum, ONE_PASS only */
     struct option *option;     /* owned, `options` used of `room` elements */
     int64_t options, room;
@@ -41,7 +43,7 @@ struct chooser {
 };
 
 /* Allocate; `failed` if there is no memory. Always call chooser_free. */
-void chooser_init(struct chooser *chooser, const struct stage *stage);
+void chooser_init(struct chooser *chooser, const struct stage *stage, const int32_t *stop);
 void chooser_free(struct chooser *chooser);
 
 /* The least time of the stage with the degrees t and d (indices) and y microbatches in flight, if at most `limit`; -1 if

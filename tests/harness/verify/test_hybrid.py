@@ -109,9 +109,23 @@ def test_each_broken_rule_has_a_sentence_with_place_and_amount():
     )
 
 
+def test_sizes_beyond_float64_have_a_sentence():
+    document = chain(maxMemoryPerDevice=1e305, mbsInBatch=2)
+    document["nodes"][0]["TMPCs"]["1"][0]["memoryUsageA"] = 1e300
+    found = broken(parse(document, "chain"), data_parallel=[1, 2**31 - 1])
+    assert found[-1] == (
+        "stage 0: expected at most 1e+305 bytes per device, found 2.147483648e+309 with 2147483648 microbatches "
+        "in flight, 2.147383648e+309 too many"
+    )
+
+
 MALFORMED = [
     (5, "solution: expected an object with the keys stage, configuration, data_parallel, tensor_parallel, found 5"),
     ({}, f"solution: expected an object with the keys {', '.join(PLAN)}, found no keys"),
+    (
+        {"x" * 200: 1},
+        f"solution: expected an object with the keys {', '.join(PLAN)}, found '{'x' * 80}'... of 200 characters",
+    ),
     ({**PLAN, "data_parallel": []}, "data_parallel: expected a list of 1 to 3, one per stage, found a list of 0"),
     ({**PLAN, "data_parallel": [1] * 4}, "data_parallel: expected a list of 1 to 3, one per stage, found a list of 4"),
     ({**PLAN, "data_parallel": [1, 0]}, "data_parallel[1]: expected a degree from 1 to 2147483647, found 0"),

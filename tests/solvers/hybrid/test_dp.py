@@ -5,15 +5,22 @@ from __future__ import annotations
 import json
 import os
 import random
+import threading
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from effort import draws
 from hybrid_program import Program, draw
+from oracle_hybrid import optimum
 
 from shardmark.harness.verify.hybrid import verify
 from shardmark.instances.hybrid import Instance, parse
+from shardmark.solvers.hybrid._kernels import Undecided
+from shardmark.solvers.hybrid._thresholds import LimitSearch
 from shardmark.solvers.hybrid.dp import dp
 from shardmark.solvers.hybrid.piper import piper
 from shardmark.solvers.registry import Declined, LocalRun
@@ -56,7 +63,7 @@ def assert_proven(cost: float | None, run: LocalRun) -> None:
 
 @pytest.mark.parametrize("seed", range(draws(9, 6, 40)))
 def test_the_optimum_is_that_of_an_integer_program(seed: int) -> None:
-    instance = draw(random.Random(f"hybrid program {seed}"), nodes=(4, 6))
+    instance = draw(random.Random(f"hybrid program {seed}"))
     best = Program(instance).solve(240)
     cost, run = solved(dp, instance)
     if best is None:
@@ -127,6 +134,79 @@ def test_unbounded_choices_of_equal_layers_are_fast() -> None:
     cost, run = solved(dp, instance)
     assert cost == 200 + 34
     assert_proven(cost, run)
+
+
+@pytest.mark.parametrize("objective", ["throughput", "step"])
+def test_what_exceeds_the_memory_by_a_rounding_error_proves_nothing(objective: str) -> None:
+    """Both nodes together need 2^-80 of the memory too much, which kernels cannot see; bounds and reasons are true."""
+    menus = [[choice(1, 2.0**30 * (1 + 1e-9))], [choice(3, 2.0**-50)]]
+    given = {"mbsInBatch": 2, "maxMemoryPerDevice": 2.0**30, "options": {"objective": objective}}
+    instance = chain(menus, maxDevices=2, **given)
+    cost, run = solved(dp, instance)
+    assert cost == optimum(instance)
+    assert max(run.bounds) < cost
+    with pytest.raises(
+        Declined, match="found no stages that fit the memory, only some that exceed it by a rounding error"
+    ):
+        dp(chain(menus, maxDevices=1, **given), LocalRun())
+
+
+@pytest.mark.parametrize("objective", ["throughput", "step"])
+def test_devices_are_counted_up_to_the_largest_number(objective: str) -> None:
+    """Two stages of 2^30 devices would be one device too many."""
+    instance = chain([[choice(5, 1), choice(2, 1)]] * 3, maxDevices=2**31 - 1, mbsInBatch=4, maxMemoryPerDevice=3)
+    instance = replace(instance, degree=np.array([1, 2**30] * 3), objective=objective)
+    cost, run = solved(dp, instance)
+    assert cost == optimum(instance)
+    assert_proven(cost, run)
+
+
+def test_a_chain_may_be_longer_than_the_stack_is_deep() -> None:
+    """In a thread with 256 KiB of it."""
+    instance, solved_in_thread = (
+        chain([[choice(1, 1)]] * 20_000, maxMemoryPerDevice=20_000, maxDevices=2, mbsInBatch=2),
+        [],
+    )
+    usual = threading.stack_size(1 << 18)
+    thread = threading.Thread(target=lambda: solved_in_thread.append(solved(dp, instance)))
+    thread.start()
+    threading.stack_size(usual)
+    thread.join()
+    ((cost, run),) = solved_in_thread
+    assert cost == 10_000
+    assert_proven(cost, run)
+
+
+@pytest.mark.parametrize("objective", ["throughput", "step"])
+def test_choices_that_are_too_hard_are_left_open(objective: str) -> None:
+    """Each node trades seconds for as many bytes, and a hidden subset saves just what is missing."""
+    rng = random.Random(f"hard choices {objective}")
+    sizes = [rng.randint(10**13, 2 * 10**13) for _ in range(32)]
+    hidden = sum(rng.sample(sizes, 16))
+    instance = chain(
+        [[choice(10**15, size), choice(10**15 + size, 0)] for size in sizes],
+        maxMemoryPerDevice=sum(sizes) - hidden,
+        options={"objective": objective},
+    )
+    cost, run = solved(dp, instance)
+    assert cost is not None
+    assert max(run.bounds) <= 32 * 10**15 + hidden <= cost * (1 + 1e-9)
+    assert cost <= max(run.bounds) * 1.2
+
+
+def test_a_limit_left_open_is_not_refuted() -> None:
+    """Nothing is known between 2 and 5; chains keep limits from 5 on."""
+    refuted, stop = list[float](), np.zeros(1, dtype=np.int32)
+
+    def find(limit: float) -> Any:
+        if 2 <= limit < 5:
+            raise Undecided(None)
+        return SimpleNamespace(slowest=limit) if limit >= 5 else None
+
+    search = LimitSearch(find, stop, 1.0, lambda found: None, refuted.append)
+    search.run(100.0)
+    assert max(refuted) < 2
+    assert search.high == pytest.approx(5, rel=1e-3)
 
 
 def test_too_many_down_sets_are_declined() -> None:

@@ -1,5 +1,6 @@
-"""Cross-check of all methods of a track against each other, on generated instances of 20 to 60 nodes.
+"""Cross-check of all methods of a track against each other, on generated instances of 8 to 60 nodes.
 
+``tracks``     the tracks, and what each needs
 ``draws``      a module per track: the instance of an index, its options in equal shares
 ``methods``    the methods that run: bounds, exact methods, the best heuristics, and parts of bounds on their own
 ``claims``     what a method claimed on an instance, its solutions judged

@@ -18,7 +18,7 @@ from multiprocessing import connection, get_context
 from pathlib import Path
 from typing import Any
 
-from crosscheck import methods, restrict
+from crosscheck import methods, tracks
 from crosscheck.check import Contradiction, contradictions
 from crosscheck.claims import Claims, claims
 from crosscheck.draws.strata import Drawn
@@ -43,8 +43,7 @@ class Task:
         """Return the instance."""
         if self.file:
             return Drawn(load(self.file, self.track), "file", Path(self.file).stem)
-        found: Drawn = import_module(f"crosscheck.draws.{self.track}").draw(self.seed)
-        return found
+        return tracks.drawn(self.track, self.seed)
 
 
 @dataclass
@@ -94,7 +93,7 @@ def perform(task: Task, settings: Settings, tell: Callable[[dict[str, Any]], Non
     drawn = task.drawn()
     facts = {"mode": drawn.mode, "kind": drawn.kind, "nodes": drawn.instance.nodes}
     tell({"drawn": facts})
-    instance = restrict.restricted(drawn.instance, task.seed) if settings.restricted else drawn.instance
+    instance = tracks.restricted(drawn.instance, task.seed) if settings.restricted else drawn.instance
     if instance is None:
         return
     for name, method in methods.chosen(task.track).items():
@@ -206,7 +205,7 @@ def _import(modules: Iterable[str]) -> None:
 def run(tasks: Iterable[Task], settings: Settings, jobs: int) -> Iterator[Result]:
     """Check instances, several at once; yield results as they are complete."""
     waiting, active = iter(tasks), list[_Attempt]()
-    for track in methods.TRACKS:  # imported once, before children share it
+    for track in tracks.TRACKS:  # imported once, before children share it
         methods.chosen(track)
         import_module(f"crosscheck.draws.{track}")
     try:

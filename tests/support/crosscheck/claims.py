@@ -12,22 +12,11 @@ from fractions import Fraction
 from typing import Any
 
 import fuzz
-import oracle_intraop
-import oracle_pipeline
-import oracle_placement
-import oracle_scheduling
 from fuzz import Exact
 
-from crosscheck import reasons
+from crosscheck import reasons, tracks
 from shardmark.harness.verify import verify
 from shardmark.solvers.registry import Declined, LocalRun, Solver
-
-ORACLES = {
-    "intraop": oracle_intraop.judge,
-    "pipeline": oracle_pipeline.judge,
-    "placement": oracle_placement.judge,
-    "scheduling": oracle_scheduling.judge,
-}
 
 #: Solutions of a method that the oracle judges, those of least verified cost; the verifier judges all.
 JUDGED = 3
@@ -132,7 +121,7 @@ def _by_oracle(found: Claims, instance: Any, cost: Any, solution: Any) -> Exact 
     """Return the exact cost of a solution, None if the oracle cannot count it; note a verdict that differs."""
     if instance.track == "scheduling" and instance.links == "share" and instance.edges > MOST_SHARED:
         return None
-    feasible, exact = ORACLES[instance.track](instance, solution)
+    feasible, exact = tracks.judge(instance.track, instance, solution)
     if not feasible or exact is None or not fuzz.same(cost, exact):
         found.misjudged = (
             f"the verifier says {cost!r}, the oracle {'' if feasible else 'infeasible, '}{fuzz.shown(exact)}"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from crosscheck import campaign, drawn, methods, plant
 from crosscheck.campaign import Result, Settings, Task
-from crosscheck.methods import TRACKS
 from crosscheck.report import failures, line, report
+from crosscheck.tracks import TRACKS
 from shardmark.cli import values
 
 #: Folder of results, which git ignores.
@@ -55,7 +55,7 @@ def main(given: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz.crosscheck",
-        description="Run the methods of each track on generated instances of 20 to 60 nodes and compare their claims.",
+        description="Run the methods of each track on generated instances of 8 to 60 nodes and compare their claims.",
         epilog="A rerun skips instances with results. Exit status 1: a claim contradicts another one.",
     )
     add = parser.add_argument

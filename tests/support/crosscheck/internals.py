@@ -1,4 +1,4 @@
-"""Parts of bounds as methods of their own, which whole methods rarely reach or leave early."""
+"""Parts of bounds as methods of their own, which whole methods rarely reach or leave early; an exact program."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 import pytest
+from hybrid_program import Program
 
 from shardmark.harness.verify import verify
-from shardmark.instances import intraop, pipeline, placement, scheduling
+from shardmark.instances import hybrid, intraop, pipeline, placement, scheduling
 from shardmark.instances.files.columns import Ints
+from shardmark.solvers.hybrid.dp import dp
 from shardmark.solvers.intraop.cfn.branching import lower_bound
 from shardmark.solvers.intraop.cfn.lagrangian import Dual
 from shardmark.solvers.intraop.cfn.tree import Tree
@@ -30,7 +31,7 @@ from shardmark.solvers.placement.ip.start import begin
 from shardmark.solvers.placement.throughput.configurations import Limits, configuration_bounds
 from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from shardmark.solvers.placement.throughput.simple_bounds import load_bound
-from shardmark.solvers.registry import Declined, LocalRun, Run, Solver
+from shardmark.solvers.registry import Declined, LocalRun, Run
 from shardmark.solvers.scheduling.bounds.energetic import energetic
 from shardmark.solvers.scheduling.schedules.memory_cuts import none_fits
 
@@ -128,6 +129,30 @@ def overfull(instance: scheduling.Instance, run: Run) -> None:
         energetic(instance, run)
 
 
+def unaided(instance: hybrid.Instance, run: Run) -> None:
+    """Prove by the kernels of `dp` alone, without the simple bound, and in ranges of another width."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(hybrid.Instance, "simple_bound", lambda instance: 0.0)
+        width = random.Random(run.seed).choice([1.004, 1.3, 9.0])
+        monkeypatch.setattr("shardmark.solvers.hybrid._batches.WIDTH", width)
+        dp(instance, run)
+
+
+def integer_program(instance: hybrid.Instance, run: Run) -> None:
+    """Solve the integer program of the oracles, which shares no code with any solver."""
+    try:
+        program = Program(instance)
+    except ValueError as error:
+        raise Declined(str(error)) from None
+    with suppress(TimeoutError):
+        program.solve(run.remaining(), run.cores)
+    if program.solution is not None:
+        run.report(program.solution)
+    if program.bound is None:
+        raise Declined("no stages fit the devices and their memory")
+    run.bound(program.bound)
+
+
 class _Forwarded(LocalRun):
     """A run of part of another one's time, which hears all bounds."""
 
@@ -143,15 +168,3 @@ class _Forwarded(LocalRun):
 def _part(run: Run, share: float, into: Run | None = None) -> Run:
     """Return a run of a share of the time that is left; its bounds count for ``into``, by default for the run."""
     return _Forwarded(into or run, share * run.remaining())
-
-
-def internals(track: str) -> dict[str, Solver]:
-    """Return the parts of a track, by name."""
-    functions: dict[str, list[Callable[[Any, Run], None]]] = {
-        "intraop": [leaves, branches],
-        "pipeline": [weighed],
-        "placement": [covered],
-        "scheduling": [overfull],
-    }
-    named = {f"part:{function.__name__}": function for function in functions[track]}
-    return {name: Solver(name, track, "bound", "", {}, False, True, function) for name, function in named.items()}

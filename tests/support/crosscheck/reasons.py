@@ -29,11 +29,11 @@ CLAIMS: tuple[tuple[str, str], ...] = (
 
 #: Reasons that have the words of such claims, but claim nothing about what exists.
 NO_CLAIMS: tuple[str, ...] = (
-    r"found no (schedule|placement) ",
+    r"found no (schedule|placement|stages) ",
     r"no (acyclic )?placement .*, or there was no time to find one$",
     r"no acyclic placement is known to fit ",
     r"no way to cut the path of contracted branchings fits the devices",
-    r"no stages fit the devices and their memory(, but| with) ",
+    r"no stages fit the devices and their memory with ",
     r"no stages with the same degrees fit ",
     r"no number of equal stages fits ",
     r"with this restriction, ",

@@ -5,30 +5,15 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from shardmark.instances import InputError, intraop, pipeline, placement, scheduling
+from shardmark.instances import InputError, hybrid, intraop, pipeline, placement, scheduling
 from shardmark.instances.graph import Graph
 
 
-def restricted(instance: Any, seed: int) -> Any:
-    """Return the instance with less to choose from; None if it has no such restriction.
-
-    intraop     the cheapest strategy of some nodes costs as much as the next one
-    pipeline    two neighbours are one node, or there is a stage less
-    placement   an accelerator or a CPU less; for latency, no accelerator supports the longest node
-    scheduling  the fastest device is for no vertex that may use another
-    """
-    rng = random.Random(f"restricted {seed}")
-    kinds = {"intraop": _dearer, "pipeline": _merged, "placement": _fewer, "scheduling": _slower}
-    with suppress(InputError):
-        return kinds[instance.track](instance, rng)
-    return None
-
-
-def _dearer(instance: intraop.Instance, rng: random.Random) -> intraop.Instance | None:
+def dearer(instance: intraop.Instance, rng: random.Random) -> intraop.Instance | None:
+    """The cheapest strategy of some nodes costs as much as the next one."""
     cost, changed = instance.node_cost.copy(), 0
     for v in rng.sample(range(instance.nodes), instance.nodes):
         own = slice(instance.strategy_start[v], instance.strategy_start[v + 1])
@@ -39,7 +24,7 @@ def _dearer(instance: intraop.Instance, rng: random.Random) -> intraop.Instance 
     return replace(instance, node_cost=cost) if changed else None
 
 
-def _merged(instance: pipeline.Instance, rng: random.Random) -> pipeline.Instance | None:
+def merged(instance: pipeline.Instance, rng: random.Random) -> pipeline.Instance | None:
     """Merge the ends of an edge, or drop a stage; ends of edges whose second way would be a cycle are left."""
     if instance.stages > 1 and rng.random() < 0.3:
         return replace(instance, stages=min(instance.stages, instance.nodes) - 1)
@@ -56,7 +41,8 @@ def _merged(instance: pipeline.Instance, rng: random.Random) -> pipeline.Instanc
     return None
 
 
-def _fewer(instance: placement.Instance, rng: random.Random) -> placement.Instance | None:
+def fewer(instance: placement.Instance, rng: random.Random) -> placement.Instance | None:
+    """There is an accelerator or a CPU less; for latency, no accelerator supports the longest node."""
     if instance.objective == "latency" and instance.cpus:
         time = np.where(instance.supported, instance.accelerator_time, -1.0)
         return replace(instance, supported=instance.supported & (np.arange(instance.nodes) != np.argmax(time)))
@@ -65,8 +51,8 @@ def _fewer(instance: placement.Instance, rng: random.Random) -> placement.Instan
     return replace(instance, cpus=instance.cpus - 1) if instance.cpus else None
 
 
-def _slower(instance: scheduling.Instance, rng: random.Random) -> scheduling.Instance | None:
-    """Restrict every vertex to the other devices, if it may use any."""
+def slower(instance: scheduling.Instance, rng: random.Random) -> scheduling.Instance | None:
+    """The fastest device is for no vertex that may use another."""
     fastest = int(np.argmax(instance.speed))
     others = np.array([d for d in range(instance.devices) if d != fastest])
     sets = [devices[devices != fastest] if len(devices) > 1 else devices for devices in instance.choices]
@@ -74,3 +60,10 @@ def _slower(instance: scheduling.Instance, rng: random.Random) -> scheduling.Ins
         return None
     choice = np.where(instance.choice < 0, len(sets), instance.choice)
     return replace(instance, choices=(*sets, others), choice=choice)
+
+
+def scarcer(instance: hybrid.Instance, rng: random.Random) -> hybrid.Instance | None:
+    """There are fewer devices, or the fastest configurations take a tenth longer."""
+    if instance.devices > 1 and rng.random() < 0.7:
+        return replace(instance, devices=int(instance.devices * rng.uniform(0.5, 0.99)))
+    return replace(instance, time=instance.time * 1.1) if instance.time.any() else None

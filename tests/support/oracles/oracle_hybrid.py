@@ -193,6 +193,11 @@ def optimum(instance: Instance) -> Fraction | None:
     return min((oracle.cost(plan) for plan in oracle.plans()), default=None)
 
 
+def false_reason(instance: Instance, best: Fraction | None, reason: str) -> bool:
+    """Return True if a solver declines because nothing fits, though something does."""
+    return best is not None and reason == "no stages fit the devices and their memory"
+
+
 def draw(rng: random.Random, most_nodes: int = 4) -> Instance:
     """Return a small instance with numbers of one extreme kind or of several, and often a memory that just suffices."""
     while True:

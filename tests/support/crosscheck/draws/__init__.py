@@ -1,1 +1,1 @@
-"""Instances of 20 to 60 nodes by their index, a module per track."""
+"""Instances of 8 to 60 nodes by their index, a module per track."""
