@@ -121,9 +121,15 @@ static bool may_grow(const struct stage *stage, int32_t t) {
     if (i < 0)
         return false;
     const int64_t d = stage->problem->replicas[i];
-    return grown->certain <= stage_limit(stage, d) &&
-           grown->least_stashed * in_flight(stage->least_after, d) + stage_sums(stage, t, i)->least_kept <=
-               costs->room;
+    if (grown->certain > stage_limit(stage, d))
+        return false;
+    /* A stage takes at least t * time / limit devices, and the nodes before it at least work / limit: no less once a node
+     * of these joins the stage. */
+    if (!costs->synchronised &&
+        grown->certain * stage->problem->degree[t] + stage->before > stage->limit * stage->devices)
+        return false;
+    return grown->least_stashed * in_flight(stage->least_after, d) + stage_sums(stage, t, i)->least_kept <=
+           costs->room;
 }
 
 bool stage_push(struct stage *stage, int32_t v) {
@@ -139,6 +145,7 @@ bool stage_push(struct stage *stage, int32_t v) {
             grown[t].alive = menu_of(costs, v, t).count > 0;
         }
     stage->node[stage->size++] = v;
+    stage->before -= stage->work[v];
     for (int64_t i = costs->menu_start[v * nt]; i < costs->menu_start[(v + 1) * nt]; i++)
         stage->now[costs->menu[i]] = costs->alone[costs->menu[i]];
     for (int64_t e = problem->end_start[v]; e < problem->end_start[v + 1]; e++)
@@ -161,6 +168,7 @@ void stage_pop(struct stage *stage) {
     const struct shard_hybrid *problem = stage->problem;
     const int32_t v = stage->node[--stage->size];
     stage->place[v] = BEFORE;
+    stage->before += stage->work[v];
     for (int64_t e = problem->end_start[v]; e < problem->end_start[v + 1]; e++) {
         const int32_t u = problem->neighbour[e];
         if (stage->place[u] != INSIDE)

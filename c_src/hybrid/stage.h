@@ -31,6 +31,8 @@ struct stage {
     struct growth *grown; /* [size * degrees + t] */
     int64_t devices;      /* devices left for the stage and those before it */
     int64_t least_after;  /* least sum of data-parallel degrees of the stages after it */
+    const int128 *work;   /* [node]: least t * time of its configurations; set by mark_after, as is: */
+    int128 before;        /* the sum of that over the nodes BEFORE */
     int128 limit;         /* of its time, times the batch for ONE_PASS, per replica */
 };
 

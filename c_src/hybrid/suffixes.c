@@ -40,13 +40,13 @@ struct least {
 static struct least least_of(const struct costs *costs, int32_t v) {
     const struct shard_hybrid *problem = costs->problem;
     const double room = (double)costs->room;
-    const int128 most = costs->limit * problem->devices; /* no stage takes longer, on a replica */
+    const int128 most = costs->limit * problem->devices; /* times of all replicas' devices together */
     struct least least = {0};
     for (int32_t t = 0; t < problem->degrees; t++) {
         const int64_t menu = (int64_t)v * problem->degrees + t, degree = problem->degree[t];
         for (int64_t i = costs->menu_start[menu]; i < costs->menu_start[menu + 1]; i++) {
             const int32_t c = costs->menu[i];
-            if (costs->time[c] > most)
+            if (costs->time[c] > most / degree)
                 continue;
             const int128 work = costs->time[c] * degree;
             const double stashed = room > 0 ? (double)costs->stashed[c] / room : 0;
@@ -77,7 +77,7 @@ bool suffixes_init(struct suffixes *suffixes, struct arena *arena, const struct 
     ARENA_ARRAYS(arena, count, suffixes->work, suffixes->time, suffixes->stashed, suffixes->device_stashed,
                  suffixes->growth, suffixes->least_degree);
     ARENA_ZEROS(arena, n + 2, first);
-    ARENA_ARRAYS(arena, n, least);
+    ARENA_ARRAYS(arena, n, least, suffixes->node_work);
     if (arena->failed)
         return false;
     fill_links(suffixes, n, first, sorted, owner);
@@ -89,6 +89,7 @@ bool suffixes_init(struct suffixes *suffixes, struct arena *arena, const struct 
         least[v] = least_of(costs, v);
         if (!least[v].degree)
             return false;
+        suffixes->node_work[v] = least[v].work;
     }
     for (int64_t i = count - 2; i >= 0; i--) {
         const int64_t up = suffixes->up_start[i];
@@ -106,6 +107,8 @@ bool suffixes_init(struct suffixes *suffixes, struct arena *arena, const struct 
 }
 
 void mark_after(const struct suffixes *suffixes, struct stage *stage, int32_t ideal) {
+    stage->work = suffixes->node_work;
+    stage->before = suffixes->work[ideal];
     memset(stage->place, BEFORE, (size_t)stage->problem->dag.nodes * sizeof *stage->place);
     for (int64_t i = ideal; i > 0;) {
         const int64_t link = suffixes->ideals.link_start[i];

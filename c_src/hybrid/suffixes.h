@@ -8,6 +8,7 @@ struct ideals {
     int64_t count;
     const int64_t *link_start;
     const int32_t *link_node, *link_ideal;
+    const int8_t *border; /* count elements: 0 if no stage may begin or end there; NULL: everywhere */
 };
 
 /* All arrays are owned by the arena; [i] is an ideal. */
@@ -16,7 +17,8 @@ struct suffixes {
     int64_t *up_start; /* count + 1 elements: ideal i grows by up_node[up_start[i]] .., ascending, */
     int32_t *up_node;  /* as many as links */
     int32_t *up_ideal; /* to these */
-    int128 *work;      /* [i]: sum of the least t * time of the nodes before */
+    int128 *node_work; /* [node]: its least t * time */
+    int128 *work;      /* [i]: the sum of that over the nodes before */
     int128 *time;      /* [i]: sum of their least times */
     double
         *stashed; /* [i]: sum of the least bytes per microbatch in flight of the nodes before, over memory */
@@ -30,7 +32,7 @@ struct suffixes {
 bool suffixes_init(struct suffixes *suffixes, struct arena *arena, const struct costs *costs,
                    struct ideals ideals);
 
-/* The places of all nodes while stages grow from an ideal. */
+/* Prepare an empty stage to grow from an ideal: the places of all nodes, and the work before. */
 void mark_after(const struct suffixes *suffixes, struct stage *stage, int32_t ideal);
 
 /* True if the nodes before an ideal may be put on what k devices and a sum of s of the stages in it leave. Let a be the

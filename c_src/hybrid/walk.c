@@ -20,7 +20,8 @@ static void grow(struct walk *walk, int32_t ideal) {
             if (stage->size && v <= stage->node[stage->size - 1])
                 continue;
             if (stage_push(stage, v)) {
-                walk->over |= !walk->visit(walk->context, target);
+                if (!suffixes->ideals.border || suffixes->ideals.border[target])
+                    walk->over |= !walk->visit(walk->context, target);
                 walk->path[stage->size] = (struct branch){target, suffixes->up_start[target]};
             } else {
                 stage_pop(stage);

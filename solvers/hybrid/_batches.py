@@ -17,7 +17,7 @@ from shardmark.solvers.hybrid._stages import Chain
 from shardmark.solvers.hybrid._thresholds import CLAIM, STEP
 
 #: Quotient of the ends of a range, and of the shortest batch known and the first range's end.
-WIDTH, FIRST_END = 1.04, 64.0
+WIDTH, FIRST_END = 1.2, 64.0
 #: Quotients of successive guesses of the longest repeated time, coarse and fine.
 GUESSES = (1.25, 1.06)
 #: Ranges overlap by this share, for rounding errors.
@@ -35,6 +35,7 @@ class BatchSearch:
     ``find(limit, (least, most))``  the shortest batch of at most the limit in a range; None if none, or if stopped;
                                     Undecided, with a batch if one is known, if there may be a shorter one
     ``find_strict``  the same with bytes rounded up, for batches that exceed a device by a rounding error
+    ``nodes``   of the graph: the kernel's claim is off by up to 8 * nodes * 2^-52 or 1e-12, relatively
     ``stop``    shape (1,), int32: ends the search once it is 1
     ``better``  called with each better chain
     ``best``    shortest batch known
@@ -44,6 +45,7 @@ class BatchSearch:
 
     find: Callable[[float, tuple[float, float]], Chain | None]
     find_strict: Callable[[float, tuple[float, float]], Chain | None]
+    nodes: int
     stop: Index
     better: Callable[[Chain], None]
     best: float
@@ -59,7 +61,9 @@ class BatchSearch:
                 return None
             if least < self.best:
                 self._try((least * (1 - OVERLAP), most))
-        return None if self.stop[0] or not self.decided else safely(min(self.best, self.low) * (1 - CLAIM - STEP), 0)
+        if self.stop[0] or not self.decided:
+            return None
+        return safely(min(self.best, self.low) * (1 - CLAIM - STEP), 8 * self.nodes)
 
     def _descend(self, guess: float, growth: float) -> float:
         """Move the guess up and down by factors as long as batches get shorter; the best guess."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shardmark.instances.files.columns import Floats, Ints
 from shardmark.instances.graph import Graph, Index
@@ -13,6 +15,23 @@ from shardmark.instances.hybrid import Instance
 from shardmark.solvers._ideals import Ideals
 from shardmark.solvers.hybrid._stages import Chain
 from shardmark.solvers.native import array_in, array_out, check, ffi, lib, shaped
+
+
+@dataclass(frozen=True)
+class Suffixes(Ideals):
+    """The suffixes of the order of a problem: a chain of ideals; see ``suffixes.h``.
+
+    ``border``  shape (n + 1,), int8: 0 if no stage may begin or end before the last i nodes
+    """
+
+    border: NDArray[np.int8]
+
+    @classmethod
+    def of(cls, border: NDArray[np.bool_]) -> Suffixes:
+        """The suffixes of n nodes, of which those in ``border``, shape (n + 1,), may be the last stages."""
+        every = np.arange(len(border) - 1)
+        start = np.concatenate([[0, 0], every + 1]).astype(np.int64)
+        return cls(start, every.astype(np.int32), every.astype(np.int32), border.astype(np.int8))
 
 
 class Undecided(Exception):
@@ -27,11 +46,13 @@ class StageProblem:
     """An instance for the kernels, with its nodes numbered from the end of the pipeline; see ``problem.h``.
 
     Bytes are rounded by a part in 2^69 of the memory: down, so that no stage that fits is missed, or up if ``strict``.
+    ``order`` is a topological order of the instance, shape (n,), by default its own.
     """
 
-    def __init__(self, instance: Instance, *, strict: bool) -> None:
+    def __init__(self, instance: Instance, *, strict: bool, order: Index | None = None) -> None:
         self.instance = instance
-        self._order = instance.graph.topological_order[::-1].astype(np.int64)
+        order = instance.graph.topological_order if order is None else order
+        self._order = order[::-1].astype(np.int64)
         self._number = np.empty(instance.nodes, dtype=np.int32)
         self._number[self._order] = np.arange(instance.nodes, dtype=np.int32)
         self.graph = Graph(instance.nodes, self._number[instance.graph.head], self._number[instance.graph.tail])
@@ -123,7 +144,8 @@ class StageProblem:
         n = self.instance.nodes
         stage, degree, replicas = (np.empty(n, dtype=np.int32) for _ in range(3))
         configuration, stages = np.empty(n, dtype=np.int64), ffi.new("int32_t *")
-        links = len(ideals), array_in(ideals.start), array_in(ideals.node), array_in(ideals.less)
+        border = array_in(ideals.border) if isinstance(ideals, Suffixes) else ffi.NULL
+        links = len(ideals), array_in(ideals.start), array_in(ideals.node), array_in(ideals.less), border
         found = stages, *(array_out(column) for column in (stage, configuration, degree, replicas))
         status = kernel(self.struct, *links, *given, array_in(shaped(stop, (1,))), *found)
         chain = None

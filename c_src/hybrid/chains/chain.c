@@ -1,6 +1,8 @@
 #include "hybrid/chains/chain.h"
 
+#include "hybrid/chains/absorption.h"
 #include "hybrid/choices/greedy_choice.h"
+#include "hybrid/choices/priced_choice.h"
 #include "hybrid/walk.h"
 
 /* Stages of an ideal, the first of them on top of a state of a smaller ideal. */
@@ -23,6 +25,8 @@ struct chain {
     struct stage stage;
     struct walk walk;
     struct chooser chooser;
+    struct prices prices;
+    struct absorption absorption;
     struct front *front;   /* one per ideal */
     int64_t *work_devices; /* one per ideal: least number for the nodes before */
     int32_t
@@ -88,6 +92,12 @@ static bool fits(struct chain *chain, int32_t t, int32_t d, int64_t y) {
         return true;
     if (stage_grown(&chain->stage, t)->least_stashed * y + sums->least_kept > chain->costs.room)
         return false;
+    if (!chain->greedy) {
+        const int128 limit = chain->problem->replicas[d] * chain->costs.limit;
+        const enum verdict verdict = decide_by_price(&chain->prices, &chain->stage, t, d, y, limit);
+        if (verdict != UNDECIDED)
+            return verdict == FITS;
+    }
     return choice(chain, t, d, y, true) >= 0;
 }
 
@@ -115,6 +125,9 @@ static int32_t fitting(struct chain *chain, int32_t t, int32_t d, int32_t count)
     const int64_t most = in_flight(front->state[chain->pending[count - 1]].sum, replicas);
     if (sums->stashed * most + sums->kept <= chain->costs.room)
         return count;
+    if (!fits(chain, t, d, in_flight(front->state[chain->pending[0]].sum, replicas)))
+        return 0;
+    low = 1;
     while (low < high) {
         const int32_t middle = low + (high - low) / 2;
         if (fits(chain, t, d, in_flight(front->state[chain->pending[middle]].sum, replicas)))
@@ -216,18 +229,47 @@ static void trace(struct chain *chain, int32_t *stages, int32_t *stage, int64_t 
     }
 }
 
+/* Drop the states of a front that those of a larger ideal's front dominate. */
+static void drop_dominated(struct front *front, const struct front *larger) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < front->count; i++)
+        if (!front_dominates(larger, front->state[i].devices, front->state[i].sum))
+            front->state[kept++] = front->state[i];
+    front->count = kept;
+}
+
+/* Drop the states of an ideal that are dominated by those of larger ones from which it is never worse to go on. */
+static void drop_absorbed(struct chain *chain, int32_t ideal) {
+    struct front *front = chain->front + ideal;
+    struct absorption *absorption = &chain->absorption;
+    mark_after(&chain->suffixes, &chain->stage, ideal);
+    absorption_begin(absorption, ideal);
+    while (front->count && absorption_grow(absorption)) {
+        const struct front *larger = chain->front + absorption->ideal;
+        bool some = false;
+        for (int32_t i = 0; i < front->count && !some; i++)
+            some = front_dominates(larger, front->state[i].devices, front->state[i].sum);
+        if (some && absorption_is_safe(absorption))
+            drop_dominated(front, larger);
+    }
+    absorption_end(absorption);
+}
+
 static void search(struct chain *chain) {
     const struct state nothing = {.ideal = -1, .from = -1};
     chain->failed = !front_insert(chain->front, nothing);
-    for (int32_t i = 0; i < chain->last && !chain->walk.over; i++)
+    for (int32_t i = 0; i < chain->last && !chain->walk.over; i++) {
+        if (chain->front[i].count && !chain->greedy)
+            drop_absorbed(chain, i);
         if (chain->front[i].count)
             extend_ideal(chain, i);
+    }
 }
 
 int shard_hybrid_chain(const struct shard_hybrid *problem, int64_t ideals, const int64_t *link_start,
-                       const int32_t *link_node, const int32_t *link_ideal, double limit, int32_t greedy,
-                       const int32_t *stop, int32_t *stages, int32_t *stage, int64_t *configuration,
-                       int32_t *degree, int32_t *replicas) {
+                       const int32_t *link_node, const int32_t *link_ideal, const int8_t *border,
+                       double limit, int32_t greedy, const int32_t *stop, int32_t *stages, int32_t *stage,
+                       int64_t *configuration, int32_t *degree, int32_t *replicas) {
     struct chain chain = {.problem = problem, .last = (int32_t)(ideals - 1), .greedy = greedy};
     struct arena arena = {0};
     *stages = 0;
@@ -238,9 +280,11 @@ int shard_hybrid_chain(const struct shard_hybrid *problem, int64_t ideals, const
     ARENA_ARRAYS(&arena, problem->dag.nodes + 1, path);
     bool possible = false;
     if (!arena.failed) {
-        const struct ideals listed = {ideals, link_start, link_node, link_ideal};
+        const struct ideals listed = {ideals, link_start, link_node, link_ideal, border};
         possible = suffixes_init(&chain.suffixes, &arena, &chain.costs, listed);
         stage_init(&chain.stage, &arena, &chain.costs);
+        prices_init(&chain.prices, &arena, &chain.costs);
+        absorption_init(&chain.absorption, &arena, &chain.suffixes, &chain.stage);
     }
     if (possible && !arena.failed) {
         chooser_init(&chain.chooser, &chain.stage, stop);

@@ -1,11 +1,12 @@
 #include "hybrid/chains/step.h"
 
-#include "hybrid/chains/completion.h"
-#include "hybrid/choices/choice.h"
-#include "hybrid/walk.h"
+#include <float.h>
 
-/* Sums of rounded numbers are off by less than this, relatively. */
-#define ROUNDING 1e-13
+#include "hybrid/chains/completion.h"
+#include "hybrid/chains/completion_table.h"
+
+/* Entries of the table that may be compared per state that is made. */
+#define ENTRIES_PER_STATE 8
 
 /* Stages of an ideal, the first of them on top of a state of a smaller ideal. Times are in units of 2^-LIMIT_BITS
  * limits. */
@@ -33,6 +34,7 @@ struct step {
     struct costs costs;
     struct suffixes suffixes;
     struct completion completion;
+    struct completion_table table;
     struct stage stage;
     struct walk walk;
     struct chooser chooser;
@@ -43,6 +45,8 @@ struct step {
     double least_repeated; /* states begin with this repeated time */
     double most_repeated;  /* states end at this */
     double limit;          /* of the whole batch: the best so far */
+    double rounding;       /* sums over stages are off by less than this, relatively */
+    int64_t states;        /* made so far, kept or not */
     bool failed, found;
     struct state first;  /* the first stage of the pipeline in the best batch */
     struct offer *offer; /* owned: what the stage can do, by ascending time and descending synchronisation */
@@ -63,11 +67,12 @@ static double least_total(const struct step *step, const struct state *state, in
     const double alone = step->work[ideal] / left, after = state->repeated + step->time[ideal];
     const double least = alone > after ? alone : after;
     const double known = state->time + state->synchronised;
-    if (known + least > step->limit * (1 + ROUNDING))
+    if (known + least > step->limit * (1 + step->rounding))
         return known + least;
     const int64_t devices = step->problem->devices - state->devices;
     const double priced = least_completion(&step->completion, ideal, devices, state->repeated);
-    return known + (priced > least ? priced : least);
+    const double tabled = state->repeated + tabled_completion(&step->table, ideal, state->sum, devices);
+    return known + fmax(fmax(least, priced), tabled);
 }
 
 static bool dominates(const struct state *a, const struct state *b) {
@@ -182,7 +187,7 @@ static bool is_new(const struct step *step, int32_t target, const struct state *
     return one->repeated <= step->most_repeated &&
            may_complete(&step->suffixes, step->problem, target, one->devices, one->sum,
                         step->work_devices[target]) &&
-           least_total(step, one, target) <= step->limit * (1 + ROUNDING) &&
+           least_total(step, one, target) <= step->limit * (1 + step->rounding) &&
            !front_dominates(step->front + target, one);
 }
 
@@ -193,7 +198,7 @@ static void keep(struct step *step, int32_t target, struct state one) {
     }
     step->first = one;
     step->found = true;
-    step->limit = total(&one) * (1 - 4 * ROUNDING);
+    step->limit = total(&one) * (1 - 4 * step->rounding);
 }
 
 /* Extend the states of the base by the stage with a pair of degrees. They ascend by the microbatches in flight, with
@@ -206,6 +211,7 @@ static void extend_with(struct step *step, int32_t target, int32_t t, int32_t d)
     const int64_t replicas = step->problem->replicas[d], devices = replicas * step->problem->degree[t];
     int64_t listed = 0; /* microbatches in flight of the offers */
     for (int32_t from = 0; from < front->count && !step->failed && !step->chooser.failed; from++) {
+        step->states++;
         const int64_t y = in_flight(front->state[from].sum, replicas);
         if (least_stashed * y + sums->least_kept > step->costs.room)
             return;
@@ -255,9 +261,22 @@ static int by_sum(const void *a, const void *b) {
     return x->time < y->time ? -1 : x->time > y->time;
 }
 
+/* Drop the states that no longer may lead to a batch within the limit. */
+static void drop_refuted(struct step *step, int32_t ideal) {
+    struct front *front = step->front + ideal;
+    int32_t kept = 0;
+    for (int32_t i = 0; i < front->count; i++)
+        if (least_total(step, front->state + i, ideal) <= step->limit * (1 + step->rounding))
+            front->state[kept++] = front->state[i];
+    front->count = kept;
+}
+
 /* Extend the states of an ideal by stages. */
 static void extend_ideal(struct step *step, int32_t ideal) {
     const struct front *front = step->front + ideal;
+    drop_refuted(step, ideal);
+    if (!front->count)
+        return;
     int64_t most = 0, least_after = INT64_MAX;
     double time = INFINITY;
     for (int32_t i = 0; i < front->count; i++) {
@@ -270,7 +289,7 @@ static void extend_ideal(struct step *step, int32_t ideal) {
     step->base = ideal;
     step->stage.devices = most;
     step->stage.least_after = least_after;
-    step->stage.limit = (int128)((step->limit - time) * (1 + ROUNDING));
+    step->stage.limit = (int128)((step->limit - time) * (1 + step->rounding));
     walk_from(&step->walk, ideal, most < 2 * step->problem->degree[0]);
 }
 
@@ -278,8 +297,10 @@ static void search(struct step *step) {
     const struct state nothing = {.repeated = step->least_repeated, .ideal = -1, .from = -1};
     step->failed = !front_insert(step->front, nothing);
     for (int32_t i = 0; i < step->last && !step->walk.over && !step->failed; i++)
-        if (step->front[i].count)
+        if (completion_table_fill(&step->table, ENTRIES_PER_STATE * step->states, &step->walk))
             extend_ideal(step, i);
+        else
+            step->walk.stopped = step->walk.over = true;
 }
 
 /* Choose the configurations of the stage that makes the state `at`; false if choices left open hide them. */
@@ -291,8 +312,9 @@ static bool choose_again(struct step *step, const struct state *at) {
     const int32_t offers = step->offers;
     for (int32_t i = 0; i < offers; i++) {
         const struct state again = extended(step, at->from, at->degree, at->replicas, step->offer[i]);
-        if (again.time <= at->time * (1 + ROUNDING) && again.repeated <= at->repeated * (1 + ROUNDING) &&
-            again.synchronised <= at->synchronised * (1 + ROUNDING)) {
+        if (again.time <= at->time * (1 + step->rounding) &&
+            again.repeated <= at->repeated * (1 + step->rounding) &&
+            again.synchronised <= at->synchronised * (1 + step->rounding)) {
             list_offers(step, at->degree, at->replicas, y, i + 1);
             return true;
         }
@@ -331,10 +353,11 @@ static void fill_least(struct step *step) {
 }
 
 int shard_hybrid_step(const struct shard_hybrid *problem, int64_t ideals, const int64_t *link_start,
-                      const int32_t *link_node, const int32_t *link_ideal, double limit,
+                      const int32_t *link_node, const int32_t *link_ideal, const int8_t *border, double limit,
                       double least_repeated, double most_repeated, const int32_t *stop, int32_t *stages,
                       int32_t *stage, int64_t *configuration, int32_t *degree, int32_t *replicas) {
     struct step step = {.problem = problem, .last = (int32_t)(ideals - 1)};
+    step.rounding = fmax(1e-13, DBL_EPSILON * (double)problem->dag.nodes);
     step.least_repeated = ldexp(least_repeated / limit, LIMIT_BITS);
     step.most_repeated = ldexp(most_repeated / limit, LIMIT_BITS);
     struct arena arena = {0};
@@ -346,7 +369,7 @@ int shard_hybrid_step(const struct shard_hybrid *problem, int64_t ideals, const 
     ARENA_ARRAYS(&arena, problem->dag.nodes + 1, path);
     bool possible = false;
     if (!arena.failed) {
-        const struct ideals listed = {ideals, link_start, link_node, link_ideal};
+        const struct ideals listed = {ideals, link_start, link_node, link_ideal, border};
         possible = suffixes_init(&step.suffixes, &arena, &step.costs, listed);
         stage_init(&step.stage, &arena, &step.costs);
         if (possible)
@@ -360,6 +383,8 @@ int shard_hybrid_step(const struct shard_hybrid *problem, int64_t ideals, const 
                                   .stop = stop,
                                   .visit = extend_states,
                                   .context = &step};
+        completion_table_init(&step.table, &arena, &step.stage, &step.chooser, &step.suffixes,
+                              step.most_repeated);
         fill_least(&step);
         if (!step.chooser.failed)
             search(&step);

@@ -22,6 +22,8 @@ struct problem {
     uint32_t before[MOST_NODES]; /* as bits, of the reversed graph */
     int64_t ideals, link_start[MOST_IDEALS + 1];
     int32_t link_node[MOST_IDEALS * MOST_NODES], link_ideal[MOST_IDEALS * MOST_NODES];
+    bool path;                  /* the ideals are those of a path: the first i nodes */
+    int8_t border[MOST_IDEALS]; /* of a path */
 };
 
 static void connect(struct problem *p, int32_t n) {
@@ -50,10 +52,13 @@ static void connect(struct problem *p, int32_t n) {
 static void make(struct problem *p) {
     memset(p, 0, sizeof *p);
     const int32_t n = 1 + draw(MOST_NODES), density = draw(90);
+    p->path = !draw(4);
     for (int32_t v = 0; v < n; v++)
         for (int32_t u = 0; u < v; u++)
-            if (draw(100) < density)
+            if (draw(100) < density || (p->path && u == v - 1))
                 p->before[v] |= UINT32_C(1) << u;
+    for (int32_t i = 0; i <= n; i++)
+        p->border[i] = i == n || draw(2);
     connect(p, n);
     int64_t count = 0, moved = 0;
     for (int32_t menu = 0; menu < n * DEGREES; menu++) {
@@ -162,6 +167,13 @@ static double measure(const struct problem *p, const struct stage *stage, int64_
     return bytes;
 }
 
+static int count_bits(uint32_t bits) {
+    int count = 0;
+    for (; bits; bits &= bits - 1)
+        count++;
+    return count;
+}
+
 /* The times of a plan; infinite if it breaks a rule. */
 static struct times times_of(const struct problem *p, const struct plan *plan) {
     const struct times broken = {INFINITY, INFINITY};
@@ -180,6 +192,8 @@ static struct times times_of(const struct problem *p, const struct plan *plan) {
             if (stage->nodes >> v & 1 && p->before[v] & ~(placed | stage->nodes))
                 return broken;
         placed |= stage->nodes;
+        if (p->path && !p->border[count_bits(placed)])
+            return broken;
         sum += d;
         devices += d * p->degree[stage->t];
         slowest = fmax(slowest, pass / (double)d + sync / (double)p->hybrid.batch);
@@ -255,16 +269,16 @@ static struct plan plan_of(const struct problem *p, const struct found *found) {
 
 static int chain(const struct problem *p, double limit, int32_t greedy, const int32_t *stop,
                  struct found *found) {
-    return shard_hybrid_chain(&p->hybrid, p->ideals, p->link_start, p->link_node, p->link_ideal, limit,
-                              greedy, stop, &found->stages, found->stage, found->configuration, found->degree,
-                              found->replicas);
+    return shard_hybrid_chain(&p->hybrid, p->ideals, p->link_start, p->link_node, p->link_ideal,
+                              p->path ? p->border : NULL, limit, greedy, stop, &found->stages, found->stage,
+                              found->configuration, found->degree, found->replicas);
 }
 
 static int step(const struct problem *p, double limit, double most, const int32_t *stop,
                 struct found *found) {
-    return shard_hybrid_step(&p->hybrid, p->ideals, p->link_start, p->link_node, p->link_ideal, limit, 0,
-                             most, stop, &found->stages, found->stage, found->configuration, found->degree,
-                             found->replicas);
+    return shard_hybrid_step(&p->hybrid, p->ideals, p->link_start, p->link_node, p->link_ideal,
+                             p->path ? p->border : NULL, limit, 0, most, stop, &found->stages, found->stage,
+                             found->configuration, found->degree, found->replicas);
 }
 
 static void check_limits(const struct problem *p, struct times best) {

@@ -19,6 +19,7 @@ from oracle_hybrid import optimum
 
 from shardmark.harness.verify.hybrid import verify
 from shardmark.instances.hybrid import Instance, parse
+from shardmark.leaderboard.reproductions.hybrid._lengthened import lengthened
 from shardmark.solvers.hybrid._kernels import Undecided
 from shardmark.solvers.hybrid._thresholds import LimitSearch
 from shardmark.solvers.hybrid.dp import dp
@@ -90,9 +91,14 @@ def test_values_of_the_public_program(
 
 
 @needs_mirror
-def test_the_shortest_batch_is_proven() -> None:
-    given = {"devices": 64, "memory": 8.0 * GIB, "batch": 64, "bandwidth": 25.0 * GIB, "objective": "step"}
-    assert_proven(*solved(dp, parse(json.loads(BERT.read_text()), "bert", **given)))
+@pytest.mark.parametrize(
+    ("layers", "devices", "memory", "seconds"), [(32, 64, 8, 10), (96, 2048, 2, 20), (200, 65536, 2, 120)]
+)
+def test_the_shortest_batch_is_proven(layers: int, devices: int, memory: int, seconds: float) -> None:
+    """As many microbatches as devices; the longer models need bounds that know the microbatches in flight."""
+    given = {"devices": devices, "memory": float(memory * GIB), "batch": devices, "bandwidth": 25.0 * GIB}
+    document = lengthened(json.loads(BERT.read_text()), layers)
+    assert_proven(*solved(dp, parse(document, "bert", **given, objective="step"), seconds))
 
 
 def chain(menus: list[list[dict[str, float]]], **given: Any) -> Instance:

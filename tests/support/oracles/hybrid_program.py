@@ -11,7 +11,7 @@ from math import ceil, floor, lcm, nextafter
 from typing import Any
 
 import numpy as np
-from ortools.sat.python import cp_model
+from effort import Deferred
 
 from shardmark.instances.hybrid import Instance, parse
 

@@ -1,0 +1,1 @@
+"""Machinery of the bound ``relaxed-dp``: down-sets known by their positions only."""
