@@ -104,7 +104,7 @@ class Incumbent:
             self.offer(found)
             high = reached = found.slowest
         for share in shares:
-            while high > 0 and not self.stop[0] and (found := within(high * (1 - share))):
+            while not self.stop[0] and 0 < (limit := high * (1 - share)) < high and (found := within(limit)):
                 self.offer(found)
                 high = reached = found.slowest
         return reached
@@ -179,6 +179,8 @@ def _refute_limits(best: Incumbent, high: float, problem: StageProblem, ideals: 
     for gap in GAPS:
         while (limit := high * (1 - gap)) > 0 and (found := problem.chain(ideals, limit, stop)):
             best.offer(found)
+            if found.slowest >= high:  # the least numbers of float64 have no share
+                return 0.0
             high = found.slowest
         if stop[0]:
             return 0.0

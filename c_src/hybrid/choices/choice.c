@@ -18,8 +18,8 @@ struct increment {
     int64_t from, to; /* options */
 };
 
-/* Relative error of sums in double precision, generously. */
-#define LOOSE 1e-10
+/* Relative error of sums of at most 2^20 numbers in double precision, generously. */
+#define LOOSE 1e-9
 
 /* Partial choices of a question, beyond which it is left open: about 170 MB. */
 #define MOST_PARTIALS ((int64_t)1 << 21)
