@@ -34,3 +34,15 @@ struct costs {
 /* Allocate and fill. Times are scaled by 2^LIMIT_BITS / limit; an infinite or zero limit is not allowed. */
 void costs_init(struct costs *costs, struct arena *arena, const struct shard_hybrid *problem, double limit,
                 enum measure measure);
+
+/* The configurations of a node for a degree that fit a device alone. */
+struct menu {
+    const int32_t *configuration;
+    int64_t count;
+};
+
+static inline struct menu menu_of(const struct costs *costs, int32_t v, int32_t t) {
+    const int64_t at = (int64_t)v * costs->problem->degrees + t;
+    return (struct menu){costs->menu + costs->menu_start[at],
+                         costs->menu_start[at + 1] - costs->menu_start[at]};
+}

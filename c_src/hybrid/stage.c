@@ -17,18 +17,6 @@ void stage_init(struct stage *stage, struct arena *arena, const struct costs *co
         stage->grown[t] = (struct growth){.alive = true};
 }
 
-/* The configurations of a node for a degree: costs->menu[first] .. [end - 1]. */
-struct menu {
-    const int32_t *configuration;
-    int64_t count;
-};
-
-static struct menu menu_of(const struct costs *costs, int32_t v, int32_t t) {
-    const int64_t at = (int64_t)v * costs->problem->degrees + t;
-    return (struct menu){costs->menu + costs->menu_start[at],
-                         costs->menu_start[at + 1] - costs->menu_start[at]};
-}
-
 /* Add the fastest configuration of a node to the sums of a pair of degrees, or take it out (sign -1). */
 static void count_fastest(const struct stage *stage, struct menu menu, int32_t d, int sign,
                           struct sums *sums) {

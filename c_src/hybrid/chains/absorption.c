@@ -18,14 +18,7 @@ void absorption_end(struct absorption *absorption) {
         absorption->stage->place[absorption->node[--absorption->size]] = BEFORE;
 }
 
-/* The configurations of a node for a degree. */
-static const int32_t *menu_of(const struct costs *costs, int32_t v, int32_t t, int64_t *count) {
-    const int64_t at = (int64_t)v * costs->problem->degrees + t;
-    *count = costs->menu_start[at + 1] - costs->menu_start[at];
-    return costs->menu + costs->menu_start[at];
-}
-
-/* What a node moves through an end in its first configuration. */
+/* What the first configuration of a node moves through an end. */
 static int128 usual(const struct costs *costs, int32_t v, int64_t end) {
     const struct shard_hybrid *problem = costs->problem;
     const int32_t c = costs->menu[costs->menu_start[(int64_t)v * problem->degrees]];
@@ -81,12 +74,13 @@ bool absorption_grow(struct absorption *absorption) {
 }
 
 /* Least time of a node with what it moves to the ideal. */
-static int128 spent(const struct stage *stage, int32_t v, const int32_t *menu, int64_t count) {
+static int128 spent(const struct stage *stage, int32_t v, struct menu menu) {
     const struct shard_hybrid *problem = stage->problem;
     int128 least = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const int128 *moved = stage->costs->moved + problem->moved_start[menu[i]];
-        int128 time = stage->costs->time[menu[i]];
+    for (int64_t i = 0; i < menu.count; i++) {
+        const int32_t c = menu.configuration[i];
+        const int128 *moved = stage->costs->moved + problem->moved_start[c];
+        int128 time = stage->costs->time[c];
         for (int64_t e = problem->end_start[v]; e < problem->end_start[v + 1]; e++)
             if (stage->place[problem->neighbour[e]] == AFTER)
                 time += moved[e - problem->end_start[v]];
@@ -97,12 +91,11 @@ static int128 spent(const struct stage *stage, int32_t v, const int32_t *menu, i
 
 /* The most that a node moves through an end with a degree. */
 static int128 most_moved(const struct costs *costs, int32_t v, int32_t t, int64_t end) {
-    int64_t count;
-    const int32_t *menu = menu_of(costs, v, t, &count);
+    const struct menu menu = menu_of(costs, v, t);
     const int64_t j = end - costs->problem->end_start[v];
     int128 most = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const int128 moved = costs->moved[costs->problem->moved_start[menu[i]] + j];
+    for (int64_t i = 0; i < menu.count; i++) {
+        const int128 moved = costs->moved[costs->problem->moved_start[menu.configuration[i]] + j];
         most = moved > most ? moved : most;
     }
     return most;
@@ -113,22 +106,22 @@ static bool pay(const struct absorption *absorption, int32_t v, int32_t t) {
     const struct stage *stage = absorption->stage;
     const struct costs *costs = stage->costs;
     const struct shard_hybrid *problem = costs->problem;
-    int64_t count;
-    const int32_t *menu = menu_of(costs, v, t, &count);
-    if (!count)
+    const struct menu menu = menu_of(costs, v, t);
+    if (!menu.count)
         return true; /* no stage with this degree has the node */
     int128 unpaid = absorption->unpaid[v];
     for (int64_t e = problem->end_start[v]; e < problem->end_start[v + 1]; e++)
         if (stage->place[problem->neighbour[e]] == BEFORE)
             unpaid += most_moved(costs, problem->neighbour[e], t, problem->other_end[e]);
-    unpaid -= spent(stage, v, menu, count);
+    unpaid -= spent(stage, v, menu);
     for (int64_t e = problem->end_start[v]; e < problem->end_start[v + 1] && unpaid > 0; e++) {
         const int32_t u = problem->neighbour[e];
         if (u > v || stage->place[u] != INSIDE)
             continue;
         int128 room = unpaid;
-        for (int64_t i = 0; i < count; i++) {
-            const int128 moved = costs->moved[problem->moved_start[menu[i]] + e - problem->end_start[v]];
+        for (int64_t i = 0; i < menu.count; i++) {
+            const int64_t first = problem->moved_start[menu.configuration[i]];
+            const int128 moved = costs->moved[first + e - problem->end_start[v]];
             room = moved < room ? moved : room;
         }
         absorption->unpaid[u] += room;

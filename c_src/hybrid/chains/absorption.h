@@ -29,8 +29,8 @@ void absorption_end(struct absorption *absorption);
 /* Add nodes up to the next ideal whose border moves no more than those before; false if there is none near. */
 bool absorption_grow(struct absorption *absorption);
 
-/* True if all stages that follow the first ideal are never slower, and hold no more, without the nodes that were added: so
- * a state of the larger ideal dominates one of the first with no fewer devices and no smaller sum.
+/* True if no stage that follows the first ideal gets slower, or holds more, without the nodes that were added: so a state
+ * of the larger ideal dominates one of the first with no fewer devices and no smaller sum.
  *
  * A stage that loses the nodes Y moves more on the edges from its other nodes to Y, and no longer takes the time of Y,
  * nor moves what left the stage from Y. A flow pays the former by the latter: from each node, along edges among those

@@ -121,13 +121,12 @@ static int32_t fitting(struct chain *chain, int32_t t, int32_t d, int32_t count)
     const struct front *front = chain->front + chain->base;
     const int64_t replicas = chain->problem->replicas[d];
     const struct sums *sums = stage_sums(&chain->stage, t, d);
-    int32_t low = 0, high = count;
     const int64_t most = in_flight(front->state[chain->pending[count - 1]].sum, replicas);
     if (sums->stashed * most + sums->kept <= chain->costs.room)
         return count;
     if (!fits(chain, t, d, in_flight(front->state[chain->pending[0]].sum, replicas)))
         return 0;
-    low = 1;
+    int32_t low = 1, high = count;
     while (low < high) {
         const int32_t middle = low + (high - low) / 2;
         if (fits(chain, t, d, in_flight(front->state[chain->pending[middle]].sum, replicas)))

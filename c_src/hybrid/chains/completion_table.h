@@ -33,8 +33,8 @@ struct completion_table {
 void completion_table_init(struct completion_table *table, struct arena *arena, struct stage *stage,
                            struct chooser *chooser, const struct suffixes *suffixes, double most_repeated);
 
-/* Fill further ideals while all of them took less than `effort`, with the empty stage of a search that is not walking; false
- * if asked to stop. */
+/* Fill further ideals while all of them took less than `effort`, with the empty stage of a search that is not walking.
+ * Returns false if asked to stop. */
 bool completion_table_fill(struct completion_table *table, int64_t effort, const struct walk *search);
 
 /* Least sum of the times of one microbatch of the stages of the nodes before an ideal, if those in it have a sum of s

@@ -15,7 +15,8 @@
  * states are dominated.
  *
  * Rounding, parameters and statuses as for shard_hybrid_chain. The batch found is the shortest but for a factor of
- * 1 - max(1e-12, 8 * nodes * 2^-52), unless a choice was left open (SHARD_UNDECIDED). If stopped, `stages` is -1 even if some were found. */
+ * 1 - max(1e-12, 8 * nodes * 2^-52), unless a choice was left open (SHARD_UNDECIDED). If stopped,
+ * `stages` is -1 even if some were found. */
 int shard_hybrid_step(const struct shard_hybrid *problem, int64_t ideals, const int64_t *link_start,
                       const int32_t *link_node, const int32_t *link_ideal, const int8_t *border, double limit,
                       double least_repeated, double most_repeated, const int32_t *stop, int32_t *stages,

@@ -17,7 +17,7 @@ void prices_init(struct prices *prices, struct arena *arena, const struct costs 
         prices->kept[i] = (double)costs->kept[i];
 }
 
-/* What is asked; y microbatches are in flight. */
+/* A question about a stage with y microbatches in flight. */
 struct stage_question {
     int32_t t, d;
     double y;

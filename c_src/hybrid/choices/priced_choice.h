@@ -14,7 +14,7 @@ void prices_init(struct prices *prices, struct arena *arena, const struct costs 
 
 enum verdict { FITS, DOES_NOT_FIT, UNDECIDED };
 
-/* Whether some configurations with the degrees t and d (indices) and y microbatches in flight take at most `limit`. For a
+/* Decide whether the stage can take at most `limit` with the degrees t and d (indices) and y microbatches in flight. For a
  * price, every choice that fits takes at least the sum of each node's least (time + price * bytes), less price * room.
  * The price is that of the last call with the same t, and then moves towards one that decides. */
 enum verdict decide_by_price(struct prices *prices, const struct stage *stage, int32_t t, int32_t d,

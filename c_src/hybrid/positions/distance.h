@@ -1,4 +1,4 @@
-/* How much a stage can span wherever it begins: by minimum cuts. */
+/* Minimum cuts bound how much a stage can span, wherever it begins. */
 #pragma once
 
 #include "hybrid/positions/node_costs.h"

@@ -1,4 +1,4 @@
-/* What nodes cost in stages of a type, at an exchange rate between time and memory. */
+/* Costs of nodes in stages of a type: time and memory in one number, at an exchange rate. */
 #pragma once
 
 #include "hybrid/positions/cells.h"
