@@ -1,8 +1,9 @@
 """StableHLO programs, such as JAX training steps, as instances of any track, with operator times for a kind of device.
 
-FILE is the text of a program, or the portable artifact that ``jax.export`` writes. Calls are inlined; loops and sizes
-that are not numbers are refused. Backward operators are recognised by JAX's location names, so include them:
-``jax.jit(step).lower(...).as_text(debug_info=True)``. This importer needs JAX (extra ``stablehlo``).
+FILE is the text of a program, or the portable artifact that ``jax.export`` writes. Calls are inlined and loops
+unrolled; loops of unknown length and sizes that are not numbers are refused. Backward operators are recognised by JAX's
+location names, so include them: ``jax.jit(step).lower(...).as_text(debug_info=True)``. This importer needs JAX (extra
+``stablehlo``).
 
 The options are those of ``shardmark import onnx``, without ``--dim``.
 """

@@ -31,10 +31,13 @@ class Body:
     calls: Sequence[tuple[Hashable, int]]
 
 
-def require_few(bodies: Mapping[Hashable, Body], main: Hashable, source: str) -> None:
+Sizes = Mapping[Hashable, tuple[int, int]]  # of functions, calls replaced: operators and bytes
+
+
+def require_few(bodies: Mapping[Hashable, Body], main: Hashable, source: str) -> Sizes:
     """Raise InputError for recursion, and if ``main`` has too many operators or bytes once all calls are replaced.
 
-    Calls of functions without a body here count as nothing.
+    Calls of functions without a body here count as nothing. Returns the sizes of all functions.
     """
     callees = {key: {callee for callee, _ in body.calls if callee in bodies} for key, body in bodies.items()}
     try:
@@ -43,16 +46,22 @@ def require_few(bodies: Mapping[Hashable, Body], main: Hashable, source: str) ->
         raise InputError(source, "functions", f"expected no recursion, found {_chain(error.args[1][::-1])}") from None
     sizes: dict[Hashable, tuple[int, int]] = {}
     for key in ordered:
-        operators, size = bodies[key].operators, bodies[key].bytes
-        for callee, added in bodies[key].calls:
-            inner = sizes.get(callee, (0, 0))
-            operators, size = operators + inner[0], size + inner[1] + added * inner[0]
-        sizes[key] = min(operators, _ENDLESS), min(size, _ENDLESS)
+        sizes[key] = counted(bodies[key], sizes)
     for found, most, what in zip(sizes[main], (MOST, MOST_BYTES), ("operators", "bytes of operators"), strict=True):
         if found > most:
             amount = f"{found:,}" if found < _ENDLESS else f"over {_ENDLESS:,}"
             expected = f"expected at most {most:,} {what} once function calls are inlined, found {amount}"
             raise InputError(source, "functions", expected)
+    return sizes
+
+
+def counted(body: Body, sizes: Sizes) -> tuple[int, int]:
+    """Operators and bytes of a body, calls replaced by functions of these sizes."""
+    operators, size = body.operators, body.bytes
+    for callee, added in body.calls:
+        inner = sizes.get(callee, (0, 0))
+        operators, size = operators + inner[0], size + inner[1] + added * inner[0]
+    return min(operators, _ENDLESS), min(size, _ENDLESS)
 
 
 def _chain(cycle: Sequence[Hashable]) -> str:

@@ -84,8 +84,8 @@ class Access:
     of consecutive indices, as in a reshape that merges dimensions; splitting the loop splits the dimension. With any
     other loop, longer or shorter, splitting the loop leaves the dimension whole.
 
-    ``numbers`` is the number of elements used; None means all, as for every written tensor. A look-up in a table, for
-    example, reads only some rows.
+    ``numbers`` is the number of elements used; None means all. A look-up in a table, for
+    example, reads only some rows. A tensor that is written in part is the operator's first input, changed in place.
     """
 
     tensor: int
@@ -111,6 +111,7 @@ class Operator:
     ``layer``, ``role``  operators with the same role in different layers are alike; -1 if it belongs to no layer
     ``view``           True if its output is its first input under another name or shape, so that no bytes move
     ``known``          False if its arithmetic is unknown: then only bytes moved count
+    ``repeats``        for a loop that stays one operator, its rounds and the model of a round; else None
     """
 
     name: str
@@ -128,6 +129,7 @@ class Operator:
     role: str = ""
     view: bool = False
     known: bool = True
+    repeats: tuple[int, Model] | None = None
 
 
 @dataclass
@@ -139,6 +141,7 @@ class Model:
     operators: list[Operator] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)  # tensors that the caller of the model gets
     updates: dict[int, int] = field(default_factory=dict)  # for parameters that a step replaces, the outputs that do
+    unrolled: bool = False  # True if the program has loops, branches or manual computations, which were read through
 
     def tensor(self, name: str, shape: Sequence[int], dtype: str, *, parameter: bool = False) -> int:
         """Append a tensor without a producer, and return its index."""
@@ -186,7 +189,8 @@ class Model:
         """Bytes of the tensors that an operator writes; 0 for a view."""
         if self.operators[operator].view:
             return 0
-        return sum(self.tensors[access.tensor].bytes for access in self.operators[operator].writes)
+        written = ((self.tensors[access.tensor], access.numbers) for access in self.operators[operator].writes)
+        return sum(x.bytes if numbers is None else -(-numbers * BITS[x.dtype] // 8) for x, numbers in written)
 
     def parameters(self, operator: int) -> list[int]:
         """The parameters that an operator reads, each once."""

@@ -35,16 +35,20 @@ def begins_as_onnx(path: str | os.PathLike[str]) -> bool:
 
 
 def read_model(
-    path: str | os.PathLike[str], dims: Mapping[str, int] | None = None, tell: Callable[[str], None] = lambda _: None
+    path: str | os.PathLike[str],
+    dims: Mapping[str, int] | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+    branches: Mapping[str, str] | None = None,
 ) -> Model:
     """The model of an ONNX file, or of a StableHLO program as text or portable artifact.
 
-    ``dims`` has values for symbolic sizes of an ONNX model; ``tell`` gets sentences on doubts. Raises
+    ``dims`` has values for symbolic sizes of an ONNX model, ``branches`` choices of branches by their names or patterns
+    of names: "then", "else", or a number if there are more. ``tell`` gets sentences on doubts. Raises
     InputError for any other file, and for what the format's reader refuses.
     """
     if begins_as_onnx(path):
-        return read_onnx(path, dims, tell)
+        return read_onnx(path, dims, tell, branches)
     if is_stablehlo(read_bytes(path, LARGEST)):
-        return read_stablehlo(path, tell)
+        return read_stablehlo(path, tell, branches)
     program = "a StableHLO program (MLIR text or portable artifact), as JAX lowers to"
     raise InputError(path, "", f"expected an ONNX model, as torch.onnx.export writes, or {program}")

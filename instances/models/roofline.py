@@ -31,7 +31,8 @@ def roofline(model: Model, device: Device) -> Costs:
 
     An operator takes the longer of two times, arithmetic at the peak rate of its data type and traffic at the memory
     bandwidth, plus its launch time. A view takes no time. An operator of unknown arithmetic takes the
-    time of its traffic. Figures are lower bounds on real times: no operator runs faster, most run slower.
+    time of its traffic, and a loop that stays one operator the time of its rounds. Figures are lower bounds on real
+    times: no operator runs faster, most run slower.
     """
     seconds = np.array([_seconds(model, operator, device) for operator in range(len(model.operators))], dtype=float)
     return Costs(seconds, f"roofline of {device.name}")
@@ -41,6 +42,9 @@ def _seconds(model: Model, index: int, device: Device) -> float:
     operator = model.operators[index]
     if operator.view:
         return 0.0
+    if operator.repeats is not None:
+        rounds, inner = operator.repeats
+        return rounds * float(roofline(inner, device).seconds.sum())
     arithmetic = operator.flops / device.rate(computed_in(model, index))
     moved = model.bytes_read(index) + model.bytes_written(index)
     return max(arithmetic, moved / device.bandwidth) + device.launch

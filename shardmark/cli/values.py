@@ -128,6 +128,14 @@ def size(text: str) -> tuple[str, int]:
     return name, positive_int(value)
 
 
+def branch(text: str) -> tuple[str, str]:
+    """A name, which may contain equals signs, and a choice."""
+    name, equals, value = text.rpartition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"expected NAME=then or NAME=else, found {text!r}")
+    return name, value
+
+
 def solver_name(text: str) -> str:
     """The name of a solver, from which the name of a Python function can be derived."""
     from shardmark.solvers.registry import NAME

@@ -62,11 +62,13 @@ class Plan(CertifiedSplit):
         return notebook(self)
 
 
-def _measured(path: Path, model: Model, dims: Mapping[str, int] | None, tell: Tell) -> Costs:
+def _measured(
+    path: Path, model: Model, dims: Mapping[str, int] | None, branches: Mapping[str, str] | None, tell: Tell
+) -> Costs:
     """Times of the operators, measured on this machine."""
     from shardmark.plans.runs.profile import profile
 
-    measured = profile(path, dims or {}, tell=tell)
+    measured = profile(path, dims, branches, tell=tell)
     names = [operator.name for operator in model.operators]
     absent = [name for name in names if name not in measured]
     if absent:
@@ -88,7 +90,9 @@ def _sums(costs: Costs, groups: Sequence[Sequence[int]]) -> Floats:
     return np.array([costs.seconds[list(group)].sum() for group in groups])
 
 
-def _require_values(paths: Mapping[str, object], dims: object, *, timeout: object, cores: object, seed: object) -> None:
+def _require_values(
+    paths: Mapping[str, object], dims: object, branches: object, *, timeout: object, cores: object, seed: object
+) -> None:
     """InputError for arguments of `plan` of the wrong kind."""
     from shardmark.runs import positive, whole
 
@@ -98,6 +102,8 @@ def _require_values(paths: Mapping[str, object], dims: object, *, timeout: objec
             raise InputError(name, "", f"expected {expected}, found {type(path).__name__}")
     if not isinstance(dims, Mapping | None):
         raise InputError("dims", "", f"expected sizes by name, such as {{'batch': 8}}, found {dims!r}")
+    if not isinstance(branches, Mapping | None) or not all(isinstance(x, str) for x in (branches or {}).values()):
+        raise InputError("branches", "", f"expected choices by name, such as {{'cond': 'then'}}, found {branches!r}")
     for name, size in (dims or {}).items():
         whole(f"dims[{name!r}]", size)
     positive("timeout", timeout)
@@ -113,6 +119,7 @@ def plan(
     mesh: str | Sequence[int] | None = None,
     machine: str | os.PathLike[str] | None = None,
     dims: Mapping[str, int] | None = None,
+    branches: Mapping[str, str] | None = None,
     split: Split | None = None,
     fuse: bool = False,
     profile: bool = False,
@@ -131,6 +138,8 @@ def plan(
     ``device``   the kind of device: a name of the catalog (``shardmark list devices``) or a TOML file
     ``dims``     values for symbolic sizes of an ONNX model, such as ``{"batch": 8}``; a size without a name is called
                  by its tensor and axis, such as ``"x.0"``
+    ``branches``  for branches whose condition depends on inputs, by name or pattern, the one that is planned:
+                 ``{"cond": "then"}``; else it is the dearer one
     ``split``    a split over equal devices to judge: the stage of every operator by its name, or a JSON file of
                  these or of an earlier plan; the plan is then this split, and ``better`` the cost of a better one
                  if one is found
@@ -142,7 +151,7 @@ def plan(
     Raises InputError for bad input, for an infeasible split, and if no split that fits is found.
     """
     paths = {"model": model, "device": device, **({} if machine is None else {"machine": machine})}
-    _require_values(paths, dims, timeout=timeout, cores=cores, seed=seed)
+    _require_values(paths, dims, branches, timeout=timeout, cores=cores, seed=seed)
     path, device = Path(os.fsdecode(model)), os.fsdecode(device)
     machine = None if machine is None else os.fsdecode(machine)
     split = os.fsdecode(split) if isinstance(split, str | os.PathLike) else split
@@ -155,7 +164,7 @@ def plan(
     if split is not None and stages is None:
         expected = "expected a number of equal devices and no fuse: a split gives each operator a stage"
         raise InputError("plan", "split", expected)
-    whole = read_model(path, dims=dims or {}, tell=progress)
+    whole = read_model(path, dims=dims or {}, tell=progress, branches=branches)
     content = read_bytes(path)
     if dims and not is_onnx(content):
         raise InputError(path, "", "expected no dims, as lowering a StableHLO program sets its sizes")
@@ -163,7 +172,7 @@ def plan(
         raise InputError(path, "", "expected an ONNX model to profile, as ONNX Runtime measures its operators")
     given = None if stages is None or split is None else stages_of(split, whole, stages, progress)
     digest = sha256(content)
-    costs = _measured(path, whole, dims, progress) if profile else roofline(whole, target.device)
+    costs = _measured(path, whole, dims, branches, progress) if profile else roofline(whole, target.device)
     progress(f"read {count(len(whole.operators), 'operator')}; costs: {costs.origin}")
     joint, joined = fused(whole) if fuse else (whole, [[index] for index in range(len(whole.operators))])
     if fuse:
@@ -196,6 +205,12 @@ def plan(
         lower_bound=float(found.lower_bound * target.unit_us),
         bound_from=found.bound_from,
         layout=task.divide(solution),
-        options={"dims": dict(dims or {}), "fuse": fuse, "timeout": timeout, "seed": seed},
+        options={
+            "dims": dict(dims or {}),
+            "branches": dict(branches or {}),
+            "fuse": fuse,
+            "timeout": timeout,
+            "seed": seed,
+        },
         better=float(found.cost * target.unit_us) if known and found.cost < cost else None,
     )

@@ -116,7 +116,7 @@ def save(plan: CertifiedSplit, folder: Path, export: str | None = None) -> Path:
 
 def require_export(export: str | None, model: str | os.PathLike[str], *, on_mesh: bool) -> None:
     """InputError for files that plans of this model on these devices do not have; None is no export."""
-    from shardmark.instances.models.reader import begins_as_onnx
+    from shardmark.instances.models.reader import begins_as_onnx, read_model
 
     if export is None:
         return
@@ -129,6 +129,9 @@ def require_export(export: str | None, model: str | os.PathLike[str], *, on_mesh
         raise InputError(
             model, "", f"expected an ONNX model to export {export}; a StableHLO program has only specs, with a mesh"
         )
+    if export == "specs" and not begins_as_onnx(model) and read_model(model).unrolled:
+        expected = "expected a program without loops and branches to export specs, as JAX shards all rounds alike"
+        raise InputError(model, "", f"{expected}: lower it with jax.lax.scan(..., unroll=True)")
 
 
 def _export(plan: CertifiedSplit, export: str | None, folder: Path) -> None:
@@ -136,8 +139,8 @@ def _export(plan: CertifiedSplit, export: str | None, folder: Path) -> None:
     if export == "stages":
         from shardmark.plans.exports.stages import export_stages
 
-        dims = plan.options["dims"]
-        export_stages(plan.source, plan.assignment, folder / STAGES, dims=dims, digest=plan.sha256)
+        given = {key: plan.options[key] for key in ("dims", "branches")}
+        export_stages(plan.source, plan.assignment, folder / STAGES, digest=plan.sha256, **given)
     elif export == "specs":
         write_json(folder / SPECS, plan.layout.specs)
     elif export == "annotated":
@@ -183,7 +186,11 @@ _SOUND: dict[str, Callable[[dict[str, Any]], bool]] = {
         _entries(plan["model"], (str, int)) and all(type(plan["model"].get(x)) is str for x in ("file", "sha256"))
     ),
     "costs": lambda plan: isinstance(plan["costs"], str),
-    "options": lambda plan: isinstance(plan["options"], dict) and _entries(plan["options"].get("dims"), int),
+    "options": lambda plan: (
+        isinstance(plan["options"], dict)
+        and _entries(plan["options"].get("dims"), int)
+        and _entries(plan["options"].get("branches", {}), str)
+    ),
     "parts": lambda plan: (
         isinstance(plan["parts"], list)
         and all(isinstance(x, dict) and type(x.get("compute_us")) in (int, float) for x in plan["parts"])

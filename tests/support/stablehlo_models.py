@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from shardmark.instances.files.jsonfile import read_bytes
 from shardmark.instances.models.model import Model
@@ -11,6 +11,10 @@ from shardmark.instances.models.stablehlo.module import parse
 from shardmark.instances.models.stablehlo_file import model_of
 
 
-def read_stablehlo(path: str | os.PathLike[str], tell: Callable[[str], None] = lambda _: None) -> Model:
+def read_stablehlo(
+    path: str | os.PathLike[str],
+    tell: Callable[[str], None] = lambda _: None,
+    branches: Mapping[str, str] | None = None,
+) -> Model:
     """The model of a file; a crash of MLIR ends the test run."""
-    return model_of(parse(read_bytes(path), os.fspath(path)), os.fspath(path), tell)
+    return model_of(parse(read_bytes(path), os.fspath(path)), os.fspath(path), tell, branches)

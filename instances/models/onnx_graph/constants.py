@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 Shape = tuple[int, ...]
@@ -22,10 +23,17 @@ class Constants:
 
     def __init__(self, opsets: Mapping[str, int]) -> None:
         self._opsets = dict(opsets)
-        self._tensors: dict[str, Any] = {}  # as stored; None for too large a one
-        self._shapes: dict[str, Shape | int] = {}  # sizes of another tensor, or their product
-        self._nodes: dict[str, tuple[Any, list[str]]] = {}
-        self._numbers: dict[str, Any] = {}
+        self._tensors: MutableMapping[str, Any] = {}  # as stored; None for too large a one
+        self._shapes: MutableMapping[str, Shape | int] = {}  # sizes of another tensor, or their product
+        self._nodes: MutableMapping[str, tuple[Any, list[str]]] = {}
+        self._numbers: MutableMapping[str, Any] = {}
+
+    def fork(self) -> Constants:
+        """Constants to which others can be added that are not in these."""
+        copy = Constants(self._opsets)
+        for name in ("_tensors", "_shapes", "_nodes", "_numbers"):
+            setattr(copy, name, ChainMap({}, getattr(self, name)))
+        return copy
 
     def __contains__(self, name: str) -> bool:
         return name in self._tensors or name in self._shapes or name in self._nodes

@@ -7,6 +7,7 @@ from typing import Any
 
 from shardmark.instances.errors import InputError
 from shardmark.instances.models.onnx_graph.constants import SMALL
+from shardmark.instances.models.onnx_graph.control import KINDS, graphs, is_control
 from shardmark.instances.models.onnx_graph.functions import inlined, sentence
 from shardmark.instances.models.onnx_graph.operator_sets import modern
 from shardmark.instances.models.onnx_graph.sizes import set_sizes
@@ -19,8 +20,8 @@ def load(content: bytes, source: str, dims: Mapping[str, int]) -> Any:
 
     Shapes are inferred.
 
-    Raises InputError if the content is not a model, has control flow, recursion or a size without a value, or if
-    ``dims`` has an unknown name.
+    Raises InputError if the content is not a model, has other control flow than If, Loop and Scan, recursion or a size
+    without a value, or if ``dims`` has an unknown name.
     """
     import onnx
     from google.protobuf.message import DecodeError
@@ -34,7 +35,7 @@ def load(content: bytes, source: str, dims: Mapping[str, int]) -> Any:
         raise InputError(source, "graph", "expected an ONNX model with nodes")
     _drop_weights(model)
     _require_one_source(model.graph, source)
-    _require_no_control_flow(model, source)
+    _require_known_control_flow(model, source)
     set_sizes(model.graph, source, dims)
     model = modern(inlined(model, source), source)
     try:  # without propagation of data, which makes as many numbers as a Range or a Tile says
@@ -47,14 +48,18 @@ def load(content: bytes, source: str, dims: Mapping[str, int]) -> Any:
 
 def _drop_weights(model: Any) -> None:
     """Drop the numbers of large tensors, and texts for people."""
-    for tensor in model.graph.initializer:
-        _drop_numbers(tensor)
-    for node in (node for part in (model.graph, *model.functions) for node in part.node):
-        for field in ("doc_string", "metadata_props"):
-            node.ClearField(field)
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                _drop_numbers(attribute.t)
+    waiting = [model.graph, *model.functions]
+    while waiting:
+        part = waiting.pop()
+        for tensor in getattr(part, "initializer", ()):
+            _drop_numbers(tensor)
+        for node in part.node:
+            for field in ("doc_string", "metadata_props"):
+                node.ClearField(field)
+            for attribute in node.attribute:
+                if attribute.HasField("t"):
+                    _drop_numbers(attribute.t)
+            waiting += graphs(node)
 
 
 def _drop_numbers(tensor: Any) -> None:
@@ -73,10 +78,14 @@ def _require_one_source(graph: Any, source: str) -> None:
         found.add(name)
 
 
-def _require_no_control_flow(model: Any, source: str) -> None:
-    """Raise InputError if a node, also of a function, runs a graph of its own."""
-    for nodes in (model.graph.node, *(function.node for function in model.functions)):
-        for node in nodes:
-            if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+def _require_known_control_flow(model: Any, source: str) -> None:
+    """Raise InputError if a node, also of a function, runs a graph of its own and is no If, Loop or Scan."""
+    waiting = [model.graph.node, *(function.node for function in model.functions)]
+    while waiting:
+        for node in waiting.pop():
+            inner = graphs(node)
+            if inner and not is_control(node):
                 place = f"node {node.name or next(iter(node.output), node.op_type)}"
-                raise InputError(source, place, f"expected no control flow, found {node.op_type}")
+                expected = f"expected no other control flow than {', '.join(KINDS)}, found {node.op_type}"
+                raise InputError(source, place, expected)
+            waiting += [graph.node for graph in inner]

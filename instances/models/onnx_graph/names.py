@@ -22,12 +22,22 @@ def operator_names(nodes: Iterable[Named]) -> list[str]:
     A node is called by its own name, else by its first output, else by its type. If a name is taken, ``#2`` is
     appended, or ``#3`` and so on.
     """
-    names: dict[str, None] = {}
-    copies: dict[str, int] = {}
-    for node in nodes:
+    namer = Namer()
+    return [namer.name(node) for node in nodes]
+
+
+class Namer:
+    """Names nodes one after another."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self._copies: dict[str, int] = {}
+
+    def name(self, node: Named) -> str:
+        """The name of the next node."""
         plain = name = node.name or next(filter(None, node.output), node.op_type)
-        while name in names:
-            copies[plain] = copies.get(plain, 1) + 1
-            name = f"{plain}#{copies[plain]}"
-        names[name] = None
-    return list(names)
+        while name in self._names:
+            self._copies[plain] = self._copies.get(plain, 1) + 1
+            name = f"{plain}#{self._copies[plain]}"
+        self._names.add(name)
+        return name

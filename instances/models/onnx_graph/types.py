@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from shardmark.instances.errors import InputError
@@ -29,9 +30,19 @@ class Types:
 
     def __init__(self, source: str, opsets: Mapping[str, int], constants: Constants) -> None:
         self._source, self._opsets, self._constants = source, opsets, constants
-        self._types: dict[str, Any] = {}  # an onnx.TypeProto, or (shape, data type) once asked for
+        self._types: MutableMapping[str, Any] = {}  # an onnx.TypeProto, or (shape, data type) once asked for
         self._makers: dict[str, str] = {}  # kinds of the operators that make values
         self._equal: dict[tuple[Shape, str], tuple[Shape, str]] = {}
+
+    def fork(self, constants: Constants) -> Types:
+        """Types to which others can be added that are not in these, with constants of their own."""
+        copy = Types(self._source, self._opsets, constants)
+        copy._types = ChainMap({}, self._types)
+        return copy
+
+    def state(self, name: str, shape: Shape, dtype: str) -> None:
+        """Take a shape and a data type."""
+        self._types[name] = shape, dtype
 
     def declare(self, value: Any) -> None:
         """Take the type of an `onnx.ValueInfoProto`."""

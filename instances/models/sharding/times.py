@@ -7,7 +7,7 @@ import numpy as np
 from shardmark.instances.files.columns import Floats
 from shardmark.instances.models.devices import Device
 from shardmark.instances.models.model import BITS, Model, Tensor
-from shardmark.instances.models.roofline import computed_in
+from shardmark.instances.models.roofline import computed_in, roofline
 from shardmark.instances.models.sharding.mesh import Mesh, Splits
 from shardmark.instances.models.sharding.splits import Nest, Use
 
@@ -42,6 +42,9 @@ def operator_times(
     arithmetic = operator.flops / devices / device.rate(computed_in(model, index))
     passes = PASSES if training else 1
     time = passes * 1e9 * (np.maximum(arithmetic, traffic / device.bandwidth) + device.launch)
+    if operator.repeats is not None:  # which is not split
+        rounds, inner = operator.repeats
+        time = np.full(len(splits), passes * 1e9 * rounds * roofline(inner, device).seconds.sum())
     summed = [*nest.writes, *(use for use in nest.reads if training and trained(model.tensors[use.tensor]))]
     for use in summed:
         layouts, size = use.layouts(splits), local(use)

@@ -1,17 +1,19 @@
 """StableHLO files, read in a process of their own: MLIR crashes on some content, and never comes back from some.
 
-``python -m shardmark.instances.models.stablehlo.apart SOURCE`` gets the content on its standard input.
+``python -m shardmark.instances.models.stablehlo.apart SOURCE BRANCHES`` gets the content on its standard input, and
+the choices of branches as JSON.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from shardmark.instances.errors import InputError
@@ -23,14 +25,18 @@ LARGEST = 1 << 30  # bytes of a file
 LONGEST, LONGEST_PER_MIB = 60, 5
 
 
-def read_stablehlo(path: str | os.PathLike[str], tell: Callable[[str], None] = lambda _: None) -> Model:
+def read_stablehlo(
+    path: str | os.PathLike[str],
+    tell: Callable[[str], None] = lambda _: None,
+    branches: Mapping[str, str] | None = None,
+) -> Model:
     """The model of MLIR text, of a portable artifact, or of a serialised ``jax.export.Exported``, plain or gzip.
 
-    ``tell`` is called with sentences on doubts. Raises InputError for anything that is not StableHLO with static shapes
-    and without control flow, and if MLIR crashes or takes too long.
+    ``tell`` is called with sentences on doubts; ``branches`` has choices by name. Raises InputError for anything that
+    is not StableHLO with static shapes and loops of known lengths, and if MLIR crashes or takes too long.
     """
     source, content = os.fspath(path), read_bytes(path, LARGEST)
-    command = [sys.executable, "-P", "-m", __name__, source]
+    command = [sys.executable, "-P", "-m", __name__, source, json.dumps(dict(branches or {}))]
     done = subprocess.run(command, input=content, capture_output=True, check=False)
     if done.returncode < 0:
         raise InputError(source, "", _crash(-done.returncode, len(content)))
@@ -82,12 +88,13 @@ def main() -> None:
 
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing else may be printed there
-    source, content, sentences = sys.argv[1], sys.stdin.buffer.read(), list[str]()
+    source, branches = sys.argv[1], json.loads(sys.argv[2])
+    content, sentences = sys.stdin.buffer.read(), list[str]()
     found: Model | tuple[str, str, str]
     try:
         with limited(len(content)):
             module = parse(content, source)
-        found = model_of(module, source, sentences.append)
+        found = model_of(module, source, sentences.append, branches)
     except MemoryError as error:
         why = f" ({error})" if str(error) else ""
         found = source, "", f"expected enough memory to read StableHLO{why}"

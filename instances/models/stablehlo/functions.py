@@ -8,29 +8,32 @@ from typing import Any
 from shardmark.instances.models.calls import Body
 from shardmark.instances.models.stablehlo.loops import RULES
 
-RETURNS = ("func.return", "stablehlo.return")
+RETURNS = ("func.return", "stablehlo.return", "sdy.return")
+#: Operations whose regions are read, as those of a loop or a branch.
+REGIONS = ("stablehlo.while", "stablehlo.case", "stablehlo.if", "sdy.manual_computation")
 _GENERATORS = ("threefry2x32", "_threefry2x32")
 
 
 def bodies(functions: Mapping[str, Any]) -> Mapping[Hashable, Body]:
     """Return the number of operations, the length of their names and the calls of each function, by its name."""
-    return {name: _body(function.regions[0].blocks[0]) for name, function in functions.items() if _has_body(function)}
+    found = ((name, function) for name, function in functions.items() if len(function.regions[0].blocks))
+    return {name: body_of(function.regions[0].blocks[0]) for name, function in found}
 
 
-def _has_body(function: Any) -> bool:
-    return len(function.regions[0].blocks) > 0
-
-
-def _body(block: Any) -> Body:
-    operators, size, calls = 0, 0, list[tuple[Hashable, int]]()
-    for operation in (view.operation for view in block.operations):
-        if operation.name in RETURNS:
-            break
-        length, callee = len(label(operation)[0]), callee_of(operation)
-        if callee is None:
-            operators, size = operators + 1, size + length
-        else:
-            calls.append((callee, length + 1))
+def body_of(block: Any) -> Body:
+    """A block, with the blocks of loops and branches in it once each."""
+    operators, size, calls, blocks = 0, 0, list[tuple[Hashable, int]](), [block]
+    while blocks:
+        for operation in (view.operation for view in blocks.pop().operations):
+            if operation.name in RETURNS:
+                break
+            length, callee = len(label(operation)[0]), callee_of(operation)
+            if callee is None:
+                operators, size = operators + 1, size + length
+            else:
+                calls.append((callee, length + 1))
+            if operation.name in REGIONS:
+                blocks += [inner for region in operation.regions for inner in region.blocks]
     return Body(operators, size, calls)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 VERIFY = "verify"
 #: Options that `plan verify` does not take.
 SEARCH_OPTIONS = (
-    *("devices", "mesh", "machine", "device", "profile", "dim", "fuse"),
+    *("devices", "mesh", "machine", "device", "profile", "dim", "branch", "fuse"),
     *("timeout", "cores", "seed", "split", "sweep", "export"),
 )
 MOST_NAMES = 5  # of random operators that are shown
@@ -60,6 +60,15 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=N",
         help="value of a symbolic size, such as batch=8, or x.0=8 if it has no name; may be repeated",
+    )
+    costs.add_argument(
+        "--branch",
+        action="append",
+        type=values.branch,
+        default=[],
+        metavar="NAME=then|else",
+        help="branch to plan if its condition depends on inputs (default: the dearer); NAME may be a pattern, such as "
+        "'*/cond'; a number for more than two; may be repeated",
     )
     costs.add_argument("--fuse", action="store_true", help="fuse chains of cheap operators first")
     search = sub.add_argument_group("search")
@@ -114,7 +123,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
     require_regular(options.model, options.device, options.machine)
     require_export(options.export, options.model, on_mesh=options.mesh is not None)
     if options.export in ("stages", "annotated"):
-        require_exportable(options.model)
+        require_exportable(options.model, options.export, dict(options.dim), dict(options.branch))
     if options.output:
         require_folder(options.output)
         if options.export == "stages":
@@ -149,6 +158,7 @@ def _planned(options: argparse.Namespace, devices: str | None) -> Plan:
         mesh=options.mesh,
         machine=options.machine,
         dims=dict(options.dim),
+        branches=dict(options.branch),
         split=options.split,
         fuse=options.fuse,
         profile=options.profile,

@@ -1,4 +1,4 @@
-"""Reads an ONNX file as the graph that a plan splits: functions inlined, sizes and shapes fixed."""
+"""Reads an ONNX file as the graph that a plan splits: functions inlined, loops unrolled, sizes and shapes fixed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import numpy as np
 from shardmark.instances.errors import InputError
 from shardmark.instances.files.jsonfile import read_bytes, sha256
 from shardmark.instances.models.model import Tensor
-from shardmark.instances.models.onnx_file import read_onnx
+from shardmark.instances.models.onnx_file import read_flow
+from shardmark.instances.models.onnx_graph.control import Body, captured, is_control, replaced
+from shardmark.instances.models.onnx_graph.flow import Flow
 from shardmark.instances.models.onnx_graph.functions import inlined
 from shardmark.instances.models.onnx_graph.operator_sets import modern
 from shardmark.instances.models.onnx_graph.sizes import set_sizes
@@ -46,16 +48,48 @@ def load(path: str | os.PathLike[str], digest: str | None = None, dims: Mapping[
 
 
 def load_fixed(
-    path: str | os.PathLike[str], dims: Mapping[str, int], digest: str | None = None
+    path: str | os.PathLike[str],
+    dims: Mapping[str, int],
+    digest: str | None = None,
+    branches: Mapping[str, str] | None = None,
 ) -> tuple[Any, dict[str, Tensor]]:
     """The model of a file with numbers for symbolic sizes, and its tensors by name.
 
-    Nodes that ask for the shape of a tensor become constants. Raises InputError as `load` and `read_onnx` do.
+    Loops and branches are replaced as the plan does, and nodes that ask for the shape of a tensor become constants.
+    Raises InputError as `load` and `read_onnx` do, and for a branch that inputs decide and ``branches`` does not.
     """
     model = load(path, digest, dims)
-    tensors = {tensor.name: tensor for tensor in read_onnx(path, dims).tensors}
+    found, flow = read_flow(path, dims, branches=branches)
+    require_decided(flow, path)
+    _replace(model, flow)
+    tensors = {tensor.name: tensor for tensor in found.tensors}
     _fix_shapes(model, tensors)
     return model, tensors
+
+
+def require_decided(flow: Flow, path: str | os.PathLike[str]) -> None:
+    """InputError for a branch that depends on inputs and that the user does not name: no stage could follow it."""
+    for name in flow.undecided:
+        expected = (
+            "expected --branch NAME=then or NAME=else to run the model, as its inputs decide which branch is taken"
+        )
+        raise InputError(path, f"node {name}", expected)
+
+
+def _replace(model: Any, flow: Flow) -> None:
+    """Replace the loops and branches of a model by what was chosen for them."""
+    graph = model.graph
+    if not any(map(is_control, graph.node)):
+        return
+    version = next((opset.version for opset in model.opset_import if opset.domain in STANDARD), 1)
+
+    def store(body: Body) -> None:
+        graph.initializer.extend(body.stored.values())
+
+    nodes = list(graph.node)
+    graph.ClearField("node")
+    graph.node.extend(node for node, _ in replaced(nodes, lambda _, name, __: flow.taken.get(name), version, store))
+    model.ir_version = max(model.ir_version, 4)  # from which on an initializer need not be an input
 
 
 def _fix_shapes(model: Any, tensors: Mapping[str, Tensor]) -> None:
@@ -95,16 +129,28 @@ def value_info(tensor: Tensor) -> Any:
 
 
 def reads(node: Any) -> list[str]:
-    """Tensors that a node reads, each once."""
-    return list(dict.fromkeys(filter(None, node.input)))
+    """Tensors that a node reads, each once, also those that a loop takes from the graph around it."""
+    return list(dict.fromkeys([*filter(None, node.input), *captured(node)]))
 
 
-def require_exportable(path: str | os.PathLike[str]) -> None:
+def require_exportable(
+    path: str | os.PathLike[str],
+    export: str = "stages",
+    dims: Mapping[str, int] | None = None,
+    branches: Mapping[str, str] | None = None,
+) -> None:
     """InputError for a model of which no export would be valid: its external data, its versions or its nodes are unfit.
 
     What only ONNX Runtime refuses is left to it.
     """
     model = load(path)
+    node = next(filter(is_control, model.graph.node), None)
+    if node is not None and export == "annotated":
+        place = f"node {node.name or next(iter(node.output), node.op_type)}"
+        expected = f"expected no {node.op_type} to annotate, as it is planned in parts: use --export stages"
+        raise InputError(path, place, expected)
+    if node is not None:
+        require_decided(read_flow(path, dims, branches=branches)[1], path)
     for tensor in stored_outside(model.graph):
         external_data(tensor, Path(path))
     _require_operator_sets(model, path)

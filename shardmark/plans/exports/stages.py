@@ -48,6 +48,7 @@ def export_stages(
     folder: str | os.PathLike[str],
     *,
     dims: Mapping[str, int] | None = None,
+    branches: Mapping[str, str] | None = None,
     digest: str | None = None,
 ) -> dict[str, Any]:
     """Write one ONNX model per stage and ``manifest.json`` into a folder, and return the manifest.
@@ -56,6 +57,7 @@ def export_stages(
                   must be a constant; every stage that needs it gets a copy.
     ``folder``    new, or with stages that are replaced
     ``dims``      sizes of symbolic dimensions
+    ``branches``  choices of branches, for which alone the stages are right
     ``digest``    SHA-256 of the model that was planned; None accepts any
 
     An initializer is copied to every stage that reads it; local functions are inlined.
@@ -64,7 +66,7 @@ def export_stages(
     complete or not at all.
     """
     path = Path(model_path)
-    model, tensors = load_fixed(path, dims or {}, digest)
+    model, tensors = load_fixed(path, dims or {}, digest, branches)
     cut = _Cut(path, model, tensors, stage_of)
     with replaced_folder(Path(folder), MANIFEST) as staged:
         manifest = {

@@ -31,17 +31,19 @@ _MARK = "operator-"  # begins the names by which nodes are found in the profile
 def profile(
     model_path: str | os.PathLike[str],
     dims: Mapping[str, int] | None = None,
+    branches: Mapping[str, str] | None = None,
     *,
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, float]:
     """Seconds of every operator, by name (`shardmark.instances.models.onnx_graph.names`); constants are left out.
 
-    ``dims``  sizes of symbolic dimensions
+    ``dims``      sizes of symbolic dimensions
+    ``branches``  choices of branches
 
     Raises InputError if the file is not a model that ONNX Runtime runs, or without ONNX Runtime.
     """
     path = Path(model_path)
-    model, tensors = load_fixed(path, dims or {})
+    model, tensors = load_fixed(path, dims or {}, branches=branches)
     locate_weights(model, path)
     names = operator_names(model.graph.node)
     tell(f"measuring the operators of {path} with ONNX Runtime")

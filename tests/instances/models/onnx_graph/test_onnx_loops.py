@@ -40,7 +40,9 @@ REFUSED = (
     "expected a known size of dimension",
     "expected a tensor of numbers, found data type string",
     "expected a tensor, found",
-    "expected no control flow, found",
+    "expected no other control flow than",
+    "expected a number of rounds that is known",
+    "expected operator set 9 or newer for Scan",
     "expected a node whose results follow from an input",
 )
 #: The reference does not run all data types of these.

@@ -1,0 +1,1 @@
+"""Loops and branches of a program, whatever its format."""
