@@ -142,6 +142,9 @@ class Model:
     outputs: list[int] = field(default_factory=list)  # tensors that the caller of the model gets
     updates: dict[int, int] = field(default_factory=dict)  # for parameters that a step replaces, the outputs that do
     unrolled: bool = False  # True if the program has loops, branches or manual computations, which were read through
+    returned: dict[int, int] = field(
+        default_factory=dict
+    )  # the true producer of a tensor that flows back to ``producer``
 
     def tensor(self, name: str, shape: Sequence[int], dtype: str, *, parameter: bool = False) -> int:
         """Append a tensor without a producer, and return its index."""

@@ -65,11 +65,11 @@ def parts_of(
 def crossing_bytes(model: Model, part_of: Sequence[int], parts: int) -> tuple[list[int], list[int]]:
     """Bytes that each part receives and sends: a tensor counts once per part that reads it, and once for its sender."""
     received, sent = [0] * parts, [0] * parts
-    for tensor, readers in zip(model.tensors, model.readers(), strict=True):
+    for index, (tensor, readers) in enumerate(zip(model.tensors, model.readers(), strict=True)):
         if tensor.producer is None:
             continue
-        home = part_of[tensor.producer]
-        others = {part_of[reader] for reader in readers} - {home}
+        home = part_of[model.returned.get(index, tensor.producer)]
+        others = {part_of[user] for user in (tensor.producer, *readers)} - {home}
         for part in others:
             received[part] += tensor.bytes
         sent[home] += tensor.bytes if others else 0

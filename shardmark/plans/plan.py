@@ -12,18 +12,18 @@ import numpy as np
 
 from shardmark.harness.verify import verify
 from shardmark.instances import InputError
-from shardmark.instances.files.columns import Floats
 from shardmark.instances.files.jsonfile import read_bytes, require_regular, sha256
-from shardmark.instances.models.fuse import fuse as fused
 from shardmark.instances.models.model import Model
 from shardmark.instances.models.reader import is_onnx, read_model
 from shardmark.instances.models.roofline import Costs, roofline
 from shardmark.leaderboard.text import count
 from shardmark.outcomes import Cost
 from shardmark.plans.certified_split import CertifiedSplit
+from shardmark.plans.joining import Joined
 from shardmark.plans.solving import certify
 from shardmark.plans.splits import Split, stages_of
-from shardmark.plans.targets import DEVICE, Pipeline, Task, target_of
+from shardmark.plans.targets import DEVICE, MeshOfDevices, Pipeline, Task, target_of
+from shardmark.plans.times.pricing import measured_costs
 
 DEFAULT_TIMEOUT_S = 30.0
 
@@ -76,6 +76,11 @@ def _measured(
     return Costs(np.array([measured.get(name, 0.0) for name in names]), "measured on this machine")
 
 
+def _sums(costs: Costs, groups: Sequence[Sequence[int]]) -> Costs:
+    """Costs of joined operators, as sums over their members."""
+    return Costs(np.array([costs.seconds[list(group)].sum() for group in groups]), costs.origin)
+
+
 def _verified(task: Task, solution: Any) -> tuple[Any, Cost]:
     """A feasible solution, tidied, and its cost."""
     tidied = task.tidy(solution)
@@ -83,11 +88,6 @@ def _verified(task: Task, solution: Any) -> tuple[Any, Cost]:
     if not verdict.feasible or verdict.cost is None:
         raise AssertionError(f"expected a split that is feasible, found {verdict.violations}")
     return tidied, verdict.cost
-
-
-def _sums(costs: Costs, groups: Sequence[Sequence[int]]) -> Floats:
-    """Seconds of joined operators, as those of their members."""
-    return np.array([costs.seconds[list(group)].sum() for group in groups])
 
 
 def _require_values(
@@ -121,8 +121,9 @@ def plan(
     dims: Mapping[str, int] | None = None,
     branches: Mapping[str, str] | None = None,
     split: Split | None = None,
-    fuse: bool = False,
+    fuse: bool | None = None,
     profile: bool = False,
+    times: str | os.PathLike[str] | None = None,
     timeout: float = DEFAULT_TIMEOUT_S,
     cores: int = 1,
     seed: int = 0,
@@ -143,25 +144,33 @@ def plan(
     ``split``    a split over equal devices to judge: the stage of every operator by its name, or a JSON file of
                  these or of an earlier plan; the plan is then this split, and ``better`` the cost of a better one
                  if one is found
-    ``fuse``     True fuses chains of cheap operators first
+    ``fuse``     True fuses chains of cheap operators first; by default only those of StableHLO, as XLA does
     ``profile``  True measures operators with ONNX Runtime on this machine instead of using the device's roofline
+    ``times``    a file of measured times instead: a table or a profiler's trace, see `shardmark.plans.times`
     ``timeout``  seconds for solving and bounding
     ``progress``  called with a sentence per step
 
     Raises InputError for bad input, for an infeasible split, and if no split that fits is found.
     """
-    paths = {"model": model, "device": device, **({} if machine is None else {"machine": machine})}
+    paths = {
+        "model": model,
+        "device": device,
+        **({} if machine is None else {"machine": machine}),
+        **({} if times is None else {"times": times}),
+    }
     _require_values(paths, dims, branches, timeout=timeout, cores=cores, seed=seed)
     path, device = Path(os.fsdecode(model)), os.fsdecode(device)
     machine = None if machine is None else os.fsdecode(machine)
     split = os.fsdecode(split) if isinstance(split, str | os.PathLike) else split
-    require_regular(path, device, machine, split if isinstance(split, str) else None)
+    times = None if times is None else Path(os.fsdecode(times))
+    require_regular(path, device, machine, times, split if isinstance(split, str) else None)
     target = target_of(devices, device, mesh, machine)
     if profile and not target.measurable:
         expected = "expected equal devices or a machine: times measured here do not apply to CPUs or to a mesh"
         raise InputError("plan", "profile", expected)
-    stages = target.stages if isinstance(target, Pipeline) and not fuse else None
-    if split is not None and stages is None:
+    if times is not None and (profile or isinstance(target, MeshOfDevices)):
+        raise InputError("plan", "times", "expected no profile and no mesh: it needs times of the parts of operators")
+    if split is not None and (fuse or not isinstance(target, Pipeline)):
         expected = "expected a number of equal devices and no fuse: a split gives each operator a stage"
         raise InputError("plan", "split", expected)
     whole = read_model(path, dims=dims or {}, tell=progress, branches=branches)
@@ -170,13 +179,20 @@ def plan(
         raise InputError(path, "", "expected no dims, as lowering a StableHLO program sets its sizes")
     if profile and not is_onnx(content):
         raise InputError(path, "", "expected an ONNX model to profile, as ONNX Runtime measures its operators")
-    given = None if stages is None or split is None else stages_of(split, whole, stages, progress)
+    fuse = not is_onnx(content) if fuse is None else fuse
+    joined, given = Joined.of(whole, fused=fuse, passes=isinstance(target, Pipeline)), None
+    if isinstance(target, Pipeline) and split is not None:
+        ways = (joined, Joined.of(whole, fused=False, passes=True))
+        joined, given = stages_of(split, whole, target.stages, progress, ways)
     digest = sha256(content)
-    costs = _measured(path, whole, dims, branches, progress) if profile else roofline(whole, target.device)
+    if profile:
+        costs = _sums(_measured(path, whole, dims, branches, progress), joined.links)
+    elif times is not None:
+        costs = measured_costs(times, whole, joined, target.device)
+    else:
+        costs = roofline(joined.chains, target.device)
     progress(f"read {count(len(whole.operators), 'operator')}; costs: {costs.origin}")
-    joint, joined = fused(whole) if fuse else (whole, [[index] for index in range(len(whole.operators))])
-    if fuse:
-        costs = Costs(_sums(costs, joined), costs.origin) if profile else roofline(joint, target.device)
+    joint, costs = joined.model, joined.sums(costs)
     task = target.task(joint, costs)
     known = None if given is None else _verified(task, given)
     if known:
@@ -196,7 +212,7 @@ def plan(
         source=path,
         sha256=digest,
         model=joint,
-        groups=[[whole.operators[index].name for index in group] for group in joined],
+        groups=[[whole.operators[index].name for index in group] for group in joined.groups],
         target=target,
         costs=costs,
         instance=task.instance,

@@ -18,16 +18,21 @@ from shardmark.instances.graph import find_cycle
 from shardmark.instances.models.model import Model
 from shardmark.leaderboard.text import count
 from shardmark.plans import saving
+from shardmark.plans.joining import Joined
 
 #: The stage of every operator by its name, or the path of a JSON file with such an object or with a whole plan.
 Split: TypeAlias = "Mapping[str, int] | str | os.PathLike[str]"
 
 
-def stages_of(split: Split, model: Model, stages: int, tell: Callable[[str], None]) -> list[int]:
-    """Return the stage of each operator of the model, numbered from 0 without gaps; InputError for an infeasible split.
+def stages_of(
+    split: Split, model: Model, stages: int, tell: Callable[[str], None], joined: Sequence[Joined] = ()
+) -> tuple[Joined, list[int]]:
+    """The operators that a split keeps together and the stage of each; InputError for an infeasible split.
 
-    A feasible split gives every operator one of ``stages`` stages, which form no cycle. Other
-    names are ignored with a note, as reading a model folds constants.
+    The operators are those of the first of ``joined`` that the split respects: all members of a group in one stage, and
+    no cycle among the stages. If it respects none, they are those of the model. Stages are numbered from 0 without
+    gaps. A feasible split gives every operator one of ``stages`` stages, which form no cycle. Other names are ignored
+    with a note, as reading a model folds constants.
     """
     names = [operator.name for operator in model.operators]
     where, found = (os.fspath(split), read_json(split)) if isinstance(split, str | os.PathLike) else ("split", split)
@@ -35,13 +40,25 @@ def stages_of(split: Split, model: Model, stages: int, tell: Callable[[str], Non
     used = sorted(set(given))
     place = {stage: index for index, stage in enumerate(used)}
     numbered = [place[stage] for stage in given]
-    crossing = {(numbered[u], numbered[v]): (u, v) for u, v in model.edges() if numbered[u] != numbered[v]}
-    cycle = find_cycle(len(used), *np.array(list(crossing), dtype=np.int64).reshape(-1, 2).T)
+    for way in joined:
+        held = [{numbered[index] for index in group} for group in way.groups]
+        of_group = [min(stages) for stages in held]
+        if max(map(len, held)) == 1 and not _cycle(way.model, of_group, len(used))[0]:
+            return way, of_group
+    cycle, crossing = _cycle(model, numbered, len(used))
     if cycle:
         path = " -> ".join(str(used[stage]) for stage in cycle)
         edges = ", ".join(f"{names[u]!r} -> {names[v]!r}" for u, v in map(crossing.__getitem__, pairwise(cycle)))
         raise InputError(where, "", f"expected no cycle among the stages, found {path} through the edges {edges}")
-    return numbered
+    return Joined.of(model, fused=False, passes=False), numbered
+
+
+def _cycle(
+    model: Model, stage: Sequence[int], stages: int
+) -> tuple[Sequence[int] | None, Mapping[tuple[int, int], tuple[int, int]]]:
+    """A cycle among stages, if there is one, and for every pair of them an edge from one to the other."""
+    crossing = {(stage[u], stage[v]): (u, v) for u, v in model.edges() if stage[u] != stage[v]}
+    return find_cycle(stages, *np.array(list(crossing), dtype=np.int64).reshape(-1, 2).T), crossing
 
 
 def _of_plan(found: Any, where: str) -> Any:

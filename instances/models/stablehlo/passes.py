@@ -1,8 +1,9 @@
 """The passes of a training step: which operators belong to the backward pass, and to which operator of the forward.
 
 An operator whose location has ``transpose(...)`` is of the backward pass, and so is what needs its results. Its
-``forward`` is the operator of the same scope and line of the program, else one of the same round of a loop, else that
-of the operator it reads from; that of an optimiser's update is the first one that reads the parameter.
+``forward`` is the operator of the same scope and line of the program, else, if rematerialised, of the same scope and
+kind, else one of the same round of a loop, else that of the operator it reads from; that of an optimiser's update is the
+first one that reads the parameter.
 """
 
 from __future__ import annotations
@@ -50,13 +51,17 @@ def _counterparts(
         if not late[index]:
             places[scopes.scope(name), lines].append(index)
             places[scopes.scope(name)].append(index)
+            if scopes.scope(name):
+                places[scopes.scope(name), model.operators[index].kind].append(index)
     found = dict[int, int]()
     for index, (name, lines) in enumerate(keys):
         if not marked[index]:
             continue
-        scope = scopes.scope(name)
+        scope, kind = scopes.scope(name), model.operators[index].kind
         candidates = places.get((scope, lines), ())
-        if not candidates and any(map(str.isdecimal, scope)):  # JAX writes other lines for what it recomputes
+        if not candidates and scopes.is_rematerialised(name):  # JAX writes other lines
+            candidates = places.get((scope, kind), ())
+        if not candidates and any(map(str.isdecimal, scope)):
             candidates = places.get(scope, ())
         producers = (model.tensors[access.tensor].producer for access in model.operators[index].reads)
         inherited = [found[producer] for producer in producers if producer in found]

@@ -34,15 +34,26 @@ def is_backward(name: str) -> bool:
     return any(component.startswith("transpose(") for component in parts(name))
 
 
+def is_rematerialised(name: str) -> bool:
+    """True if the operation is in a scope that the backward pass computes again."""
+    return not _RECOMPUTED.isdisjoint(parts(name))
+
+
 @cache
 def scope(name: str) -> tuple[str, ...]:
-    """The scope of an operation without the marks of transformations, and without the primitive at its end."""
+    """The scope of an operation without the marks of transformations, and without the primitive at its end.
+
+    JAX names the backward pass of a rematerialised scope twice, ``transpose(jvp(layer3))/jvp(layer3)/checkpoint``.
+    """
     found: list[str] = []
+    before = ""
     for component in parts(name)[:-1]:
         plain = component
         while match := _MARKS.fullmatch(plain):
             plain = match[1]
-        found += [inner for inner in parts(plain) if inner and inner not in _RECOMPUTED]
+        if before != f"transpose({component})":
+            found += [inner for inner in parts(plain) if inner and inner not in _RECOMPUTED]
+        before = component
     return tuple(found)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 VERIFY = "verify"
 #: Options that `plan verify` does not take.
 SEARCH_OPTIONS = (
-    *("devices", "mesh", "machine", "device", "profile", "dim", "branch", "fuse"),
+    *("devices", "mesh", "machine", "device", "profile", "times", "times_template", "dim", "branch", "fuse"),
     *("timeout", "cores", "seed", "split", "sweep", "export"),
 )
 MOST_NAMES = 5  # of random operators that are shown
@@ -54,6 +54,18 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
     )
     costs.add_argument("--profile", action="store_true", help="measure operators on this machine with ONNX Runtime")
     costs.add_argument(
+        "--times",
+        type=values.path,
+        metavar="FILE",
+        help="measured times: a table (CSV, JSON), a trace or averages of PyTorch's profiler, or CSV of `nsys stats`",
+    )
+    costs.add_argument(
+        "--times-template",
+        type=values.path,
+        metavar="FILE",
+        help="write the table of times to fill in, with the roofline beside each line, and stop",
+    )
+    costs.add_argument(
         "--dim",
         action="append",
         type=values.size,
@@ -70,7 +82,11 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
         help="branch to plan if its condition depends on inputs (default: the dearer); NAME may be a pattern, such as "
         "'*/cond'; a number for more than two; may be repeated",
     )
-    costs.add_argument("--fuse", action="store_true", help="fuse chains of cheap operators first")
+    costs.add_argument(
+        "--fuse",
+        action=argparse.BooleanOptionalAction,
+        help="fuse chains of cheap operators first, as compilers do (default: for StableHLO)",
+    )
     search = sub.add_argument_group("search")
     words = "seconds for solving and bounding; with --sweep, for each number of devices (default: %(default)g)"
     shared.add_timeout(search, words, 30.0)
@@ -114,6 +130,8 @@ def run_plan(options: argparse.Namespace) -> Answer:
         return _run_stages(options)
     if options.folders:
         raise InputError("plan", str(options.folders[0]), f"expected one model, or `plan {VERIFY} DIR`")
+    if options.times_template:
+        return _write_template(options)
     if options.export and not options.output:
         raise InputError("plan", "--export", "expected --output as well, the folder for its files")
     if options.sweep and not (options.devices or "").isdecimal():
@@ -139,6 +157,16 @@ def run_plan(options: argparse.Namespace) -> Answer:
     return 0, None
 
 
+def _write_template(options: argparse.Namespace) -> Answer:
+    """Write the table of times to fill in."""
+    from shardmark.plans.times.template import write_template
+
+    path, device = options.times_template, options.device
+    rows = write_template(path, options.model, device=device, dims=dict(options.dim), fuse=options.fuse, tell=tell)
+    tell(f"wrote {path} with {rows} rows; fill in time_us, and pass it as --times {path}")
+    return 0, {"times_template": str(path), "rows": rows} if options.json else None
+
+
 def _require_no_others(stages: Path) -> None:
     """Raise InputError if a folder has anything but earlier stages."""
     from shardmark.plans.exports.stages import MANIFEST
@@ -162,6 +190,7 @@ def _planned(options: argparse.Namespace, devices: str | None) -> Plan:
         split=options.split,
         fuse=options.fuse,
         profile=options.profile,
+        times=options.times,
         timeout=options.timeout,
         cores=options.cores,
         seed=options.seed,
@@ -233,7 +262,7 @@ def _require_no_search_options(options: argparse.Namespace) -> None:
     for name, value in vars(options).items():
         if name in SEARCH_OPTIONS and value != parser.get_default(name):
             expected = f"expected no such option after `plan {VERIFY}`, which needs only the folders of plans"
-            raise InputError("plan", f"--{name}", expected)
+            raise InputError("plan", f"--{name.replace('_', '-')}", expected)
 
 
 def _random(found: StageRuns) -> dict[str, str]:

@@ -73,7 +73,7 @@ def test_the_command_judges_a_split(equal, tmp_path):
 
 def test_a_whole_plan_is_a_split(best, tmp_path):
     best.save(tmp_path)
-    given = stages_of(tmp_path / "plan.json", best.model, STAGES, print)
+    _, given = stages_of(tmp_path / "plan.json", best.model, STAGES, print)
     assert given == list(best.assignment.values())
     plan = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
     cases = {

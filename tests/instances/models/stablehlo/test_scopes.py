@@ -16,6 +16,8 @@ from shardmark.instances.models.stablehlo import scopes
         ("jit(step)/jvp()/reduce_sum", False, (), (-1, "")),
         ("jit(step)/jit(main)/jvp(jit(_take))/gather", False, ("jit(_take)",), (-1, "jit(_take)")),
         ("jit(step)/transpose(jvp(jvp()))/checkpoint/rematted_computation/sin", True, (), (-1, "")),
+        ("jit(step)/transpose(jvp(layer3))/jvp(layer3)/checkpoint/mul", True, ("layer3",), (3, "layer*")),
+        ("jit(step)/transpose(jvp(a))/jvp(b)/mul", True, ("a", "b"), None),
         ("transpose", False, (), (-1, "")),
         ("jit(step)/jvp(layer3)/transpose", False, ("layer3",), (3, "layer*")),
         ("", False, (), (-1, "")),
