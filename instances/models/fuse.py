@@ -14,7 +14,7 @@ tensor that nothing else needs: otherwise one tensor would count under two names
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -28,12 +28,20 @@ Aligned = Mapping[int, Mapping[str | None, str]]
 def fuse(model: Model) -> tuple[Model, list[list[int]]]:
     """Join cheap operators with their neighbours; return the smaller model and the members of each of its operators.
 
-    A fused operator has the name, kind, loops, layer and role of its heaviest member and the sum of the arithmetic. It
-    reads and writes only tensors that cross its border. A loop that other members do not have must no longer be split.
-    Takes linear time.
+    A fused operator has the name, kind, loops, module, layer and role of its heaviest member and the sum of the
+    arithmetic. It reads and writes only tensors that cross its border. A loop that other members do not have must no
+    longer be split. Takes linear time.
     """
-    groups = _groups(model)
-    return _Fusion(model, groups).model, groups
+    return join(model, _groups(model))
+
+
+def join(model: Model, groups: Iterable[list[int]]) -> tuple[Model, list[list[int]]]:
+    """Make one operator of each group of operators; return the model and the groups in an order in which they can run.
+
+    ``groups`` have every operator once, in ascending order, and no cycle. A joined operator is as `fuse` says.
+    """
+    ordered = _in_order(model, list(groups))
+    return _Fusion(model, ordered).model, ordered
 
 
 def cheap(operator: Operator) -> bool:
@@ -80,7 +88,7 @@ def _groups(model: Model) -> list[list[int]]:
     members: dict[int, list[int]] = {}
     for index in range(len(operators)):
         members.setdefault(root(index), []).append(index)
-    return _in_order(model, list(members.values()))
+    return list(members.values())
 
 
 def _shared(model: Model) -> list[bool]:
@@ -159,6 +167,7 @@ class _Fusion:
             fused=heaviest.fused and not inner,
             backward=heaviest.backward,
             forward=None if heaviest.forward is None else self.group_of[heaviest.forward],
+            module=heaviest.module,
             layer=heaviest.layer,
             role=heaviest.role,
             view=all(operator.view for operator in operators),

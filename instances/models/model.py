@@ -108,6 +108,7 @@ class Operator:
     ``fused``          True if it needs its first input in its present layout
     ``backward``       True for an operator of the backward pass
     ``forward``        for such an operator, the index of the operator whose gradient it computes, if known
+    ``module``         levels of the path of its module, outermost first: ``("model", "layers.2")``; () if not known
     ``layer``, ``role``  operators with the same role in different layers are alike; -1 if it belongs to no layer
     ``view``           True if its output is its first input under another name or shape, so that no bytes move
     ``known``          False if its arithmetic is unknown: then only bytes moved count
@@ -125,6 +126,7 @@ class Operator:
     fused: bool = False
     backward: bool = False
     forward: int | None = None
+    module: tuple[str, ...] = ()
     layer: int = -1
     role: str = ""
     view: bool = False

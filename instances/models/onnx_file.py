@@ -30,7 +30,8 @@ from shardmark.instances.models.control.choices import Choices, work
 from shardmark.instances.models.model import Access, Dims, Model, Nest, Shape, of_unknown_arithmetic
 from shardmark.instances.models.onnx_graph.call import Call, Unfit
 from shardmark.instances.models.onnx_graph.constants import Constants
-from shardmark.instances.models.onnx_graph.control import (
+from shardmark.instances.models.onnx_graph.control.flow import DEEPEST, OPTIONS, Either, Flow, fits, is_sound, rounds_of
+from shardmark.instances.models.onnx_graph.control.nodes import (
     Body,
     Choice,
     attributes,
@@ -39,9 +40,9 @@ from shardmark.instances.models.onnx_graph.control import (
     replaced,
     run,
 )
-from shardmark.instances.models.onnx_graph.flow import DEEPEST, OPTIONS, Either, Flow, fits, is_sound, rounds_of
 from shardmark.instances.models.onnx_graph.load import load
 from shardmark.instances.models.onnx_graph.loops import nest_of
+from shardmark.instances.models.onnx_graph.modules import fill_gaps, module_of
 from shardmark.instances.models.onnx_graph.types import Types
 
 LARGEST = 2 << 30  # bytes of a file, the most that protobuf reads
@@ -124,6 +125,7 @@ class _Reader:
         if not self.model.operators:
             raise self._error("graph", "expected a node whose results follow from an input, not from constants alone")
         self.model.outputs += [self._read(value.name, "graph") for value in graph.output]
+        fill_gaps(self.model)
 
     def _walk(self, nodes: Sequence[Any]) -> None:
         self._used |= _read_by(nodes)
@@ -315,7 +317,7 @@ class _Reader:
             for value, dims in zip(outputs, nest.writes, strict=False)
             if value and dims is not None
         ]
-        nest.append(self.model, name, node.op_type, reads, writes)
+        nest.append(self.model, name, node.op_type, reads, writes, module=module_of(node, name))
 
     def _nest(self, node: Any, outputs: Sequence[str], place: str) -> Nest:
         """The loops of a node; equal nodes share them."""

@@ -13,6 +13,7 @@ from shardmark.instances.models.roofline import Costs
 from shardmark.plans.parts import Part
 from shardmark.plans.solving import words
 from shardmark.plans.targets import Layout, Target
+from shardmark.plans.whole import Price
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class CertifiedSplit:
     ``lower_bound``  proven for the cost of any split, in microseconds; ``bound_from`` is its method
     ``layout``       the solution as stages, devices or sharding strategies
     ``better``       cost in microseconds of a better split than the given one, if one was found; else None
+    ``price``        if modules are kept whole: which, and what that costs; else None
     ``options``      arguments of `plan` that are needed to repeat it
     """
 
@@ -47,6 +49,7 @@ class CertifiedSplit:
     layout: Layout = field(repr=False)
     options: Mapping[str, Any]
     better: float | None = None
+    price: Price | None = None
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -61,7 +64,8 @@ class CertifiedSplit:
     @property
     def gap_text(self) -> str:
         """The proven gap in words."""
-        return words(self.gap) + (f": no split has a lower {self.target.what}" if self.gap == 0 else "")
+        which = " with these modules whole" if self.price else ""
+        return words(self.gap) + (f": no split{which} has a lower {self.target.what}" if self.gap == 0 else which)
 
     @property
     def single_device_us(self) -> float:

@@ -20,9 +20,9 @@ def is_training_step(model: Model) -> bool:
 def join_passes(model: Model) -> tuple[Model, list[list[int]]]:
     """The model of the units of a training step, and the operators of each unit; both in order of the forward pass.
 
-    A unit has the name and kind of its first operator, and the sum of the arithmetic. Operators of the backward pass
-    that belong to none of the forward pass, such as a global norm, are units of their own. A parameter that several
-    units read has a copy at each.
+    A unit has the name, kind and module of its first operator, and the sum of the arithmetic. Operators of the backward
+    pass that belong to none of the forward pass, such as a global norm, are units of their own. A parameter that
+    several units read has a copy at each.
     """
     unit_of, groups = _units(model)
     joined = Model(model.name)
@@ -56,6 +56,7 @@ def join_passes(model: Model) -> tuple[Model, list[list[int]]]:
             {},
             flops=sum(operator.flops for operator in operators),
             multiply_adds=sum(operator.multiply_adds for operator in operators),
+            module=operators[0].module,
             layer=operators[0].layer,
             role=operators[0].role,
             view=all(operator.view for operator in operators),

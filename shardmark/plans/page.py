@@ -16,13 +16,17 @@ from shardmark.leaderboard.report import Device, Loads, Picture, Report, Schedul
 from shardmark.leaderboard.text import count
 from shardmark.notebook import in_notebook
 from shardmark.plans.certified_split import CertifiedSplit
+from shardmark.plans.modules import in_short
 
 MOST_ROWS = 15  # of strategies
+ABOUT_LOADS_OF_WHOLE = "Transfers included; no split with these modules whole has a bottleneck below the dashed line."
+MOST_CUT = 8  # modules in the list of those that are cut
 
 
 def rows(plan: CertifiedSplit) -> list[dict[str, Any]]:
-    """One row per part: operators, load, its share of the greatest load, parameters, and bytes received and sent."""
+    """One row per part: operators, load, its share of the greatest load, parameters, bytes that move, and modules."""
     most = max((part.load_us for part in plan.parts), default=0.0) or 1.0
+    named = any(part.modules for part in plan.parts)
     return [
         {
             plan.target.kind: part.name,
@@ -33,6 +37,7 @@ def rows(plan: CertifiedSplit) -> list[dict[str, Any]]:
             "parameters MiB": part.parameter_bytes / 2**20,
             "received MiB": part.received_bytes / 2**20,
             "sent MiB": part.sent_bytes / 2**20,
+            **({"modules": in_short(part.modules)} if named else {}),
         }
         for part in plan.parts
     ]
@@ -49,15 +54,32 @@ def facts(plan: CertifiedSplit) -> dict[str, str]:
         plan.target.what: f"{plan.cost:,.6g} µs, {plan.gap_text}",
         **better,
         "lower bound": f"{plan.lower_bound:,.6g} µs ({plan.bound_from})",
+        **_of_modules(plan),
         "speed-up": speedup,
     }
+
+
+def _of_modules(plan: CertifiedSplit) -> dict[str, str]:
+    """Facts about modules that are whole or cut, if the file names any."""
+    found = {}
+    if plan.price is not None:
+        found["whole modules"] = f"{len(plan.price.modules)} kept whole: {plan.price.in_words(plan.cost)}"
+    cut = dict.fromkeys(module for part in plan.parts for module in part.cut_modules)
+    if cut and plan.layout.specs is None:
+        listed = (
+            f"{module} ({', '.join(part.name for part in plan.parts if module in part.cut_modules)})"
+            for module in list(cut)[:MOST_CUT]
+        )
+        more = f" and {len(cut) - MOST_CUT} more" if len(cut) > MOST_CUT else ""
+        found["cut modules"] = f"{', '.join(listed)}{more}"
+    return found
 
 
 def text(plan: CertifiedSplit) -> str:
     """The facts and the parts, one line each."""
     parts = [
         f"{part.name}: {count(len(part.operators), 'operator')}, load {part.load_us:,.6g} µs, "
-        f"parameters {part.parameter_bytes / 2**20:,.1f} MiB"
+        f"parameters {part.parameter_bytes / 2**20:,.1f} MiB{f', {in_short(part.modules)}' if part.modules else ''}"
         for part in plan.parts
         if plan.layout.specs is None
     ]
@@ -140,7 +162,8 @@ def _loads(plan: CertifiedSplit) -> Loads | None:
     if plan.target.kind == "stage":
         stage = dict(zip(solution, plan.layout.part_of, strict=False))  # nodes beyond the operators are helpers
         solution = [stage[number] for number in solution]
-    words = {"title": "Loads", "axis": "µs per run of the model", "caption": plan.target.about_loads}
+    caption = plan.target.about_loads if plan.price is None else ABOUT_LOADS_OF_WHOLE
+    words = {"title": "Loads", "axis": "µs per run of the model", "caption": caption}
     return loads_layout.drawing(plan.instance, solution, bound=plan.lower_bound, order=names, **words)
 
 

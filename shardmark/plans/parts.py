@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shardmark.instances.models.model import Model
+from shardmark.plans.modules import held_modules
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class Part:
     ``parameter_bytes``  bytes of the parameters that its operators read, each once
     ``received_bytes``   bytes of the tensors that come from other parts, each once
     ``sent_bytes``       bytes of the tensors that go to other parts, each once
+    ``modules``, ``cut_modules``  modules that it holds, and those that it shares, see `shardmark.plans.modules.Held`
     """
 
     name: str
@@ -27,6 +29,8 @@ class Part:
     parameter_bytes: int
     received_bytes: int
     sent_bytes: int
+    modules: tuple[str, ...] = ()
+    cut_modules: tuple[str, ...] = ()
 
 
 def parts_of(
@@ -44,6 +48,7 @@ def parts_of(
     for index, part in enumerate(part_of):
         operators[part].append(index)
     received, sent = crossing_bytes(model, part_of, len(names))
+    modules = held_modules(model, part_of, len(names))
     parameters = [
         sum(model.tensors[tensor].bytes for tensor in {t for index in held for t in model.parameters(index)})
         for held in operators
@@ -57,6 +62,8 @@ def parts_of(
             parameter_bytes=parameters[part],
             received_bytes=received[part],
             sent_bytes=sent[part],
+            modules=modules[part].modules,
+            cut_modules=modules[part].cut,
         )
         for part, held in enumerate(operators)
     ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,17 @@ from shardmark.leaderboard.text import count
 from shardmark.outcomes import Cost
 from shardmark.plans.certified_split import CertifiedSplit
 from shardmark.plans.joining import Joined
-from shardmark.plans.solving import certify
+from shardmark.plans.solving import Certified, certify
 from shardmark.plans.splits import Split, stages_of
 from shardmark.plans.targets import DEVICE, MeshOfDevices, Pipeline, Task, target_of
 from shardmark.plans.times.pricing import measured_costs
+from shardmark.plans.whole import Price, contract, patterns_of
 
 DEFAULT_TIMEOUT_S = 30.0
+#: Share of the time for the search with whole modules, the rest is for the one without them.
+WHOLE_SHARE = 0.5
+#: Relative error of the sums of times within a module, generously.
+ROUNDING = 1e-12
 
 Tell = Callable[[str], None]
 
@@ -90,6 +97,15 @@ def _verified(task: Task, solution: Any) -> tuple[Any, Cost]:
     return tidied, verdict.cost
 
 
+def _bounds_of_whole(kept: Any, found: Certified) -> list[tuple[Cost, str]]:
+    """The bound for an instance whose nodes are modules, if it is one for their operators as well.
+
+    Without a limit of memory both have the same costs, apart from the rounding of sums. With one, operators may free
+    tensors earlier than a module does.
+    """
+    return [(found.lower_bound * (1 - ROUNDING), found.bound_from)] if kept.memory is None else []
+
+
 def _require_values(
     paths: Mapping[str, object], dims: object, branches: object, *, timeout: object, cores: object, seed: object
 ) -> None:
@@ -121,6 +137,7 @@ def plan(
     dims: Mapping[str, int] | None = None,
     branches: Mapping[str, str] | None = None,
     split: Split | None = None,
+    whole: str | Sequence[str] = (),
     fuse: bool | None = None,
     profile: bool = False,
     times: str | os.PathLike[str] | None = None,
@@ -144,6 +161,8 @@ def plan(
     ``split``    a split over equal devices to judge: the stage of every operator by its name, or a JSON file of
                  these or of an earlier plan; the plan is then this split, and ``better`` the cost of a better one
                  if one is found
+    ``whole``    patterns of paths of modules that equal devices must not share, such as "*.layers.*"; the plan's
+                 ``price`` says what that costs, see `shardmark.plans.whole`
     ``fuse``     True fuses chains of cheap operators first; by default only those of StableHLO, as XLA does
     ``profile``  True measures operators with ONNX Runtime on this machine instead of using the device's roofline
     ``times``    a file of measured times instead: a table or a profiler's trace, see `shardmark.plans.times`
@@ -173,60 +192,68 @@ def plan(
     if split is not None and (fuse or not isinstance(target, Pipeline)):
         expected = "expected a number of equal devices and no fuse: a split gives each operator a stage"
         raise InputError("plan", "split", expected)
-    whole = read_model(path, dims=dims or {}, tell=progress, branches=branches)
+    patterns = patterns_of(whole)
+    if patterns and (split is not None or not isinstance(target, Pipeline)):
+        expected = "expected a number of equal devices and no split: modules are kept whole by the search for stages"
+        raise InputError("plan", "whole", expected)
+    original = read_model(path, dims=dims or {}, tell=progress, branches=branches)
     content = read_bytes(path)
     if dims and not is_onnx(content):
         raise InputError(path, "", "expected no dims, as lowering a StableHLO program sets its sizes")
     if profile and not is_onnx(content):
         raise InputError(path, "", "expected an ONNX model to profile, as ONNX Runtime measures its operators")
     fuse = not is_onnx(content) if fuse is None else fuse
-    joined, given = Joined.of(whole, fused=fuse, passes=isinstance(target, Pipeline)), None
+    joined, given = Joined.of(original, fused=fuse, passes=isinstance(target, Pipeline)), None
     if isinstance(target, Pipeline) and split is not None:
-        ways = (joined, Joined.of(whole, fused=False, passes=True))
-        joined, given = stages_of(split, whole, target.stages, progress, ways)
+        ways = (joined, Joined.of(original, fused=False, passes=True))
+        joined, given = stages_of(split, original, target.stages, progress, ways)
     digest = sha256(content)
     if profile:
-        costs = _sums(_measured(path, whole, dims, branches, progress), joined.links)
+        costs = _sums(_measured(path, original, dims, branches, progress), joined.links)
     elif times is not None:
-        costs = measured_costs(times, whole, joined, target.device)
+        costs = measured_costs(times, original, joined, target.device)
     else:
         costs = roofline(joined.chains, target.device)
-    progress(f"read {count(len(whole.operators), 'operator')}; costs: {costs.origin}")
+    progress(f"read {count(len(original.operators), 'operator')}; costs: {costs.origin}")
     joint, costs = joined.model, joined.sums(costs)
     task = target.task(joint, costs)
+    contraction = contract(joint, patterns) if patterns else None
     known = None if given is None else _verified(task, given)
     if known:
         progress(f"the split as given: {known[1] * target.unit_us:,.6g} µs")
-    found = certify(
-        task.instance,
-        target.steps,
-        timeout,
-        progress,
-        cores=cores,
-        seed=seed,
-        unit_us=target.unit_us,
-        known=known,
-    )
+    search = partial(certify, steps=target.steps, tell=progress, cores=cores, seed=seed, unit_us=target.unit_us)
+    ends, bounds = time.monotonic() + timeout, list[tuple[Cost, str]]()
+    if contraction:
+        progress(f"keeping {count(len(contraction.modules), 'module')} whole")
+        kept = target.task(contraction.model, _sums(costs, contraction.groups))
+        together = search(kept.instance, timeout=WHOLE_SHARE * timeout)
+        known = _verified(task, contraction.expand(kept.tidy(together.solution)))
+        bounds = _bounds_of_whole(kept.instance, together)
+        progress("searching without whole modules, for what they cost")
+    found = search(task.instance, timeout=ends - time.monotonic(), known=known)
+    bound, bound_from = max([*bounds, (found.lower_bound, found.bound_from)])
     solution, cost = known or _verified(task, found.solution)
     return Plan(
         source=path,
         sha256=digest,
         model=joint,
-        groups=[[whole.operators[index].name for index in group] for group in joined.groups],
+        groups=[[original.operators[index].name for index in group] for group in joined.groups],
         target=target,
         costs=costs,
         instance=task.instance,
         solution=solution,
         cost=float(cost * target.unit_us),
-        lower_bound=float(found.lower_bound * target.unit_us),
-        bound_from=found.bound_from,
+        lower_bound=float(bound * target.unit_us),
+        bound_from=bound_from,
         layout=task.divide(solution),
         options={
             "dims": dict(dims or {}),
             "branches": dict(branches or {}),
             "fuse": fuse,
+            "whole": patterns,
             "timeout": timeout,
             "seed": seed,
         },
-        better=float(found.cost * target.unit_us) if known and found.cost < cost else None,
+        better=float(found.cost * target.unit_us) if given is not None and found.cost < cost else None,
+        price=None if contraction is None else Price(contraction.modules, found.cost, found.lower_bound),
     )

@@ -9,10 +9,11 @@
                  as in ``solution.json``
 ``cost_us``, ``lower_bound_us``, ``bound_from``, ``gap``  verified cost, proven bound, its method, cost / bound - 1
 ``parts``        stages or devices: ``name``, ``operators`` (their number), ``compute_us``, ``load_us``,
-                 ``parameter_bytes``, ``received_bytes``, ``sent_bytes``
+                 ``parameter_bytes``, ``received_bytes``, ``sent_bytes``, ``modules``, ``cut_modules``
 ``assignment``   operator name to its index in ``parts``
 ``specs``        on a mesh: its partition specs (`shardmark.plans.partition_specs`), else null
 ``options``      those that the plan was made with
+``whole``        only if modules are kept whole: ``modules``, and ``cost_us`` and ``lower_bound_us`` without this
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from shardmark.instances import InputError
 from shardmark.instances import save as save_instance
 from shardmark.instances.files.jsonfile import read_bytes, read_json, require_keys, write_bytes, write_json
 from shardmark.plans.certified_split import CertifiedSplit
+from shardmark.plans.whole import Price
 
 FORMAT = "shardmark/plan/1"
 PLAN, PAGE, INSTANCE, SOLUTION = "plan.json", "plan.html", "instance.json", "solution.json"
@@ -66,7 +68,12 @@ def document(plan: CertifiedSplit) -> dict[str, Any]:
         "assignment": plan.assignment,
         "specs": plan.layout.specs,
         "options": dict(plan.options),
+        **({} if plan.price is None else {"whole": _of_price(plan.price)}),
     }
+
+
+def _of_price(price: Price) -> dict[str, Any]:
+    return {"modules": list(price.modules), "cost_us": price.cost, "lower_bound_us": price.lower_bound}
 
 
 def require_folder(folder: Path) -> None:
@@ -166,7 +173,7 @@ def load(folder: Path) -> dict[str, Any]:
     path = folder / PLAN
     if not path.exists():
         raise InputError(folder, "", f"expected the folder of a plan, with a file {PLAN}")
-    found = dict(require_keys(read_json(path), str(path), "", KEYS))
+    found = dict(require_keys(read_json(path), str(path), "", KEYS, ("whole",)))
     if found["format"] != FORMAT:
         raise InputError(path, "format", f"expected {FORMAT!r}, found {found['format']!r}")
     for key, sound in _SOUND.items():

@@ -7,8 +7,9 @@ from typing import Any
 
 from shardmark.instances.errors import InputError
 from shardmark.instances.models.onnx_graph.constants import SMALL
-from shardmark.instances.models.onnx_graph.control import KINDS, graphs, is_control
+from shardmark.instances.models.onnx_graph.control.nodes import KINDS, graphs, is_control
 from shardmark.instances.models.onnx_graph.functions import inlined, sentence
+from shardmark.instances.models.onnx_graph.modules import keep_only_modules
 from shardmark.instances.models.onnx_graph.operator_sets import modern
 from shardmark.instances.models.onnx_graph.sizes import set_sizes
 
@@ -47,15 +48,15 @@ def load(content: bytes, source: str, dims: Mapping[str, int]) -> Any:
 
 
 def _drop_weights(model: Any) -> None:
-    """Drop the numbers of large tensors, and texts for people."""
+    """Drop the numbers of large tensors, and texts for people other than names of modules."""
     waiting = [model.graph, *model.functions]
     while waiting:
         part = waiting.pop()
         for tensor in getattr(part, "initializer", ()):
             _drop_numbers(tensor)
         for node in part.node:
-            for field in ("doc_string", "metadata_props"):
-                node.ClearField(field)
+            node.ClearField("doc_string")
+            keep_only_modules(node)
             for attribute in node.attribute:
                 if attribute.HasField("t"):
                     _drop_numbers(attribute.t)

@@ -151,7 +151,7 @@ class Builder:
         layer, role = scopes.layer(place.name)
         role = f"{role}/{kind}{'/backward' if scopes.is_backward(place.name) else ''}"
         self._alike[layer, role] += 1
-        labels |= {"layer": layer, "role": f"{role}#{self._alike[layer, role]}"}
+        labels |= {"module": scopes.module(place.name), "layer": layer, "role": f"{role}#{self._alike[layer, role]}"}
         nest.append(self.model, name, kind, reads, writes, **labels)
         self.keys.append((place.name, place.lines))
         return results

@@ -2,8 +2,8 @@
 
 An operator whose location has ``transpose(...)`` is of the backward pass, and so is what needs its results. Its
 ``forward`` is the operator of the same scope and line of the program, else, if rematerialised, of the same scope and
-kind, else one of the same round of a loop, else that of the operator it reads from; that of an optimiser's update is the
-first one that reads the parameter.
+kind, else one of the same round of a loop, else that of the operator it reads from; that of an optimiser's update is
+the first one that reads the parameter.
 """
 
 from __future__ import annotations

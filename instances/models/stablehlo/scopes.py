@@ -11,6 +11,7 @@ from functools import cache
 
 _MARKS = re.compile(r"(?:transpose|jvp|vmap|remat2?|checkpoint)\((.*)\)")
 _RECOMPUTED = {"checkpoint", "rematted_computation", "remat", "remat2"}
+_OWN = re.compile(r"while|body|cond|branch_[0-9]+_fun|(?:closed|core|custom_jvp|custom_vjp)_call|.*[^\w.-].*")
 _NUMBERED = re.compile(r"(.*?[^0-9]|)[0-9]+")
 
 
@@ -55,6 +56,12 @@ def scope(name: str) -> tuple[str, ...]:
             found += [inner for inner in parts(plain) if inner and inner not in _RECOMPUTED]
         before = component
     return tuple(found)
+
+
+@cache
+def module(name: str) -> tuple[str, ...]:
+    """The levels of the module path of an operation: its scope without JAX's own calls, loops and einsums."""
+    return tuple(level for level in scope(name) if not _OWN.fullmatch(level))
 
 
 @cache

@@ -23,7 +23,7 @@ VERIFY = "verify"
 #: Options that `plan verify` does not take.
 SEARCH_OPTIONS = (
     *("devices", "mesh", "machine", "device", "profile", "times", "times_template", "dim", "branch", "fuse"),
-    *("timeout", "cores", "seed", "split", "sweep", "export"),
+    *("timeout", "cores", "seed", "split", "whole", "sweep", "export"),
 )
 MOST_NAMES = 5  # of random operators that are shown
 
@@ -97,6 +97,13 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
         type=values.path,
         metavar="FILE",
         help="judge this split over --devices N: an earlier plan.json, or JSON from operator names to stages",
+    )
+    search.add_argument(
+        "--whole",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="keep modules whole whose path matches, such as '*.layers.*', over --devices N; may be repeated",
     )
     search.add_argument(
         "--sweep", type=values.from_one, metavar="LIST", help="other numbers of devices to compare, such as 2,8"
@@ -188,6 +195,7 @@ def _planned(options: argparse.Namespace, devices: str | None) -> Plan:
         dims=dict(options.dim),
         branches=dict(options.branch),
         split=options.split,
+        whole=options.whole,
         fuse=options.fuse,
         profile=options.profile,
         times=options.times,

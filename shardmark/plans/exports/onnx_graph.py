@@ -14,8 +14,8 @@ from shardmark.instances.errors import InputError
 from shardmark.instances.files.jsonfile import read_bytes, sha256
 from shardmark.instances.models.model import Tensor
 from shardmark.instances.models.onnx_file import read_flow
-from shardmark.instances.models.onnx_graph.control import Body, captured, is_control, replaced
-from shardmark.instances.models.onnx_graph.flow import Flow
+from shardmark.instances.models.onnx_graph.control.flow import Flow
+from shardmark.instances.models.onnx_graph.control.nodes import Body, captured, is_control, replaced
 from shardmark.instances.models.onnx_graph.functions import inlined
 from shardmark.instances.models.onnx_graph.operator_sets import modern
 from shardmark.instances.models.onnx_graph.sizes import set_sizes

@@ -17,7 +17,7 @@ import numpy as np
 from shardmark.instances.errors import InputError
 from shardmark.instances.files.jsonfile import read_json, require_keys, require_regular
 from shardmark.instances.models.model import Tensor
-from shardmark.instances.models.onnx_graph.control import is_control
+from shardmark.instances.models.onnx_graph.control.nodes import is_control
 from shardmark.plans import saving
 from shardmark.plans.exports.external_data import locate_weights
 from shardmark.plans.exports.onnx_graph import load, load_fixed

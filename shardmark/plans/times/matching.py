@@ -46,7 +46,7 @@ class _Finder:
         self.by_name = {operator.name: index for index, operator in enumerate(model.operators)}
         self.by_module: dict[tuple[str, ...], list[int]] = defaultdict(list)
         for index, operator in enumerate(model.operators):
-            path = _path("/".join(scope(operator.name)))
+            path = _path("/".join(operator.module or scope(operator.name)))
             for length in range(1, len(path) + 1):
                 self.by_module[path[:length]].append(index)
 

@@ -34,3 +34,18 @@ def test_the_outer_function_is_left_out_of_names():
     assert scopes.parts("jit(step)/jit(main)/add:") == ("add",)
     assert scopes.parts("jit(step)/jit(update)/sub") == ("jit(update)", "sub")
     assert scopes.parts("jit(step)") == ("jit(step)",)
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("jit(step)/jvp(Net)/layers_3/attn/dot_general", ("Net", "layers_3", "attn")),
+        ("jit(step)/transpose(jvp(Net/layers_3))/bsm,mhd->bshd/dot_general", ("Net", "layers_3")),
+        ("jit(step)/jvp(layer0)/jit(_where)/select_n", ("layer0",)),
+        ("jit(f)/block.1/while/body/closed_call/mlp/add", ("block.1", "mlp")),
+        ("jit(f)/cond/branch_1_fun/mlp/add", ("mlp",)),
+        ("jit(step)/jvp()/reduce_sum", ()),
+    ],
+)
+def test_a_module_is_a_scope_without_calls_of_jax(name, module):
+    assert scopes.module(name) == module

@@ -9,7 +9,7 @@ from typing import Any
 from shardmark.instances.errors import InputError
 from shardmark.instances.models.calls import MOST
 from shardmark.instances.models.control.choices import LARGEST_LOOP, LARGEST_NAMES, Choices
-from shardmark.instances.models.onnx_graph.control import Choice, attributes, size
+from shardmark.instances.models.onnx_graph.control.nodes import Choice, attributes, size
 
 OPTIONS = ("then", "else")
 #: Loops that stay one operator, and branches to compare, within each other.

@@ -1,0 +1,1 @@
+"""Loops and branches of an ONNX model, replaced by the nodes that they run."""
