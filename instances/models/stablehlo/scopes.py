@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import pairwise
 
 _MARKS = re.compile(r"(?:transpose|jvp|vmap|remat2?|checkpoint)\((.*)\)")
 _RECOMPUTED = {"checkpoint", "rematted_computation", "remat", "remat2"}
 _OWN = re.compile(r"while|body|cond|branch_[0-9]+_fun|(?:closed|core|custom_jvp|custom_vjp)_call|.*[^\w.-].*")
+_ROUND = re.compile(r"while\.[0-9]+")
 _NUMBERED = re.compile(r"(.*?[^0-9]|)[0-9]+")
 
 
@@ -36,8 +38,13 @@ def is_backward(name: str) -> bool:
 
 
 def is_rematerialised(name: str) -> bool:
-    """True if the operation is in a scope that the backward pass computes again."""
+    """True if the operation is in a scope that the backward pass computes again, or is of that scope's gradients."""
     return not _RECOMPUTED.isdisjoint(parts(name))
+
+
+def is_recomputed(name: str) -> bool:
+    """True if the operation computes a part of the forward pass again."""
+    return "rematted_computation" in parts(name)
 
 
 @cache
@@ -60,8 +67,13 @@ def scope(name: str) -> tuple[str, ...]:
 
 @cache
 def module(name: str) -> tuple[str, ...]:
-    """The levels of the module path of an operation: its scope without JAX's own calls, loops and einsums."""
-    return tuple(level for level in scope(name) if not _OWN.fullmatch(level))
+    """The levels of the module path of an operation: its scope without JAX's own calls and einsums.
+
+    Of a loop there is a level per round: ``while.3``.
+    """
+    levels = scope(name)
+    rounds = [f"{outer}.{level}" if level.isdecimal() else level for outer, level in pairwise(("", *levels))]
+    return tuple(level for level in rounds if _ROUND.fullmatch(level) or not _OWN.fullmatch(level))
 
 
 @cache

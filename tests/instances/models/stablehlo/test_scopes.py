@@ -43,6 +43,7 @@ def test_the_outer_function_is_left_out_of_names():
         ("jit(step)/transpose(jvp(Net/layers_3))/bsm,mhd->bshd/dot_general", ("Net", "layers_3")),
         ("jit(step)/jvp(layer0)/jit(_where)/select_n", ("layer0",)),
         ("jit(f)/block.1/while/body/closed_call/mlp/add", ("block.1", "mlp")),
+        ("jit(f)/block/while/3/closed_call/mlp/add", ("block", "while.3", "mlp")),
         ("jit(f)/cond/branch_1_fun/mlp/add", ("mlp",)),
         ("jit(step)/jvp()/reduce_sum", ()),
     ],
