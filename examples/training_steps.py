@@ -56,22 +56,43 @@ def attention_shapes(width: int, heads: int) -> Tree:
 
 
 def transformer(
-    *, layers: int = 2, batch: int = 8, sequence: int = 32, width: int = 64, heads: int = 4, vocabulary: int = 256
+    *,
+    layers: int = 2,
+    batch: int = 8,
+    sequence: int = 32,
+    width: int = 64,
+    heads: int = 4,
+    vocabulary: int = 256,
+    scan: int = 0,
+    rematerialise: int = 0,
 ) -> tuple[Tree, Tree, Callable[[Tree, Tree], jax.Array]]:
-    """A decoder of pre-normalised transformer layers (Vaswani et al., NeurIPS 2017)."""
+    """A decoder of pre-normalised transformer layers (Vaswani et al., NeurIPS 2017).
+
+    With ``scan=1`` one array holds a weight of all layers, and `jax.lax.scan` goes through them; with
+    ``rematerialise=1`` the backward pass computes each layer again.
+    """
     dense = {"up": shape(width, 4 * width), "down": shape(4 * width, width)}
+    one = {**attention_shapes(width, heads), **dense}
+    stacked = {name: shape(layers, *weight.shape) for name, weight in one.items()}
     params = {
         "embed": shape(vocabulary, width),
-        "layers": [{**attention_shapes(width, heads), **dense} for _ in range(layers)],
+        "layers": stacked if scan else [one] * layers,
         "unembed": shape(width, vocabulary),
     }
 
+    def layer(x: jax.Array, p: Tree) -> jax.Array:
+        x = x + attention(p, normalise(x, p["norm1"]))
+        return x + jax.nn.gelu(normalise(x, p["norm2"]) @ p["up"]) @ p["down"]
+
     def loss(params: Tree, batch: Tree) -> jax.Array:
         x = params["embed"][batch["tokens"]]
-        for number, p in enumerate(params["layers"]):
-            with jax.named_scope(f"layer{number}"):
-                x = x + attention(p, normalise(x, p["norm1"]))
-                x = x + jax.nn.gelu(normalise(x, p["norm2"]) @ p["up"]) @ p["down"]
+        apply = jax.checkpoint(layer) if rematerialise else layer
+        if scan:
+            x, _ = jax.lax.scan(lambda x, p: (apply(x, p), None), x, params["layers"])
+        else:
+            for number, p in enumerate(params["layers"]):
+                with jax.named_scope(f"layer{number}"):
+                    x = apply(x, p)
         return cross_entropy(x @ params["unembed"], batch["labels"])
 
     return params, tokens(batch, sequence), loss

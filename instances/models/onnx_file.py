@@ -186,6 +186,8 @@ class _Reader:
         if self._used.isdisjoint(node.output):
             return None
         self.model.unrolled = True
+        if node.op_type == "Scan" and self._version < 9:
+            raise self._error(f"node {name}", f"expected operator set 9 or newer for Scan, found {self._version}")
         if not is_sound(node):
             expected = f"expected graphs, inputs and outputs as the operator type has them ({node.op_type})"
             raise self._error(f"node {name}", expected)
@@ -210,8 +212,6 @@ class _Reader:
             self._flow.undecided[name] = None
             return dearer
         shapes = [self._types.shape(value) if value else None for value in node.input]
-        if node.op_type == "Scan" and self._version < 9:
-            raise self._error(f"node {name}", f"expected operator set 9 or newer for Scan, found {self._version}")
         found, steady = rounds_of(node, given, shapes, self._number)
         if found is None:
             expected = f"expected a number of rounds that is known without inputs, found {node.op_type}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,8 @@ from shardmark.plans.parts import Part
 from shardmark.plans.solving import words
 from shardmark.plans.targets import Layout, Target
 from shardmark.plans.whole import Price
+
+_PASSES = "both passes of a layer together"
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class CertifiedSplit:
     ``layout``       the solution as stages, devices or sharding strategies
     ``better``       cost in microseconds of a better split than the given one, if one was found; else None
     ``price``        if modules are kept whole: which, and what that costs; else None
+    ``passes``       True if every operator of a training step's forward pass and those of its gradients share a part
     ``options``      arguments of `plan` that are needed to repeat it
     """
 
@@ -50,6 +54,7 @@ class CertifiedSplit:
     options: Mapping[str, Any]
     better: float | None = None
     price: Price | None = None
+    passes: bool = False
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -64,8 +69,28 @@ class CertifiedSplit:
     @property
     def gap_text(self) -> str:
         """The proven gap in words."""
-        which = " with these modules whole" if self.price else ""
-        return words(self.gap) + (f": no split{which} has a lower {self.target.what}" if self.gap == 0 else which)
+        return words(self.gap) + (
+            f": no split{self._which} has a lower {self.target.what}" if self.gap == 0 else self._which
+        )
+
+    @property
+    def about_loads(self) -> str:
+        """What the loads and the bound in a drawing mean."""
+        return self.target.about_loads.format(which=self._which)
+
+    @property
+    def price_text(self) -> str:
+        """What keeping modules whole costs, in words; "" if none are."""
+        if self.price is None:
+            return ""
+        among = f" with {_PASSES}" * self.passes
+        return f"{len(self.price.modules)} kept whole: {self.price.in_words(self.cost, among)}"
+
+    @property
+    def _which(self) -> str:
+        """The splits that the bound is about, if these are not all."""
+        kept = ["these modules whole"] * (self.price is not None) + [_PASSES] * self.passes
+        return f" with {' and '.join(kept)}" if kept else ""
 
     @property
     def single_device_us(self) -> float:
@@ -82,3 +107,9 @@ class CertifiedSplit:
         """For every operator of the file, the index in ``parts`` of the part that runs it."""
         pairs = zip(self.groups, self.layout.part_of, strict=True)
         return {name: part for names, part in pairs for name in names}
+
+    @property
+    def operators(self) -> list[int]:
+        """For every part, the number of the file's operators that it runs."""
+        numbers = Counter(self.assignment.values())
+        return [numbers[part] for part in range(len(self.parts))]

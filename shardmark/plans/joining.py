@@ -36,6 +36,11 @@ class Joined:
         return cls(joined, chains, links, units)
 
     @property
+    def passes(self) -> bool:
+        """True if the passes of a training step are joined."""
+        return len(self.units) < len(self.chains.operators)
+
+    @property
     def groups(self) -> list[list[int]]:
         """For every operator of ``model``, the indices of the file's operators in it."""
         return [[index for chain in unit for index in self.links[chain]] for unit in self.units]

@@ -19,7 +19,6 @@ from shardmark.plans.certified_split import CertifiedSplit
 from shardmark.plans.modules import in_short
 
 MOST_ROWS = 15  # of strategies
-ABOUT_LOADS_OF_WHOLE = "Transfers included; no split with these modules whole has a bottleneck below the dashed line."
 MOST_CUT = 8  # modules in the list of those that are cut
 
 
@@ -30,7 +29,7 @@ def rows(plan: CertifiedSplit) -> list[dict[str, Any]]:
     return [
         {
             plan.target.kind: part.name,
-            "operators": len(part.operators),
+            "operators": operators,
             "load µs": part.load_us,
             "% of busiest": 100 * part.load_us / most,
             "compute µs": part.compute_us,
@@ -39,7 +38,7 @@ def rows(plan: CertifiedSplit) -> list[dict[str, Any]]:
             "sent MiB": part.sent_bytes / 2**20,
             **({"modules": in_short(part.modules)} if named else {}),
         }
-        for part in plan.parts
+        for part, operators in zip(plan.parts, plan.operators, strict=True)
     ]
 
 
@@ -63,7 +62,7 @@ def _of_modules(plan: CertifiedSplit) -> dict[str, str]:
     """Facts about modules that are whole or cut, if the file names any."""
     found = {}
     if plan.price is not None:
-        found["whole modules"] = f"{len(plan.price.modules)} kept whole: {plan.price.in_words(plan.cost)}"
+        found["whole modules"] = plan.price_text
     cut = dict.fromkeys(module for part in plan.parts for module in part.cut_modules)
     if cut and plan.layout.specs is None:
         listed = (
@@ -162,7 +161,7 @@ def _loads(plan: CertifiedSplit) -> Loads | None:
     if plan.target.kind == "stage":
         stage = dict(zip(solution, plan.layout.part_of, strict=False))  # nodes beyond the operators are helpers
         solution = [stage[number] for number in solution]
-    caption = plan.target.about_loads if plan.price is None else ABOUT_LOADS_OF_WHOLE
+    caption = plan.about_loads
     words = {"title": "Loads", "axis": "µs per run of the model", "caption": caption}
     return loads_layout.drawing(plan.instance, solution, bound=plan.lower_bound, order=names, **words)
 

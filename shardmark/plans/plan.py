@@ -21,10 +21,11 @@ from shardmark.instances.models.roofline import Costs, roofline
 from shardmark.leaderboard.text import count
 from shardmark.outcomes import Cost
 from shardmark.plans.certified_split import CertifiedSplit
+from shardmark.plans.joined_passes import is_training_step
 from shardmark.plans.joining import Joined
 from shardmark.plans.solving import Certified, certify
 from shardmark.plans.splits import Split, stages_of
-from shardmark.plans.targets import DEVICE, MeshOfDevices, Pipeline, Task, target_of
+from shardmark.plans.targets import DEVICE, AcceleratorsAndCpus, MeshOfDevices, Pipeline, Task, target_of
 from shardmark.plans.times.pricing import measured_costs
 from shardmark.plans.whole import Price, contract, patterns_of
 
@@ -255,5 +256,6 @@ def plan(
             "seed": seed,
         },
         better=float(found.cost * target.unit_us) if given is not None and found.cost < cost else None,
+        passes=joined.passes or (isinstance(target, AcceleratorsAndCpus) and is_training_step(joint)),
         price=None if contraction is None else Price(contraction.modules, found.cost, found.lower_bound),
     )

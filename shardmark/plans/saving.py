@@ -64,7 +64,9 @@ def document(plan: CertifiedSplit) -> dict[str, Any]:
         "lower_bound_us": plan.lower_bound,
         "bound_from": plan.bound_from,
         "gap": plan.gap,
-        "parts": [{**asdict(part), "operators": len(part.operators)} for part in plan.parts],
+        "parts": [
+            {**asdict(part), "operators": operators} for part, operators in zip(plan.parts, plan.operators, strict=True)
+        ],
         "assignment": plan.assignment,
         "specs": plan.layout.specs,
         "options": dict(plan.options),

@@ -64,7 +64,7 @@ class Target(ABC):
     what: ClassVar[str]
     unit_us: ClassVar[float] = 1.0
     kind: ClassVar[str]
-    about_loads: ClassVar[str] = "Transfers included; no split has a bottleneck below the dashed line."
+    about_loads: ClassVar[str] = "Transfers included; no split{which} has a bottleneck below the dashed line."
     steps: ClassVar[tuple[Step, ...]]
 
     @property

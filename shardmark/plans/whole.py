@@ -57,14 +57,14 @@ class Price:
     cost: float
     lower_bound: float
 
-    def in_words(self, cost: float) -> str:
-        """What keeping modules whole costs a plan of this cost, in microseconds."""
+    def in_words(self, cost: float, among: str = "") -> str:
+        """What keeping modules whole costs a plan of this cost, in microseconds; ``among`` says of which splits."""
         least, most = claims.gap(cost, self.cost), claims.gap(cost, self.lower_bound)
         if not least:
             found = "no better split was found without this"
         else:
             found = f"{100 * least:.2g} % above the best split found without this, {self.cost:,.6g} µs"
-        return found if most == least else f"{found}; {words(most)}"
+        return found if most == least else f"{found}; {words(most)}{among}"
 
 
 def patterns_of(whole: object) -> list[str]:
@@ -78,8 +78,8 @@ def patterns_of(whole: object) -> list[str]:
 def contract(model: Model, patterns: Sequence[str]) -> Contraction:
     """Join the operators of every module that matches a pattern; of nested ones, those of the outermost.
 
-    In a pattern, ``*`` stands for any text, also with dots, and ``*.`` at its beginning for none as well. In a training
-    step the forward and the backward pass of a module are kept whole separately.
+    In a pattern, ``*`` stands for any text, also with dots, and ``*.`` at its beginning for none as well. Operators
+    of the backward pass that share a stage with none of the forward pass are modules of their own.
 
     Raises InputError for a pattern that matches nothing, and for modules that cannot be whole, as data leave one for
     other operators and come back.

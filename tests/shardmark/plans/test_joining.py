@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from effort import Deferred
 from hypothesis import given
 from hypothesis import strategies as st
 from referee import answer
@@ -22,6 +23,7 @@ from shardmark.instances.models.roofline import Costs
 from shardmark.plans.joining import Joined
 from shardmark.plans.parts import crossing_bytes
 
+training_steps_of_jax = Deferred("training_steps")
 ROOT = Path(__file__).parents[3]
 STEPS = ROOT / "examples" / "steps"
 #: A tensor of b bytes takes 2 + b / 4 microseconds.
@@ -132,6 +134,21 @@ def test_a_device_may_launch_in_no_time(step, tmp_path):
         not operator.view for operator in Joined.of(read_model(step.source), fused=True, passes=True).chains.operators
     )
     assert found.single_device_us == pytest.approx(step.single_device_us - 5 * launches)
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("again", [0, 1], ids=["kept", "rematerialised"])
+def test_a_step_costs_the_same_with_and_without_scan(again, tmp_path):
+    costs = []
+    for scan in (0, 1):
+        path = tmp_path / f"{scan}.mlir"
+        sizes = {"layers": 2, "batch": 8, "sequence": 256, "width": 256, "scan": scan, "rematerialise": again}
+        path.write_bytes(training_steps_of_jax.lowered("transformer", "sgd", **sizes))
+        found = sm.plan(path, devices=2, timeout=20)
+        assert found.passes
+        assert found.gap_text.endswith("with both passes of a layer together has a lower bottleneck")
+        costs.append(found.cost)
+    assert costs[0] == pytest.approx(costs[1], rel=0.01)
 
 
 @pytest.mark.thorough
