@@ -170,11 +170,13 @@ def posix_for_auto(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
     monkeypatch.setattr(runs, "backend", chosen)
 
 
-@pytest.fixture
-def stablehlo_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def stablehlo_in_process() -> Iterator[None]:
     """StableHLO is read without a process of its own, which would import JAX anew."""
-    for module in ("stablehlo.apart", "reader"):
-        monkeypatch.setattr(f"shardmark.instances.models.{module}.read_stablehlo", stablehlo_models.read_stablehlo)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("stablehlo.apart", "reader"):
+            patch.setattr(f"shardmark.instances.models.{module}.read_stablehlo", stablehlo_models.read_stablehlo)
+        yield
 
 
 @pytest.fixture(scope="module", params=["posix", "benchexec"])

@@ -23,9 +23,11 @@ from shardmark.instances.models.roofline import Costs
 from shardmark.plans.joining import Joined
 from shardmark.plans.parts import crossing_bytes
 
+pytestmark = pytest.mark.usefixtures("stablehlo_in_process")
+
 training_steps_of_jax = Deferred("training_steps")
 ROOT = Path(__file__).parents[3]
-STEPS = ROOT / "examples" / "steps"
+STEP = ROOT / "tests" / "data" / "stablehlo" / "transformer.mlir.gz"
 #: A tensor of b bytes takes 2 + b / 4 microseconds.
 DEVICE = Device("toy", {"float32": 1e12}, 1e12, 1e9, 0, 4e6, 2e-6, "made up")
 
@@ -77,8 +79,8 @@ def test_a_split_of_units_costs_what_the_split_of_their_operators_costs(drawn, b
 
 
 @pytest.fixture(scope="module")
-def step():
-    return sm.plan(STEPS / "transformer.mlir.gz", devices=2, timeout=20)
+def step(stablehlo_in_process):
+    return sm.plan(STEP, devices=2, timeout=20)
 
 
 def test_a_stage_has_both_passes_of_its_operators(step):

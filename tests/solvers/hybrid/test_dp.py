@@ -91,6 +91,7 @@ def test_values_of_the_public_program(
 
 
 @needs_mirror
+@pytest.mark.thorough(cases=2)
 @pytest.mark.parametrize(
     ("layers", "devices", "memory", "seconds"), [(32, 64, 8, 10), (96, 2048, 2, 20), (200, 65536, 2, 120)]
 )

@@ -195,11 +195,11 @@ def test_a_loop_of_too_many_operators_stays_one_of_the_same_cost(read):
 
 def test_nested_loops_do_not_grow_beyond_the_limit(read):
     def nested(x, depth):
-        return jax.lax.fori_loop(0, 1000, lambda _, c: nested(c, depth - 1), x) if depth else jnp.sin(x)
+        return jax.lax.fori_loop(0, 200, lambda _, c: nested(c, depth - 1), x) if depth else jnp.sin(x)
 
     model = read(lambda x: nested(x, 3), X)
     assert len(model.operators) <= LARGEST_LOOP
-    assert flops(model) == 1000**3 * BATCH * WIDTH
+    assert flops(model) == 200**3 * BATCH * WIDTH
 
 
 def test_a_constant_condition_takes_its_branch(read):

@@ -21,10 +21,12 @@ from shardmark.plans.joining import Joined
 from shardmark.plans.times.pricing import measured_costs
 from shardmark.plans.times.template import write_template
 
+pytestmark = pytest.mark.usefixtures("stablehlo_in_process")
+
 ROOT = Path(__file__).parents[4]
 DATA = ROOT / "tests" / "data" / "operator_times"  # written by examples/operator_times.py --small
 NETS = ("transformer", "convolutions")
-STEP = ROOT / "examples" / "steps" / "transformer.mlir.gz"
+STEP = ROOT / "tests" / "data" / "stablehlo" / "transformer.mlir.gz"
 GPU = device("h100")
 
 
