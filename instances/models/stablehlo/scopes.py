@@ -37,11 +37,6 @@ def is_backward(name: str) -> bool:
     return any(component.startswith("transpose(") for component in parts(name))
 
 
-def is_rematerialised(name: str) -> bool:
-    """True if the operation is in a scope that the backward pass computes again, or is of that scope's gradients."""
-    return not _RECOMPUTED.isdisjoint(parts(name))
-
-
 def is_recomputed(name: str) -> bool:
     """True if the operation computes a part of the forward pass again."""
     return "rematted_computation" in parts(name)
