@@ -209,13 +209,18 @@ class Instance(Evaluator, Workload):
         the sum of t p. A batch takes at least the batch times that, and at least one microbatch through all nodes.
         """
         can = (self.least_memory <= self.room) & (self.most_replicas > 0)
+        microbatches = self.batch if self.objective == "step" else 1
         work, fastest, alone = (
             np.minimum.reduceat(np.where(can, column, np.inf), self.start[:-1])
-            for column in (self.time * self.degree, self.time, self.time / np.maximum(self.most_replicas, 1))
+            for column in (
+                self.time * self.degree,
+                self.time,
+                self.time * microbatches / np.maximum(self.most_replicas, 1),
+            )
         )
-        bound = max(float(work.sum()) / self.devices, float(alone.max()))
+        bound = max(float(work.sum()) * microbatches / self.devices, float(alone.max()))
         if self.objective == "step":
-            bound = max(bound * self.batch, float(fastest.sum()))
+            bound = max(bound, float(fastest.sum()))
         return safely(bound, self.nodes)
 
 

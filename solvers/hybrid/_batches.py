@@ -11,7 +11,8 @@ from itertools import pairwise
 import numpy as np
 
 from shardmark.instances.graph import Index
-from shardmark.instances.rounding import safely
+from shardmark.instances.hybrid import Instance
+from shardmark.instances.rounding import SMALLEST_FLOAT, safely
 from shardmark.solvers.hybrid._kernels import Undecided
 from shardmark.solvers.hybrid._stages import Chain
 from shardmark.solvers.hybrid._thresholds import CLAIM, STEP
@@ -35,7 +36,7 @@ class BatchSearch:
     ``find(limit, (least, most))``  the shortest batch of at most the limit in a range; None if none, or if stopped;
                                     Undecided, with a batch if one is known, if there may be a shorter one
     ``find_strict``  the same with bytes rounded up, for batches that exceed a device by a rounding error
-    ``nodes``   of the graph: the kernel's claim is off by up to 8 * nodes * 2^-52 or 1e-12, relatively
+    ``instance``  the kernel's claim is off by up to 8 * nodes * 2^-52 or 1e-12, relatively
     ``stop``    shape (1,), int32: ends the search once it is 1
     ``better``  called with each better chain
     ``best``    shortest batch known
@@ -45,7 +46,7 @@ class BatchSearch:
 
     find: Callable[[float, tuple[float, float]], Chain | None]
     find_strict: Callable[[float, tuple[float, float]], Chain | None]
-    nodes: int
+    instance: Instance
     stop: Index
     better: Callable[[Chain], None]
     best: float
@@ -63,7 +64,10 @@ class BatchSearch:
                 self._try((least * (1 - OVERLAP), most))
         if self.stop[0] or not self.decided:
             return None
-        return safely(min(self.best, self.low) * (1 - CLAIM - STEP), 8 * self.nodes)
+        # Below the normal range of float64, every term of a microbatch may be off by the least number.
+        terms = 4 * (self.instance.edges + self.instance.nodes + 2)
+        least = min(self.best, self.low) - self.instance.batch * terms * SMALLEST_FLOAT
+        return safely(least * (1 - CLAIM - STEP), 8 * self.instance.nodes)
 
     def _descend(self, guess: float, growth: float) -> float:
         """Move the guess up and down by factors as long as batches get shorter; the best guess."""
@@ -78,7 +82,7 @@ class BatchSearch:
         """Ranges from 0 to the shortest batch, those near the guess first."""
         first = self.best / FIRST_END
         count = math.ceil(math.log(FIRST_END) / math.log(WIDTH))
-        edges = [0.0, *(first * WIDTH ** np.arange(count + 1)).tolist()]
+        edges = [0.0, *(first * WIDTH ** np.arange(count)).tolist(), self.best]
         ranges = list(pairwise(edges))
         yield from sorted(ranges, key=lambda ends: abs(ends[0] + ends[1] - 2 * guess))
 

@@ -68,17 +68,17 @@ class Chain:
         node = np.repeat(np.arange(work.nodes), np.diff(start))
         at = work.sync_start[self.configuration][node] + np.arange(len(edge)) - start[node]
         outer = crossing[edge]
-        moved = np.concatenate([work.communicated[edge[outer]], work.sync[at[outer]]]) * (2 / work.bandwidth)
+        moved = 2 * np.concatenate([work.communicated[edge[outer]], work.sync[at[outer]]]) / work.bandwidth
         gathered = self._sums(self.stage, work.gathered[self.configuration])
         stages = np.concatenate([self.stage, np.tile(self.stage[node[outer]], 2)])
         times = self._sums(stages, np.concatenate([work.time[self.configuration], moved]))
-        return times + (self.data - 1) / self.data * gathered / self._speed
+        return times + (self.data - 1) * (gathered / self._speed) / self.data
 
     @cached_property
     def synchronising(self) -> Floats:
         """Seconds in which the replicas of each stage synchronise, once per batch, shape (stages,)."""
         moved = self._sums(self.stage, self.instance.parameters[self.configuration])
-        return 4 * (self.data - 1) / self.data * moved / self._speed
+        return 4 * (self.data - 1) * (moved / self._speed) / self.data
 
     @property
     def _speed(self) -> Floats:

@@ -83,7 +83,7 @@ class _Program:
         search = BatchSearch(
             lambda limit, repeated: self.loose.shortest_step(self.ideals, limit, repeated, self.stop),
             lambda limit, repeated: self.strict.shortest_step(self.ideals, limit, repeated, self.stop),
-            self.instance.nodes,
+            self.instance,
             self.stop,
             self.report,
             first.cost,

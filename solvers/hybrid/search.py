@@ -184,7 +184,7 @@ def _refute_limits(best: Incumbent, high: float, problem: StageProblem, ideals: 
             high = found.slowest
         if stop[0]:
             return 0.0
-        best.run.bound(safely(limit * (1 - CLAIM) * samples, 0))
+        best.run.bound(safely(limit * samples * (1 - CLAIM), 0))
     return high
 
 
@@ -194,7 +194,7 @@ def _refute_batches(best: Incumbent, repeated: float, problem: StageProblem, ide
     batches = BatchSearch(
         lambda limit, repeated: problem.shortest_step(ideals, limit, repeated, stop),
         lambda limit, repeated: strict.shortest_step(ideals, limit, repeated, stop),
-        best.instance.nodes,
+        best.instance,
         stop,
         best.take,
         best.cost,

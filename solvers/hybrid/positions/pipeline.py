@@ -10,9 +10,8 @@ import numpy as np
 from shardmark.instances.files.columns import LARGEST_TOTAL, Ints
 from shardmark.instances.graph import Index
 from shardmark.instances.hybrid import Instance
-from shardmark.instances.rounding import SMALLEST_FLOAT
 from shardmark.solvers.hybrid.positions.cells import Cells
-from shardmark.solvers.hybrid.positions.types import Reaches
+from shardmark.solvers.hybrid.positions.types import LEAST_LIMIT, Reaches
 from shardmark.solvers.registry import Run
 
 #: Numbers of microbatches in flight up to which they are exact; beyond, they are rounded down to powers of `STEP`.
@@ -88,13 +87,14 @@ def stage_limit(instance: Instance, cost: float, data: int) -> tuple[float, floa
     For a batch, all stages together take at least the fastest configurations of all nodes. So the repeated time and the
     synchronisation of a stage are at most the ``cost`` less those.
     """
-    batch = instance.batch
-    if instance.objective == "throughput":
-        return min(cost * data, LARGEST_TOTAL), data / batch
-    fastest = float(np.minimum.reduceat(instance.time, instance.start[:-1]).sum()) * (1 - 1e-9)
-    if fastest * batch > cost * data and data < batch:
-        return max((cost - fastest) * data / (batch - data), SMALLEST_FLOAT), data / (batch - data)
-    return max(cost * data / batch, SMALLEST_FLOAT), data / batch
+    batch, limit, weight = instance.batch, cost * data, data / instance.batch
+    if instance.objective == "step":
+        fastest = float(np.minimum.reduceat(instance.time, instance.start[:-1]).sum()) * (1 - 1e-9)
+        if fastest * batch > limit and data < batch:
+            limit, weight = (cost - fastest) * data / (batch - data), data / (batch - data)
+        else:
+            limit /= batch
+    return min(max(limit, LEAST_LIMIT), LARGEST_TOTAL), weight
 
 
 def most_devices(instance: Instance) -> int:

@@ -10,10 +10,12 @@ import numpy as np
 from shardmark.instances.files.columns import Floats, Ints
 from shardmark.instances.graph import Index
 from shardmark.instances.hybrid import Instance
-from shardmark.instances.rounding import SMALLEST_FLOAT
 from shardmark.solvers.hybrid.positions.cells import Cells
 from shardmark.solvers.hybrid.positions.order import Order
 from shardmark.solvers.native import array_in, array_out, check, ffi, lib
+
+#: Least limit on seconds or bytes, which may be below it: sums may be off by many times the least float64.
+LEAST_LIMIT = 1e-290
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +55,8 @@ class StageTypes:
         kept, start = self._menus[t]
         near = work.machine is not None and data * int(self.degrees[t]) <= work.machine
         speed = float(work.inside if near and work.inside is not None else work.bandwidth)
-        time = work.time[kept] + (data - 1) / data * work.gathered[kept] / speed
-        time += weight * (4 * (data - 1) / data) * work.parameters[kept] / speed
+        time = work.time[kept] + (data - 1) / data * (work.gathered[kept] / speed)
+        time += weight * (4 * (data - 1) / data) * (work.parameters[kept] / speed)
         memory = work.stashed[kept] * in_flight + work.fixed[kept] + work.shared[kept] / data
         fits = (work.most_replicas[kept] >= data) & (memory <= work.room)
         return start, np.where(fits, time, np.inf), memory
@@ -76,7 +78,7 @@ class StageTypes:
         at = edge[
             np.repeat(start[work.node], lengths) + np.arange(len(work.sync)) - np.repeat(work.sync_start[:-1], lengths)
         ]
-        seconds = (work.communicated[at] + work.sync) * (2 / work.bandwidth)
+        seconds = 2 * (work.communicated[at] + work.sync) / work.bandwidth
         head = (work.graph.head[at] == work.node[configuration]).astype(np.int64)
         least = np.full((len(self.degrees), 2, work.edges), np.inf)
         for t, degree in enumerate(self.degrees.tolist()):
@@ -117,7 +119,7 @@ class Reaches:
         ``limits`` has shape (l,), descending, the result (l, cells).
         """
         start, time, memory = self.types.costs(t, data, in_flight, weight)
-        room = max(self.types.instance.capacity, SMALLEST_FLOAT)
+        room = max(self.types.instance.capacity, LEAST_LIMIT)
         menu = [array_in(column) for column in (start, time, memory)]
         given = array_in(limits), array_in(self.shares)
         kind = ffi.new("struct shard_stage_type *", (*menu, room, len(limits), given[0], len(self.shares), given[1]))

@@ -24,6 +24,9 @@ from shardmark.instances.hybrid import Instance, parse, to_document
 
 Plan = Sequence["Stage"]
 
+#: Devices or microbatches at most; one less has many divisors.
+LARGEST = 2**31 - 1
+
 
 @dataclass(frozen=True)
 class Configuration:
@@ -230,12 +233,13 @@ def document(rng: random.Random, n: int) -> dict[str, Any]:
         mine = degrees if rng.random() < 0.8 else degrees[:1]
         return {str(t): [entry(name, v) for name in names] for t in mine}
 
+    devices = rng.choice([1, 2, 3, 4, 5, 6, 8, LARGEST])
     machine = {"devicesPerMachine": rng.choice([1, 2, 4]), "bandwidthInside": rng.choice([1, 7, 0.5, 1e9])}
     return {
-        "maxDevices": rng.choice([1, 2, 3, 4, 5, 6, 8, 2**31 - 1]),
+        "maxDevices": devices,
         "maxMemoryPerDevice": 1e308,
-        "bandwidth": rng.choice([1, 1, 3, 0.1, 10 ** rng.uniform(-20, 20)]),
-        "mbsInBatch": rng.choice([1, 2, 3, 4, 4, 6, 6]),
+        "bandwidth": rng.choice([1, 1, 3, 0.1, 10 ** rng.uniform(-20, 20), 10 ** rng.uniform(-322, 308)]),
+        "mbsInBatch": rng.choice([1, 2, 3, 4, 4, 6, 6, 6 if devices == LARGEST else LARGEST - 1]),
         **(machine if rng.random() < 0.3 else {}),
         "options": {"objective": rng.choice(["throughput", "step"])},
         "nodes": [{"id": ids[v], "TMPCs": menu(v)} for v in range(n)],
