@@ -43,9 +43,10 @@ static struct least least_of(const struct costs *costs, int32_t v) {
     const int128 most = costs->limit * problem->devices; /* times of all replicas' devices together */
     struct least least = {0};
     for (int32_t t = 0; t < problem->degrees; t++) {
-        const int64_t menu = (int64_t)v * problem->degrees + t, degree = problem->degree[t];
-        for (int64_t i = costs->menu_start[menu]; i < costs->menu_start[menu + 1]; i++) {
-            const int32_t c = costs->menu[i];
+        const struct menu menu = menu_of(costs, v, t);
+        const int64_t degree = problem->degree[t];
+        for (int64_t i = 0; i < menu.count; i++) {
+            const int32_t c = menu.configuration[i];
             if (costs->time[c] > most / degree)
                 continue;
             const int128 work = costs->time[c] * degree;

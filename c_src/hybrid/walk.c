@@ -50,7 +50,6 @@ static void complete(struct walk *walk) {
 }
 
 void walk_from(struct walk *walk, int32_t ideal, bool whole) {
-    mark_after(walk->suffixes, walk->stage, ideal);
     if (whole)
         complete(walk);
     else

@@ -20,8 +20,8 @@ struct walk {
     bool stopped, over; /* asked to end; ended for any reason */
 };
 
-/* Visit the stages on top of `ideal` that end at a border and have a degree that is alive; if `whole`, only the stage of all
- * nodes before. */
+/* Visit the stages on top of `ideal`, for which mark_after has been called, that end at a border and have a degree that is
+ * alive; if `whole`, only the stage of all nodes before. */
 void walk_from(struct walk *walk, int32_t ideal, bool whole);
 
 /* While a chain of ideals is followed down: give the nodes of `ideal` the number after `number`, and put those that keep

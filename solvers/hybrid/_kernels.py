@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardmark.instances.files.columns import Floats, Ints
-from shardmark.instances.graph import Graph, Index
+from shardmark.instances.graph import Index
 from shardmark.instances.hybrid import Instance
 from shardmark.solvers._ideals import Ideals
+from shardmark.solvers.hybrid._numbering import Numbering
 from shardmark.solvers.hybrid._stages import Chain
 from shardmark.solvers.native import array_in, array_out, check, ffi, lib, shaped
 
@@ -51,11 +52,8 @@ class StageProblem:
 
     def __init__(self, instance: Instance, *, strict: bool, order: Index | None = None) -> None:
         self.instance = instance
-        order = instance.graph.topological_order if order is None else order
-        self._order = order[::-1].astype(np.int64)
-        self._number = np.empty(instance.nodes, dtype=np.int32)
-        self._number[self._order] = np.arange(instance.nodes, dtype=np.int32)
-        self.graph = Graph(instance.nodes, self._number[instance.graph.head], self._number[instance.graph.tail])
+        numbering = Numbering.along(instance.graph, order)
+        self._order, self._number, self.graph = numbering.node, numbering.number, numbering.graph
         self._kept = self._usable()
         degrees = np.unique(instance.degree[instance.most_replicas > 0])
         self._degrees = degrees.astype(np.int64)

@@ -26,6 +26,11 @@ NEAR = 1.0005
 FIRST = 1.15
 
 
+def least(instance: Instance) -> float:
+    """Lower bound on the time per sample of the slowest stage."""
+    return instance.simple_bound() / (instance.batch if instance.objective == "step" else 1)
+
+
 def largest(instance: Instance) -> float:
     """Upper bound on the time per sample of every stage."""
     slowest = min(instance.bandwidth, instance.inside or instance.bandwidth)
@@ -54,7 +59,7 @@ class LimitSearch:
     find: Callable[[float], Chain | None]
     stop: Index
     low: float
-    better: Callable[[Chain], None]
+    better: Callable[[Chain], object]
     refuted: Callable[[float], None]
     high: float = math.inf
 

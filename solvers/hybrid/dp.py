@@ -13,7 +13,7 @@ from shardmark.solvers.hybrid import _restricted
 from shardmark.solvers.hybrid._batches import BatchSearch
 from shardmark.solvers.hybrid._kernels import StageProblem
 from shardmark.solvers.hybrid._stages import Chain
-from shardmark.solvers.hybrid._thresholds import LimitSearch, largest, suffixes
+from shardmark.solvers.hybrid._thresholds import LimitSearch, largest, least, suffixes
 from shardmark.solvers.registry import Declined, Run, solver
 
 
@@ -94,18 +94,16 @@ class _Program:
 
     def limits(self, better: Callable[[Chain], None], refuted: Callable[[float], None]) -> None:
         """Search for the least time per sample; ``better`` is called with chains that fit."""
-        low = self.instance.simple_bound()
-        if self.instance.objective == "step":
-            low /= self.instance.batch
+        low, most = least(self.instance), largest(self.instance)
 
         def sort(chain: Chain) -> None:
             (self.fitting if chain.fits else self.over).append(chain)
             if chain.fits:
                 better(chain)
 
-        LimitSearch(self.within, self.stop, low, sort, refuted).run(largest(self.instance))
+        LimitSearch(self.within, self.stop, low, sort, refuted).run(most)
         if self.over:
-            LimitSearch(self.strictly_within, self.stop, low, sort, lambda bound: None).run(largest(self.instance))
+            LimitSearch(self.strictly_within, self.stop, low, sort, lambda bound: None).run(most)
 
     def within(self, limit: float) -> Chain | None:
         """A chain that keeps the limit; if its bytes exceed a device by a rounding error, one that fits, if any."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +17,13 @@ from shardmark.solvers.hybrid._batches import BatchSearch
 from shardmark.solvers.hybrid._kernels import StageProblem, Suffixes, Undecided
 from shardmark.solvers.hybrid._orders import Orders
 from shardmark.solvers.hybrid._stages import Chain
-from shardmark.solvers.hybrid._thresholds import CLAIM, STEP, largest
+from shardmark.solvers.hybrid._thresholds import CLAIM, STEP, LimitSearch, largest, least
 from shardmark.solvers.registry import Declined, Run, solver
 
 #: Borders tried on every standard order, borders with few bytes on the best order, any borders on it and on others.
 MOST_BORDERS = (128, 1024, 4096)
-#: Shares by which a better plan must be faster, in turn, and the factor by which the first limit grows.
-SHARES, GROWTH = (0.15, 0.04, 0.01, 0.002, 0.0005), 1.2
+#: Shares by which a better plan must be faster, in turn.
+SHARES = (0.15, 0.04, 0.01, 0.002, 0.0005)
 #: Factors of the longest repeated time of the best plan that are tried for `step`.
 FACTORS = (1.0, 0.8, 1.25, 0.95, 1.05)
 #: Shares of the best time by which the limits to refute are below it, in turn; the last one proves an optimum.
@@ -74,11 +73,6 @@ class Incumbent:
     chain: Chain | None = None
     cost: float = np.inf
 
-    @cached_property
-    def most(self) -> float:
-        """A time per sample that no stage exceeds."""
-        return largest(self.instance)
-
     def cut(self, order: Index, borders: NDArray[np.bool_], shares: Sequence[float] = SHARES) -> float:
         """Cut an order at some borders into stages; the cost of the best plan that is new, infinite if none is."""
         problem, suffixes = StageProblem(self.instance, strict=True, order=order), Suffixes.of(borders)
@@ -98,27 +92,14 @@ class Incumbent:
         """Lower the limit on the time per sample by shares of it as long as there are stages within it."""
         high, reached = self.cost, np.inf
         if self.chain is None:
-            found = self._first(within)
-            if found is None:
-                return np.inf
-            self.offer(found)
-            high = reached = found.slowest
+            first = LimitSearch(within, self.stop, least(self.instance), self.offer, lambda bound: None)
+            first.start(largest(self.instance))
+            high = reached = first.high
         for share in shares:
             while not self.stop[0] and 0 < (limit := high * (1 - share)) < high and (found := within(limit)):
                 self.offer(found)
                 high = reached = found.slowest
         return reached
-
-    def _first(self, within: Callable[[float], Chain | None]) -> Chain | None:
-        """A plan for the least limit, of a geometric series, that has one."""
-        low = self.instance.simple_bound()
-        if self.instance.objective == "step":
-            low /= self.instance.batch
-        limit, found = min(low * GROWTH, self.most), None
-        while found is None and 0 < limit < self.most and not self.stop[0]:
-            found = within(limit)
-            limit = min(limit * GROWTH, self.most)
-        return found or (within(self.most or 1.0) if not self.stop[0] else None)
 
     def _shorter(self, problem: StageProblem, suffixes: Suffixes) -> float:
         """Shorten the batch for longest repeated times near that of the best plan."""
@@ -159,9 +140,11 @@ def _refute(best: Incumbent, chain: Chain) -> float:
         problem = StageProblem(best.instance, strict=False)
         core = IdealEnumerator(problem.graph, stop)
         count, links = core.count(MOST_IDEALS, MOST_IDEALS * best.instance.nodes)
-        if count > MOST_IDEALS or stop[0]:
+        if count > MOST_IDEALS:
             return 0.0
         ideals = core.list(count, links)
+        if stop[0]:  # not all are listed
+            return 0.0
         if best.instance.objective == "throughput":
             return _refute_limits(best, chain.slowest, problem, ideals, stop)
         if count <= MOST_BATCH_IDEALS and _refute_batches(best, chain.repeated, problem, ideals, stop):

@@ -241,7 +241,6 @@ static void drop_dominated(struct front *front, const struct front *larger) {
 static void drop_absorbed(struct chain *chain, int32_t ideal) {
     struct front *front = chain->front + ideal;
     struct absorption *absorption = &chain->absorption;
-    mark_after(&chain->suffixes, &chain->stage, ideal);
     absorption_begin(absorption, ideal);
     while (front->count && absorption_grow(absorption)) {
         const struct front *larger = chain->front + absorption->ideal;
@@ -258,7 +257,10 @@ static void search(struct chain *chain) {
     const struct state nothing = {.ideal = -1, .from = -1};
     chain->failed = !front_insert(chain->front, nothing);
     for (int32_t i = 0; i < chain->last && !chain->walk.over; i++) {
-        if (chain->front[i].count && !chain->greedy)
+        if (!chain->front[i].count)
+            continue;
+        mark_after(&chain->suffixes, &chain->stage, i);
+        if (!chain->greedy)
             drop_absorbed(chain, i);
         if (chain->front[i].count)
             extend_ideal(chain, i);

@@ -20,10 +20,10 @@ static int by_density(const void *a, const void *b) {
 
 /* Least time of a node with a degree, infinite if it has none; and its least bytes with two microbatches in flight. */
 static struct piece piece_of(const struct costs *costs, int32_t v, int32_t t) {
-    const int64_t menu = (int64_t)v * costs->problem->degrees + t;
+    const struct menu menu = menu_of(costs, v, t);
     struct piece piece = {INFINITY, INFINITY};
-    for (int64_t i = costs->menu_start[menu]; i < costs->menu_start[menu + 1]; i++) {
-        const int32_t c = costs->menu[i];
+    for (int64_t i = 0; i < menu.count; i++) {
+        const int32_t c = menu.configuration[i];
         const double time = (double)costs->time[c];
         const double bytes =
             (double)(2 * costs->stashed[c] + costs->kept[(int64_t)(c + 1) * costs->counts - 1]);

@@ -133,6 +133,7 @@ bool completion_table_fill(struct completion_table *table, int64_t effort, const
         for (double *entry = entries(table, table->filled, 0); entry < entries(table, table->filled + 1, 0);
              entry++)
             *entry = INFINITY;
+        mark_after(walk.suffixes, walk.stage, table->filled);
         walk_from(&walk, table->filled, false);
     }
     return !walk.stopped;

@@ -290,6 +290,7 @@ static void extend_ideal(struct step *step, int32_t ideal) {
     step->stage.devices = most;
     step->stage.least_after = least_after;
     step->stage.limit = (int128)((step->limit - time) * (1 + step->rounding));
+    mark_after(&step->suffixes, &step->stage, ideal);
     walk_from(&step->walk, ideal, most < 2 * step->problem->degree[0]);
 }
 

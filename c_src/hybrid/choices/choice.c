@@ -89,12 +89,11 @@ static bool cheaper(const struct option *a, const struct option *b) {
 /* List the undominated options of a node, for now with their memory, negated, as `saved`. */
 static void list_options(struct chooser *chooser, const struct question *q, int32_t position,
                          struct item *item) {
-    const struct costs *costs = chooser->stage->costs;
-    const int64_t menu = (int64_t)chooser->stage->node[position] * chooser->stage->problem->degrees + q->t;
+    const struct menu menu = menu_of(chooser->stage->costs, chooser->stage->node[position], q->t);
     struct option *all = chooser->option + chooser->options;
     int64_t count = 0, kept = 0;
-    for (int64_t i = costs->menu_start[menu]; i < costs->menu_start[menu + 1]; i++) {
-        const int32_t c = costs->menu[i];
+    for (int64_t i = 0; i < menu.count; i++) {
+        const int32_t c = menu.configuration[i];
         const struct option one = {time_of(chooser, q, c), -memory_of(chooser, q, c),
                                    synchronised_of(chooser, q, c), c};
         int64_t at = count++;

@@ -40,16 +40,15 @@ static bool choose_fastest(struct greedy *greedy) {
     const struct costs *costs = greedy->stage->costs;
     int128 fastest = 0, least = 0;
     for (int32_t p = 0; p < greedy->stage->size; p++) {
-        const int64_t menu = (int64_t)greedy->stage->node[p] * costs->problem->degrees + greedy->t;
-        const int32_t *c = costs->menu + costs->menu_start[menu];
-        const int64_t count = costs->menu_start[menu + 1] - costs->menu_start[menu];
-        int32_t best = c[0];
-        int128 memory = memory_of(greedy, c[0]);
-        for (int64_t i = 1; i < count; i++) {
-            if (time_of(greedy, c[i]) < time_of(greedy, best))
-                best = c[i];
-            if (memory_of(greedy, c[i]) < memory)
-                memory = memory_of(greedy, c[i]);
+        const struct menu menu = menu_of(costs, greedy->stage->node[p], greedy->t);
+        int32_t best = menu.configuration[0];
+        int128 memory = memory_of(greedy, best);
+        for (int64_t i = 1; i < menu.count; i++) {
+            const int32_t c = menu.configuration[i];
+            if (time_of(greedy, c) < time_of(greedy, best))
+                best = c;
+            if (memory_of(greedy, c) < memory)
+                memory = memory_of(greedy, c);
         }
         greedy->chooser->chosen[p] = best;
         fastest += memory_of(greedy, best);
@@ -66,13 +65,12 @@ static int64_t list_changes(struct greedy *greedy, bool truncated) {
     int64_t largest = 0;
     greedy->count = 0;
     for (int32_t p = 0; p < greedy->stage->size; p++) {
-        const int64_t menu = (int64_t)greedy->stage->node[p] * costs->problem->degrees + greedy->t;
-        const int64_t count = costs->menu_start[menu + 1] - costs->menu_start[menu];
+        const struct menu menu = menu_of(costs, greedy->stage->node[p], greedy->t);
         const int32_t from = greedy->chooser->chosen[p];
         const int32_t rank = costs->problem->rank[greedy->stage->node[p]];
-        largest = count > largest ? count : largest;
-        for (int64_t i = 0; i < count; i++) {
-            const int32_t c = costs->menu[costs->menu_start[menu] + i];
+        largest = menu.count > largest ? menu.count : largest;
+        for (int64_t i = 0; i < menu.count; i++) {
+            const int32_t c = menu.configuration[i];
             int128 saved = memory_of(greedy, from) - memory_of(greedy, c);
             if (saved <= 0)
                 continue;

@@ -33,8 +33,6 @@ static double least_cut(const struct border *border, struct arena *arena, int32_
             flow_join(&flow, from, to, (int64_t)(border->weight[i] * scale), FLOW_INFINITE);
     }
     flow_sort(&flow);
-    for (int32_t v = 0; v < open; v++)
-        flow.excess[v] = 0;
     int64_t *to_sink = arena_take(arena, (size_t)open, sizeof *to_sink, true);
     if (arena->failed)
         return 0;

@@ -21,12 +21,12 @@ struct search {
 };
 
 /* Price of the cheapest fractions of nodes within what the limits are worth. */
-static int64_t without_transfers(const struct search *search, const struct ranking *ranking, int64_t worth) {
+static int64_t without_transfers(const struct search *search, const struct ranking *ranking) {
     int64_t price = 0, cost = 0;
     for (int32_t i = 0; i < search->cells->nodes; i++) {
         const int32_t v = ranking->sorted[i];
-        if (cost + search->cost[v] > worth)
-            return price + (int64_t)((double)search->cells->price[v] * (double)(worth - cost) /
+        if (cost + search->cost[v] > WORTH)
+            return price + (int64_t)((double)search->cells->price[v] * (double)(WORTH - cost) /
                                      (double)search->cost[v]);
         price += search->cells->price[v];
         cost += search->cost[v];
@@ -51,17 +51,9 @@ static struct line cut_at(struct search *search, int64_t before, int64_t multipl
     return line;
 }
 
-static void lower_distances(const struct search *search, int32_t rate, struct line line, int64_t *distance) {
-    for (int32_t l = 0; l < search->type->limits; l++) {
-        const int64_t most = (worth_of(search->type, rate, l) - line.least) / line.multiplier;
-        distance[l] = most < distance[l] ? most : distance[l];
-    }
-}
-
-/* Move the multiplier to where its set costs just what the greatest limits are worth. */
+/* Move the multiplier to where its set costs just what the limits are worth. */
 static void try_rate(struct search *search, int32_t rate, int64_t *distance) {
     const int32_t n = search->cells->nodes;
-    const int64_t worth = worth_of(search->type, rate, 0);
     struct line below = {0}, above = {0};
     price_nodes(search->type, rate, n, search->cost);
     for (int32_t v = 0; v < n; v++) {
@@ -69,7 +61,7 @@ static void try_rate(struct search *search, int32_t rate, int64_t *distance) {
         above.cost += search->cost[v];
         search->flow.excess[v] = -search->cost[v];
     }
-    if (above.cost <= worth)
+    if (above.cost <= WORTH)
         return;
     for (int32_t i = 0; i < search->flow.arcs; i++)
         search->flow.left[search->flow.place[i]] = search->capacity[i];
@@ -80,8 +72,9 @@ static void try_rate(struct search *search, int32_t rate, int64_t *distance) {
             return;
         const struct line line = cut_at(search, before, multiplier);
         before = multiplier;
-        lower_distances(search, rate, line, distance);
-        struct line *moved = line.cost <= worth ? &below : &above;
+        const int64_t most = (WORTH - line.least) / multiplier;
+        *distance = most < *distance ? most : *distance;
+        struct line *moved = line.cost <= WORTH ? &below : &above;
         if (line.price <= below.price || line.price >= above.price)
             return;
         *moved = line;
@@ -115,12 +108,11 @@ int shard_hybrid_distance(const struct shard_cells *cells, const struct shard_st
         for (int32_t rate = 0; rate < type->rates; rate++) {
             price_nodes(type, rate, cells->nodes, search.cost);
             rank_nodes(&ranking, cells, search.cost);
-            const int64_t price = without_transfers(&search, &ranking, worth_of(type, rate, 0));
+            const int64_t price = without_transfers(&search, &ranking);
             best = price < least ? rate : best;
             least = price < least ? price : least;
         }
-        for (int32_t l = 0; l < type->limits; l++)
-            distance[l] = cells->high[cells->cells - 1];
+        *distance = cells->high[cells->cells - 1];
         for (int32_t rate = best - NEIGHBOURS; rate <= best + NEIGHBOURS; rate++)
             if (rate >= 0 && rate < type->rates) {
                 join_edges(&search, rate, edges, at_tail, at_head);

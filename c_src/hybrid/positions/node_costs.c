@@ -5,7 +5,7 @@ void price_nodes(const struct shard_stage_type *type, int32_t rate, int32_t node
     for (int32_t v = 0; v < nodes; v++) {
         double least = INFINITY;
         for (int64_t c = type->menu_start[v]; c < type->menu_start[v + 1]; c++) {
-            const double seconds = type->time[c] / type->limit[0], bytes = type->memory[c] / type->room;
+            const double seconds = type->time[c] / type->limit, bytes = type->memory[c] / type->room;
             const double both = share * seconds + (1 - share) * bytes;
             if (isfinite(type->time[c]) && both < least)
                 least = both;

@@ -3,7 +3,7 @@
 
 #include "hybrid/positions/cells.h"
 
-/* Costs are integers relative to what the greatest limits are worth together, rounded down, so that sums are exact. */
+/* Costs are integers relative to what the limits are worth together, rounded down, so that sums are exact. */
 #define WORTH ((int64_t)1 << 32)
 #define MOST_COST (2 * WORTH) /* of what no stage can hold */
 
@@ -16,9 +16,8 @@ struct shard_stage_type {
     const int64_t *menu_start; /* nodes + 1 elements: node v has the configurations menu_start[v] .. */
     const double *time;        /* seconds; infinite: not allowed */
     const double *memory;      /* bytes, finite */
+    double limit;              /* seconds, positive */
     double room;               /* bytes, positive */
-    int32_t limits;
-    const double *limit; /* limits elements: seconds, positive, the first is the greatest */
     int32_t rates;
     const double
         *share; /* rates elements, 0 to 1: worth of the limit on time; that on memory is the rest to 1 */
@@ -34,13 +33,7 @@ static inline int64_t to_cost(double value) {
 
 /* Cost of a number of seconds. */
 static inline int64_t cost_of_seconds(const struct shard_stage_type *type, int32_t rate, double seconds) {
-    return to_cost(seconds / type->limit[0] * type->share[rate]);
-}
-
-/* What a limit on time and the memory are worth, rounded up. */
-static inline int64_t worth_of(const struct shard_stage_type *type, int32_t rate, int32_t limit) {
-    const double share = type->share[rate];
-    return (int64_t)((share * (type->limit[limit] / type->limit[0]) + (1 - share)) * (double)WORTH) + 1;
+    return to_cost(seconds / type->limit * type->share[rate]);
 }
 
 /* Costs of all nodes. cost, out, nodes elements. */

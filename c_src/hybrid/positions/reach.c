@@ -15,7 +15,6 @@ struct work {
     int32_t *stamp;         /* nodes: by rank, the last cell that had it open */
     int64_t *least;         /* [rate * cells + cell]: least cost of an ideal in this cell or after it */
     int64_t *most;          /* the same: greatest cost of an ideal in the cell */
-    int64_t *worth;         /* [rate]: of the present limits */
     int32_t refuting;       /* rate */
 };
 
@@ -104,7 +103,7 @@ static bool may_hold(struct work *work, int32_t a, int32_t b, double transfers) 
     for (int32_t i = 0; i < work->type->rates; i++) {
         const int32_t rate = (work->refuting + i) % work->type->rates;
         const int64_t border = transfers > 0 ? cost_of_seconds(work->type, rate, transfers) : 0;
-        if (work->least[rate * count + b] - work->most[rate * count + a] + border > work->worth[rate]) {
+        if (work->least[rate * count + b] - work->most[rate * count + a] + border > WORTH) {
             work->refuting = rate;
             return false;
         }
@@ -174,14 +173,12 @@ static void fill_least_entering(struct work *work) {
 }
 
 int shard_hybrid_reach(const struct shard_cells *cells, const struct shard_stage_type *type,
-                       const double *leaving, const double *entering, const int64_t *distance,
-                       int32_t *reach) {
+                       const double *leaving, const double *entering, int64_t distance, int32_t *reach) {
     struct arena arena = {0};
     struct work work = {.cells = cells, .type = type, .leaving = leaving, .entering = entering};
     ranking_init(&work.ranking, &arena, cells->nodes);
     ARENA_ARRAYS(&arena, cells->nodes, work.cost, work.members, work.stamp);
     ARENA_ARRAYS(&arena, (int64_t)type->rates * cells->cells, work.least, work.most);
-    ARENA_ARRAYS(&arena, type->rates, work.worth);
     ARENA_ARRAYS(&arena, (int64_t)cells->spans * cells->cells, work.least_entering);
     if (!arena.failed) {
         fill_least_entering(&work);
@@ -190,11 +187,7 @@ int shard_hybrid_reach(const struct shard_cells *cells, const struct shard_stage
             rank_nodes(&work.ranking, cells, work.cost);
             fill_cells(&work, rate);
         }
-        for (int32_t l = 0; l < type->limits; l++) {
-            for (int32_t rate = 0; rate < type->rates; rate++)
-                work.worth[rate] = worth_of(type, rate, l);
-            fill_reach(&work, distance[l], reach + (int64_t)l * cells->cells);
-        }
+        fill_reach(&work, distance, reach);
     }
     const int status = arena_status(&arena);
     arena_free(&arena);

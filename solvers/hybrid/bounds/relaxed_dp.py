@@ -8,12 +8,12 @@ from contextlib import suppress
 import numpy as np
 
 from shardmark.instances.hybrid import Instance
-from shardmark.instances.rounding import SMALLEST_FLOAT, safely
+from shardmark.instances.rounding import safely
 from shardmark.solvers.hybrid._thresholds import largest
 from shardmark.solvers.hybrid.positions.cells import Cells
 from shardmark.solvers.hybrid.positions.order import Order
 from shardmark.solvers.hybrid.positions.pipeline import Pipeline, Stopped, most_devices
-from shardmark.solvers.hybrid.positions.types import Reaches, StageTypes
+from shardmark.solvers.hybrid.positions.types import LEAST_LIMIT, Reaches, StageTypes
 from shardmark.solvers.registry import Declined, Run, bound
 
 #: Cells in blocks of many ideals, together.
@@ -39,9 +39,9 @@ def relaxed_dp(instance: Instance, run: Run) -> None:
     if most_devices(instance) * min(instance.devices, instance.batch) > PAIRS:
         raise Declined(f"expected at most {PAIRS} pairs of numbers of devices and replicas")
     low, high, growth = instance.simple_bound(), math.inf, FIRST
-    most = largest(instance) * (2 * instance.batch if instance.objective == "step" else 1)
-    least = max(most * LEAST, SMALLEST_FLOAT)
     with suppress(Stopped), np.errstate(over="ignore"):
+        most = largest(instance) * (2 * instance.batch if instance.objective == "step" else 1)
+        least = max(most * LEAST, LEAST_LIMIT)
         reaches = _reaches(instance)
         while high > low * LAST:
             if math.isfinite(high):
@@ -60,6 +60,6 @@ def relaxed_dp(instance: Instance, run: Run) -> None:
 
 def _reaches(instance: Instance) -> Reaches:
     """The relaxation, at prices of the least device-seconds."""
-    types = StageTypes(instance, Order.of(instance.graph))
+    types = StageTypes(instance, Order.along(instance.graph))
     cells = Cells.of(types.order, types.device_seconds, CELLS, np.array(SPANS) / instance.devices)
     return Reaches(types, cells, SHARES, wide=cells.widest * instance.devices > 1)

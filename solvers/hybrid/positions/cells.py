@@ -58,7 +58,7 @@ class Cells:
     @property
     def widest(self) -> float:
         """Greatest share of the prices in a block of many ideals."""
-        sums = [self.price[a : a + len(before)].sum() for (a, before), ideals in self.order.blocks if ideals is None]
+        sums = [self.price[block].sum() for block, ideals in self.order.blocks if ideals is None]
         return float(max(sums, default=0) / self.high[-1])
 
     @cached_property
@@ -102,12 +102,10 @@ class Cells:
         """Least seconds of transfers on either side of each cell, shape (spans, cells); given those of edges."""
         found = np.empty((2, len(self.span), len(self)))
         since, until = self.certain
-        given = [array_in(column) for column in (self.order.tail, self.order.head, since, until, leaving, entering)]
-        check(
-            lib.shard_hybrid_borders(
-                self.struct, len(self.order.tail), *given, array_out(found[0]), array_out(found[1])
-            )
-        )
+        graph = self.order.graph
+        given = [array_in(column) for column in (graph.tail, graph.head, since, until, leaving, entering)]
+        sides = array_out(found[0]), array_out(found[1])
+        check(lib.shard_hybrid_borders(self.struct, graph.edges, *given, *sides))
         return found[0], found[1]
 
 
@@ -127,11 +125,11 @@ class _Builder:
         for i, nodes in enumerate(np.diff(order.start).tolist()):
             self._add(ends[i : i + 1], ends[i : i + 1], listed=True)
             if nodes > 1:
-                (first, _), ideals = next(blocks)
+                block, ideals = next(blocks)
                 if ideals is None:
                     self._add_intervals(int(ends[i]) + 1, int(ends[i + 1]))
                 else:
-                    self._add_ideals(int(ends[i]), first, ideals)
+                    self._add_ideals(int(ends[i]), block, ideals)
         self._add(ends[-1:], ends[-1:], listed=True)
 
     def columns(self) -> tuple[Ints, Ints, Ints, Ints, NDArray[np.bool_]]:
@@ -150,10 +148,10 @@ class _Builder:
             cuts = np.linspace(first, beyond, pieces + 1).astype(np.int64)
             self._add(cuts[:-1], cuts[1:] - 1, listed=False)
 
-    def _add_ideals(self, position: int, first: int, ideals: NDArray[np.bool_]) -> None:
-        positions = position + ideals @ self.price[first : first + ideals.shape[1]]
+    def _add_ideals(self, position: int, block: slice, ideals: NDArray[np.bool_]) -> None:
+        positions = position + ideals @ self.price[block]
         order = np.argsort(positions, kind="stable")
         row, column = np.nonzero(ideals[order])
         self.cell.append(row + len(self.listed))
-        self.member.append(column + first)
+        self.member.append(column + block.start)
         self._add(positions[order], positions[order], listed=True)

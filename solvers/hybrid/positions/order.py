@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardmark.instances.files.columns import Ints
-from shardmark.instances.graph import Graph, Index
+from shardmark.instances.graph import Graph
+from shardmark.solvers.hybrid._numbering import Numbering
 
 Relation = NDArray[np.bool_]
 
@@ -20,55 +21,45 @@ COMPARED = 6000
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
-    """Nodes numbered from the end of the pipeline, in blocks: every node of a block precedes those of later ones.
+class Order(Numbering):
+    """A numbering in blocks: every node of a block precedes those of later ones.
 
     A node that is comparable with all others is a block of its own.
-
-    ``node``   shape (n,), int64: node of the instance by number
-    ``tail`` ``head``  shape (m,), int32: edges of the reversed graph, which lead to greater numbers
-    ``start``  shape (blocks + 1,), int64: the numbers of block i are ``start[i]:start[i + 1]``
     """
 
-    node: Ints
-    tail: Index
-    head: Index
-    start: Ints
-
-    @staticmethod
-    def of(graph: Graph) -> Order:
-        """The order of a graph."""
-        node = graph.topological_order[::-1].astype(np.int64)
-        number = np.empty(graph.nodes, dtype=np.int32)
-        number[node] = np.arange(graph.nodes, dtype=np.int32)
-        tail, head = number[graph.head], number[graph.tail]
-        return Order(node, tail, head, _starts(graph.nodes, tail, head))
+    @cached_property
+    def start(self) -> Ints:
+        """Shape (blocks + 1,): the numbers of block i are ``start[i]:start[i + 1]``."""
+        return _starts(self.graph)
 
     @cached_property
-    def closures(self) -> list[tuple[int, Relation]]:
-        """For each block of several nodes, its start and its relation "is or precedes", shape (b, b)."""
-        found = []
-        for a, b in zip(self.start[:-1].tolist(), self.start[1:].tolist(), strict=True):
-            if b - a > 1:
-                found.append((a, self._closure(a, b)))
-        return found
+    def closures(self) -> list[tuple[slice, Relation | None]]:
+        """The numbers of each block of several nodes, and its relation "is or precedes", shape (b, b).
+
+        None: the block is too large to compare its nodes.
+        """
+        ends = zip(self.start[:-1].tolist(), self.start[1:].tolist(), strict=True)
+        return [(slice(a, b), self._closure(a, b) if b - a <= COMPARED else None) for a, b in ends if b - a > 1]
 
     def _closure(self, a: int, b: int) -> Relation:
         before = np.eye(b - a, dtype=bool)
-        if b - a <= COMPARED:
-            inner = np.flatnonzero((self.tail >= a) & (self.head < b))
-            for e in inner[np.argsort(self.head[inner], kind="stable")].tolist():
-                before[:, self.head[e] - a] |= before[:, self.tail[e] - a]
+        tail, head = self.graph.tail, self.graph.head
+        inner = np.flatnonzero((tail >= a) & (head < b))
+        for e in inner[np.argsort(head[inner], kind="stable")].tolist():
+            before[:, head[e] - a] |= before[:, tail[e] - a]
         return before
 
     @cached_property
-    def blocks(self) -> list[tuple[tuple[int, Relation], Relation | None]]:
-        """The `closures`, each with its ideals but the least and the greatest, shape (i, b); None: too many."""
+    def blocks(self) -> list[tuple[slice, Relation | None]]:
+        """The numbers of each block of several nodes, and its ideals but the least and the greatest, shape (i, b).
+
+        None: there are too many.
+        """
         known: dict[bytes, Relation | None] = {}
         for _, before in self.closures:
-            if before.tobytes() not in known:
+            if before is not None and before.tobytes() not in known:
                 known[before.tobytes()] = _ideals(before)
-        return [((a, before), known[before.tobytes()]) for a, before in self.closures]
+        return [(block, None if before is None else known[before.tobytes()]) for block, before in self.closures]
 
     def certain(self, price: Ints) -> tuple[Ints, Ints]:
         """Positions from which every ideal has a node, and until which none has it, shape (n,) each.
@@ -78,21 +69,22 @@ class Order:
         until = np.concatenate([[0], np.cumsum(price)[self.start[1:] - 1]])
         block = np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
         first, last = until[block] + price, until[block + 1] - price
-        for a, before in self.closures:
-            own = price[a : a + len(before)].astype(np.float64)
-            first[a : a + len(before)] += (own @ before).astype(np.int64) - price[a : a + len(before)]
-            last[a : a + len(before)] -= (before @ own).astype(np.int64) - price[a : a + len(before)]
+        for nodes, before in self.closures:
+            if before is not None:
+                first[nodes] += np.einsum("u,uv->v", price[nodes], before) - price[nodes]
+                last[nodes] -= np.einsum("uv,v->u", before, price[nodes]) - price[nodes]
         return last + 1, first - 1
 
 
-def _starts(nodes: int, tail: Index, head: Index) -> Ints:
+def _starts(graph: Graph) -> Ints:
     """Starts of blocks: at every node comparable with all others, and after it.
 
     All earlier nodes lead to a node if each has an edge to it or to a node before; likewise for later ones.
     """
+    nodes = graph.nodes
     to, back = np.full(nodes, nodes), np.full(nodes, -1)
-    np.minimum.at(to, tail, head)
-    np.maximum.at(back, head, tail)
+    np.minimum.at(to, graph.tail, graph.head)
+    np.maximum.at(back, graph.head, graph.tail)
     at = np.arange(nodes)
     before = np.append(-1, np.maximum.accumulate(to)[:-1]) <= at
     after = np.append(np.minimum.accumulate(back[::-1])[::-1][1:], nodes) >= at

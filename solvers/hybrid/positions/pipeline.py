@@ -76,8 +76,8 @@ class Pipeline:
             if not self.run.remaining():
                 raise Stopped
             seconds, weight = stage_limit(self.reaches.types.instance, self.cost, data)
-            reach, distance = self.reaches.reach(*key, np.array([seconds]), weight)
-            self._known[key] = self.cells.high[reach[0]].astype(np.int32), int(distance[0])
+            reach, distance = self.reaches.reach(*key, seconds, weight)
+            self._known[key] = self.cells.high[reach].astype(np.int32), distance
         return self._known[key]
 
 

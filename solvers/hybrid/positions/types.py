@@ -35,9 +35,7 @@ class StageTypes:
     @cached_property
     def _menus(self) -> list[tuple[Ints, Ints]]:
         """For each degree, the configurations by the numbers of their nodes, and where the nodes' begin."""
-        work, found = self.instance, []
-        number = np.empty(work.nodes, dtype=np.int64)
-        number[self.order.node] = np.arange(work.nodes)
+        work, number, found = self.instance, self.order.number, []
         for degree in self.degrees.tolist():
             kept = np.flatnonzero(work.degree == degree)
             kept = kept[np.argsort(number[work.node[kept]], kind="stable")]
@@ -113,24 +111,24 @@ class Reaches:
         least, _ = self.types.transfers
         return self.cells.borders(least[0], least[1])
 
-    def reach(self, t: int, data: int, in_flight: int, limits: Floats, weight: float) -> tuple[Index, Ints]:
-        """The last cell of a stage within limits on the seconds of a microbatch that begins in each cell or before.
+    def reach(self, t: int, data: int, in_flight: int, limit: float, weight: float) -> tuple[Index, int]:
+        """The last cell of a stage that begins in each cell or before, shape (cells,), and its greatest distance.
 
-        ``limits`` has shape (l,), descending, the result (l, cells).
+        A microbatch takes at most ``limit`` seconds; for the other parameters see `StageTypes.costs`.
         """
         start, time, memory = self.types.costs(t, data, in_flight, weight)
         room = max(self.types.instance.capacity, LEAST_LIMIT)
         menu = [array_in(column) for column in (start, time, memory)]
-        given = array_in(limits), array_in(self.shares)
-        kind = ffi.new("struct shard_stage_type *", (*menu, room, len(limits), given[0], len(self.shares), given[1]))
-        distance = np.full(len(limits), self.cells.high[-1])
+        shares = array_in(self.shares)
+        kind = ffi.new("struct shard_stage_type *", (*menu, limit, room, len(self.shares), shares))
+        distance = np.full(1, self.cells.high[-1])
         if self.wide:
             ends = [array_in(np.ascontiguousarray(side)) for side in self.types.ends[t]]
-            order = self.cells.order
-            edges = len(order.tail), array_in(order.tail), array_in(order.head)
+            graph = self.cells.order.graph
+            edges = graph.edges, array_in(graph.tail), array_in(graph.head)
             check(lib.shard_hybrid_distance(self.cells.struct, kind, *edges, ends[1], ends[0], array_out(distance)))
         factor = self.types.transfers[1][t]
         borders = [array_in(side * factor) for side in self._borders]
-        found = np.empty((len(limits), len(self.cells)), dtype=np.int32)
-        check(lib.shard_hybrid_reach(self.cells.struct, kind, *borders, array_in(distance), array_out(found)))
-        return found, distance
+        found = np.empty(len(self.cells), dtype=np.int32)
+        check(lib.shard_hybrid_reach(self.cells.struct, kind, *borders, distance[0], array_out(found)))
+        return found, int(distance[0])

@@ -70,7 +70,7 @@ def test_no_prices_refute_a_limit_that_can_be_kept(seed: int) -> None:
     best = optimum(instance)
     if best is None:
         return
-    order = Order.of(instance.graph)
+    order = Order.along(instance.graph)
     kind = rng.choice(
         [
             lambda: rng.random(),
@@ -125,7 +125,7 @@ def test_ends_of_blocks_are_nodes_that_all_others_meet() -> None:
     ]
     edges = [{"sourceId": a, "destId": b, "communicationCost": 1} for a, b in ends]
     top = {"maxDevices": 2, "maxMemoryPerDevice": 9, "bandwidth": 1, "mbsInBatch": 2}
-    order = Order.of(parse({**top, "nodes": nodes, "edges": edges}, "five").graph)
+    order = Order.along(parse({**top, "nodes": nodes, "edges": edges}, "five").graph)
     assert order.start.tolist() == [0, 1, 2, 4, 5]
     assert order.node.tolist()[:2] == [4, 3]
     since, until = order.certain(np.array([5, 7, 2, 3, 11]))
