@@ -18,6 +18,7 @@ from shardmark.solvers.hybrid._kernels import StageProblem, Suffixes, Undecided
 from shardmark.solvers.hybrid._orders import Orders
 from shardmark.solvers.hybrid._stages import Chain
 from shardmark.solvers.hybrid._thresholds import CLAIM, STEP, LimitSearch, largest, least
+from shardmark.solvers.hybrid.positions.limits import refute
 from shardmark.solvers.registry import Declined, Run, solver
 
 #: Borders tried on every standard order, borders with few bytes on the best order, any borders on it and on others.
@@ -39,9 +40,9 @@ def search(instance: Instance, run: Run) -> None:
     """Cut topological orders optimally into stages, then orders that reorder nodes near the best borders.
 
     The stages on one order are those of `dp` with the order's prefixes as the only down-sets, so any graph will do. The
-    first borders are the ones that fewest bytes cross. If the graph has few down-sets, faster plans are then refuted,
-    as in `dp`. Until the time ends, random orders follow that keep together the nodes of each of the best plan's
-    stages, or of some adjacent ones.
+    first borders are the ones that fewest bytes cross. Faster plans are then refuted, as in `dp` if the graph has few
+    down-sets, else as in `relaxed_dp`. Until the time ends, random orders follow that keep together the nodes of each
+    of the best plan's stages, or of some adjacent ones.
     """
     run.bound(instance.simple_bound())
     with deadline(run) as stop:
@@ -134,13 +135,14 @@ class Incumbent:
 def _refute(best: Incumbent, chain: Chain) -> float:
     """Refute better plans than a chain, or take them; the cost of the best plan if no other is better, else less.
 
-    All down-sets are considered, if they are few.
+    All down-sets are considered if they are few, else positions, as in `relaxed_dp`.
     """
-    with deadline(best.run, PROOF) as stop, suppress(Undecided):
+    with deadline(best.run, PROOF) as stop, suppress(Undecided, Declined):
         problem = StageProblem(best.instance, strict=False)
         core = IdealEnumerator(problem.graph, stop)
         count, links = core.count(MOST_IDEALS, MOST_IDEALS * best.instance.nodes)
         if count > MOST_IDEALS:
+            refute(best.instance, best.cost, stop, best.run.bound)
             return 0.0
         ideals = core.list(count, links)
         if stop[0]:  # not all are listed

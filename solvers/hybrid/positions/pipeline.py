@@ -12,7 +12,6 @@ from shardmark.instances.graph import Index
 from shardmark.instances.hybrid import Instance
 from shardmark.solvers.hybrid.positions.cells import Cells
 from shardmark.solvers.hybrid.positions.types import LEAST_LIMIT, Reaches
-from shardmark.solvers.registry import Run
 
 #: Numbers of microbatches in flight up to which they are exact; beyond, they are rounded down to powers of `STEP`.
 EXACT, STEP = 24, 1.08
@@ -27,12 +26,12 @@ class Pipeline:
     """For each number of devices and sum of data-parallel degrees, the farthest position that the last stages reach.
 
     ``cost``  limit on the objective
-    ``run``   raises `Stopped` once its time is up
+    ``stop``  shape (1,), int32: once it is 1, `Stopped` is raised
     """
 
     reaches: Reaches
     cost: float
-    run: Run
+    stop: Index
     _known: dict[tuple[int, int, int], tuple[Index, int]] = field(default_factory=dict)
 
     @property
@@ -73,7 +72,7 @@ class Pipeline:
         """The farthest position by cell, and the greatest distance, of a stage of such degrees before others."""
         key = t, data, rounded_down(-(-(later + data) // data))
         if key not in self._known:
-            if not self.run.remaining():
+            if self.stop[0]:
                 raise Stopped
             seconds, weight = stage_limit(self.reaches.types.instance, self.cost, data)
             reach, distance = self.reaches.reach(*key, seconds, weight)

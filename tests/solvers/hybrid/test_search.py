@@ -77,12 +77,12 @@ def operators(**given: int) -> Instance:
     return families()["hybrid-transformer"].build(1, operators=1, **given)
 
 
-def test_graphs_with_too_many_down_sets_get_a_plan() -> None:
+def test_graphs_with_too_many_down_sets_get_a_plan_and_a_bound() -> None:
     instance = operators(layers=6, heads=16, head_groups=16, devices=16)
     with pytest.raises(Declined):
         dp(instance, LocalRun(timeout=60, memory=64))
-    cost, bound = searched(instance, 5)
-    assert instance.simple_bound() <= bound <= cost < np.inf
+    cost, bound = searched(instance, 10)
+    assert instance.simple_bound() * 1.1 < bound <= cost < np.inf
 
 
 def test_plans_that_do_not_fit_are_not_claimed_impossible() -> None:
