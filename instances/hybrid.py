@@ -131,9 +131,10 @@ class Instance(Evaluator, Workload):
         need = np.minimum.reduceat(self.least_memory, self.start[:-1])
         for v in np.flatnonzero(need > self.room)[:1]:
             c = int(self.start[v] + np.argmin(self.least_memory[self.start[v] : self.start[v + 1]]))
+            name = "" if self.node_names[v] == str(self.ids[v]) else f" ({self.node_names[v]})"
             expected = (
-                f"expected at least {need[v]:.17g} bytes, which node {self.ids[v]} ({self.node_names[v]}) needs alone "
-                f"in a stage with its configuration {self.kinds[self.kind[c]]!r} of degree {self.degree[c]}"
+                f"expected at least {need[v]:.17g} bytes, which node {self.ids[v]}{name} needs alone in a stage "
+                f"with its configuration {self.kinds[self.kind[c]]!r} of degree {self.degree[c]}"
             )
             found = f"found {self.memory:.17g}, {need[v] - self.memory:.17g} too few"
             raise InputError(self.source, self._place("memory"), f"{expected}, {found}")
