@@ -16,7 +16,7 @@ TERMS = {
 }
 #: Parts of the names of rankings (`shardmark.instances.options.Option.mode`), and what they mean.
 MODES = {
-    "throughput": "the cost is the largest load of a device, the time between two samples of a full pipeline",
+    "throughput": "the cost is the largest load of a device or stage, the time between two samples of a full pipeline",
     "latency": "the cost is the time that one sample takes",
     "step": "the cost is the time of one batch: filling and draining the pipeline, its slowest stage, synchronisation",
     "contiguous": "no path leaves a device's nodes and returns to them; forward and backward nodes count separately",

@@ -274,8 +274,8 @@ class Schedule:
 
     Each vertex of the critical ``chain`` waited for the one before it; the last one ends last. No schedule ends before
     ``bound``, which is None if nothing is proved. The time ``axis`` ends at ``until``; None: with the schedule.
-    ``what`` names one vertex, and several; ``end`` names the end. Vertices in ``light`` are drawn lighter: the backward
-    passes of a batch.
+    ``what`` names one vertex, and several; ``row`` names one of the ``devices``, and ``end`` the end. Vertices in
+    ``light`` are drawn lighter: the backward passes of a batch.
     """
 
     nodes: Sequence[str]
@@ -289,6 +289,7 @@ class Schedule:
     title: str = ""
     caption: str = ""
     what: tuple[str, str] = ("vertex", "vertices")
+    row: str = "device"
     end: str = "makespan"
     axis: str = "time, in the unit of the instance"
     light: tuple[int, ...] = ()

@@ -17,10 +17,7 @@ MOST_PASSES = 4000
 FORWARD = 1 / 3
 GIB = 2**30
 MEMORY = "In brackets: microbatches in flight on a replica."
-TIMELINE = (
-    "A row per replica. Forward passes take a third of a microbatch's time, backward passes two thirds. Recomputation "
-    "counts as both."
-)
+TIMELINE = "Forward passes take a third of a microbatch's time, backward passes the rest. Recomputation counts as both."
 
 
 def memory(instance: Any, solution: Any) -> Loads | None:
@@ -57,6 +54,7 @@ def timeline(instance: Any, solution: Any) -> Schedule | None:
         title="A batch under 1F1B",
         caption=TIMELINE + shown,
         what=("pass", "passes"),
+        row="replica",
         end="end of the backward passes",
         axis="time in seconds",
         light=tuple(i for i, task in enumerate(passes) if task.back),

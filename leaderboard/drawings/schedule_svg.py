@@ -60,7 +60,7 @@ class Row:
 def key(schedule: Schedule) -> str:
     """Explain the drawing in a sentence."""
     order = ", the fastest first" if any(device.speed for device in schedule.devices) else ""
-    return f"Each row is a device{order}; {schedule.what[1]} that take less than a pixel are drawn together."
+    return f"Each row is a {schedule.row}{order}; {schedule.what[1]} that take less than a pixel are drawn together."
 
 
 def draw(schedule: Schedule, wide: int = WIDE) -> Markup:

@@ -18,8 +18,8 @@ from shardmark.leaderboard.text import count, printable
 MAX_MARKS, MAX_EDGES = 200, 600
 MARGIN = 10  # around the nodes
 KEY = (
-    "Each colour is a device; squares run on CPUs. Edges lead to the right (downwards on narrow screens); edges "
-    "within a device have its colour."
+    "Each colour is a stage or device; squares run on CPUs. Edges lead to the right (downwards on narrow screens); "
+    "edges within one have its colour."
 )
 SWEEPS = 8  # over the layers, to bring nodes close to their neighbours
 

@@ -35,7 +35,7 @@ MOST_IDEALS, MOST_BATCH_IDEALS, PROOF = 200_000, 2_000, 0.9
 NOISE = (0.0, 0.3, 1.0, 3.0)
 
 
-@solver(track="hybrid", source="ours: prefixes of topological orders, cut into stages by `dp`")
+@solver(track="hybrid", source="ours: prefixes of topological orders, cut into stages by dp")
 def search(instance: Instance, run: Run) -> None:
     """Cut topological orders optimally into stages, then orders that reorder nodes near the best borders.
 

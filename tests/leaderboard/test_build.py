@@ -459,7 +459,7 @@ def test_a_drawing_stands_on_the_page_of_its_instance(scored: Tables, tmp_path: 
     [section] = sections(page, "solution")
     assert len(list(section.iter("svg"))) == 4  # wide, narrow, and the legend's
     assert "accelerator 0: 2 nodes, load 12.5" in words(section)
-    assert "Found by search, cost 12.5. Each colour is a device" in words(section)
+    assert "Found by search, cost 12.5. Each colour is a stage or device" in words(section)
     assert not any("style" in element.attrib for element in page.iter())
     assert 'id="solution"' not in (folder / "bert-plain.html").read_text(encoding="utf-8")
 
