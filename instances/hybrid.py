@@ -152,6 +152,12 @@ class Instance(Evaluator, Workload):
         """Largest floating-point sum of bytes that may fit: the capacity plus rounding errors."""
         return self.capacity * (1 + (4 * self.nodes + 8) * 2.0**-52)
 
+    def speed(self, devices: int) -> float:
+        """Bytes per second between the replicas of a stage that has so many devices."""
+        if self.machine is None or self.inside is None or devices > self.machine:
+            return self.bandwidth
+        return self.inside
+
     @cached_property
     def replicas(self) -> Ints:
         """The data-parallel degrees that exist, ascending: divisors of the batch, at most the number of devices."""

@@ -82,11 +82,7 @@ class Chain:
 
     @property
     def _speed(self) -> Floats:
-        work = self.instance
-        speed = np.full(len(self.data), work.bandwidth)
-        if work.machine is not None and work.inside is not None:
-            speed[self.data * self.tensor <= work.machine] = work.inside
-        return speed
+        return np.array([self.instance.speed(devices) for devices in (self.data * self.tensor).tolist()])
 
     @property
     def fits(self) -> bool:

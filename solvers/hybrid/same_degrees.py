@@ -64,9 +64,8 @@ class Spans:
     def balanced(self, d: int, most: int) -> Iterator[tuple[list[int], Ints]]:
         """Yield the stages with the least time of the slowest, for every number of stages up to ``most``."""
         work, count = self.runs.instance, len(self.places)
-        inside = work.machine is not None and work.inside is not None and d * self.degree.t <= work.machine
-        moved = (d - 1) / (d * (work.inside if inside and work.inside else work.bandwidth))
-        cost = (self.time + self.gathered * moved) / d + 4 * self.parameters * moved / work.batch
+        speed, share = work.speed(d * self.degree.t), (d - 1) / d
+        cost = (self.time + self.gathered / speed * share) / d + 4 * (self.parameters / speed) * share / work.batch
         held = self.fixed + self.shared / d
         best = np.full(count, np.inf)
         best[-1] = 0.0

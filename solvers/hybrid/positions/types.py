@@ -51,8 +51,7 @@ class StageTypes:
         """
         work = self.instance
         kept, start = self._menus[t]
-        near = work.machine is not None and data * int(self.degrees[t]) <= work.machine
-        speed = float(work.inside if near and work.inside is not None else work.bandwidth)
+        speed = work.speed(data * int(self.degrees[t]))
         time = work.time[kept] + (data - 1) / data * (work.gathered[kept] / speed)
         time += weight * (4 * (data - 1) / data) * (work.parameters[kept] / speed)
         memory = work.stashed[kept] * in_flight + work.fixed[kept] + work.shared[kept] / data

@@ -117,9 +117,8 @@ class Costs:
         in_flight = np.arange(len(self.time), 0, -1)
         if (self.stashed * in_flight + self.fixed + self.shared / d > work.memory).any():
             return np.inf
-        inside = work.machine is not None and work.inside is not None and d * self.t <= work.machine
-        moved = (d - 1) / (d * (work.inside if inside and work.inside else work.bandwidth))
-        time, sync = self.time + self.gathered * moved, 4 * self.parameters * moved
+        speed, share = work.speed(d * self.t), (d - 1) / d
+        time, sync = self.time + self.gathered / speed * share, 4 * (self.parameters / speed) * share
         if work.objective == "throughput":
             return float((time / d + sync / work.batch).max())
         return float(time.sum() + (work.batch / d - 1) * time.max() + sync.max())

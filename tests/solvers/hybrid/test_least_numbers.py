@@ -51,7 +51,7 @@ INSTANCES = {
 }
 
 
-@pytest.mark.parametrize("name", ["simple", "relaxed-dp", "dp", "search"])
+@pytest.mark.parametrize("name", ["simple", "relaxed-dp", "dp", "search", "same-degrees", "equal-layers"])
 @pytest.mark.parametrize("instance", INSTANCES.values(), ids=list(INSTANCES))
 def test_no_bound_exceeds_the_optimum(instance: Instance, name: str) -> None:
     best = oracle_hybrid.optimum(instance)
