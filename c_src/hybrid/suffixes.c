@@ -100,7 +100,7 @@ bool suffixes_init(struct suffixes *suffixes, struct arena *arena, const struct 
         suffixes->time[i] = suffixes->time[larger] + one->time;
         suffixes->stashed[i] = suffixes->stashed[larger] + one->stashed;
         suffixes->device_stashed[i] = suffixes->device_stashed[larger] + one->device_stashed;
-        suffixes->growth[i] = expm1(suffixes->stashed[i]) * (1 - 1e-9);
+        suffixes->growth[i] = expm1(suffixes->stashed[i]) * (1 - 1e-8);
         suffixes->least_degree[i] =
             suffixes->least_degree[larger] > one->degree ? suffixes->least_degree[larger] : one->degree;
     }

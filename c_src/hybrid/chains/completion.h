@@ -1,4 +1,5 @@
-/* A lower bound on what is left of a batch: time and devices of the nodes before an ideal, by Lagrangian relaxation.
+/* A lower bound on what is left of a batch: time and devices of the nodes before an ideal, by Lagrangian relaxation. All but
+ * the last stage have at least two microbatches in flight, so the ideal must not be empty.
  *
  * A stage with degrees d and t, time l, and k = d t devices has the repeated time r = (batch / d - 1) l, so
  * k >= batch * t * x / (r + x) for every x <= l. Let x be the sum of its nodes' least times with degree t, and `longest`

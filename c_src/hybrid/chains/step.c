@@ -70,7 +70,7 @@ static double least_total(const struct step *step, const struct state *state, in
     if (known + least > step->limit * (1 + step->rounding))
         return known + least;
     const int64_t devices = step->problem->devices - state->devices;
-    const double priced = least_completion(&step->completion, ideal, devices, state->repeated);
+    const double priced = ideal ? least_completion(&step->completion, ideal, devices, state->repeated) : 0;
     const double tabled = state->repeated + tabled_completion(&step->table, ideal, state->sum, devices);
     return known + fmax(fmax(least, priced), tabled);
 }

@@ -121,6 +121,17 @@ def choice(time: float, size: float) -> dict[str, float]:
     return {"timePerSample": time, "memoryUsageB": size}
 
 
+def test_the_last_stage_may_hold_more_than_those_before_it() -> None:
+    """The fastest plan per microbatch takes 5.03 for a batch; the best batch has a longer last stage."""
+    first = {"timePerSample": 1, "memoryUsageA": 1, "memoryUsageB": 0}
+    fast, slow = ({**first, "timePerSample": time, "memoryUsageA": 3} for time in (1.95, 2))
+    menus = [[first], [{**fast, "parameterSize": 0.03}, slow]]
+    given = {"maxDevices": 5, "mbsInBatch": 6, "maxMemoryPerDevice": 3, "options": {"objective": "step"}}
+    cost, run = solved(dp, chain(menus, **given))
+    assert cost == 5
+    assert_proven(cost, run)
+
+
 def test_the_greedy_choice_misses_what_the_exact_one_finds() -> None:
     """30 bytes must be saved: the better ratio, 1 second for 20 bytes, does not suffice, 2 for 30 does."""
     instance = chain([[choice(1, 40), choice(2, 20)], [choice(1, 40), choice(3, 10)]], maxMemoryPerDevice=50)
