@@ -18,8 +18,8 @@ from shardmark.solvers.hybrid.positions.pipeline import Pipeline, Stopped, most_
 from shardmark.solvers.hybrid.positions.types import LEAST_LIMIT, Reaches, StageTypes
 from shardmark.solvers.registry import Declined
 
-#: Cells in blocks of many ideals, together.
-CELLS = 1500
+#: Cells in blocks of many ideals, together, at most, and of these times nodes, for their memory.
+CELLS, OPEN = 1500, 2**23
 #: Distances of cells for which transfers are told apart, in shares of a device.
 SPANS = (0.25, 1.0, 3.0)
 #: Worth of the limit on time, as a share of that of both limits.
@@ -68,5 +68,6 @@ def refute(instance: Instance, high: float, stop: Index, refuted: Callable[[floa
 def _reaches(instance: Instance) -> Reaches:
     """The relaxation, at prices of the least device-seconds."""
     types = StageTypes(instance, Order.along(instance.graph))
-    cells = Cells.of(types.order, types.device_seconds, CELLS, np.array(SPANS) / instance.devices)
+    count = min(CELLS, OPEN // instance.nodes)
+    cells = Cells.of(types.order, types.device_seconds, count, np.array(SPANS) / instance.devices)
     return Reaches(types, cells, SHARES, wide=cells.widest * instance.devices > 1)

@@ -14,12 +14,13 @@ from hybrid_program import draw
 
 from shardmark.harness.verify.hybrid import verify
 from shardmark.instances import load
+from shardmark.instances.graph import Graph
 from shardmark.instances.hybrid import Instance, parse
 from shardmark.solvers.hybrid.bounds.relaxed_dp import relaxed_dp
 from shardmark.solvers.hybrid.dp import dp
 from shardmark.solvers.hybrid.positions.cells import Cells
 from shardmark.solvers.hybrid.positions.limits import SHARES
-from shardmark.solvers.hybrid.positions.order import Order
+from shardmark.solvers.hybrid.positions.order import COMPARED, Order
 from shardmark.solvers.hybrid.positions.pipeline import Pipeline, rounded_down
 from shardmark.solvers.hybrid.positions.types import Reaches, StageTypes
 from shardmark.solvers.registry import Declined, LocalRun
@@ -134,3 +135,14 @@ def test_ends_of_blocks_are_nodes_that_all_others_meet() -> None:
     since, until = order.certain(np.array([5, 7, 2, 3, 11]))
     assert since.tolist() == [1, 6, 16, 15, 18]
     assert until.tolist() == [4, 11, 13, 14, 27]
+
+
+def test_nodes_of_large_blocks_are_not_compared() -> None:
+    """That would take the square of their number in memory."""
+    nodes = COMPARED + 1
+    none = np.empty(0, dtype=np.int32)
+    order = Order.along(Graph(nodes, none, none))
+    assert order.blocks == order.closures == [(slice(0, nodes), None)]
+    since, until = order.certain(np.full(nodes, 2))
+    assert set(since.tolist()) == {2 * nodes - 1}
+    assert set(until.tolist()) == {1}
