@@ -5,7 +5,7 @@
 
 #define MOST_NODES 9
 #define MOST_NETS 12
-#define ROUNDS 400
+#define ROUNDS (400 / PART)
 #define NEVER ((int64_t)1 << 51)
 
 struct problem {

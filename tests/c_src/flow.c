@@ -4,7 +4,7 @@
 
 #define MOST_VERTICES 6
 #define MOST_JOINED 12
-#define ROUNDS 2000
+#define ROUNDS (2000 / PART)
 #define CUTS 4
 
 struct problem {

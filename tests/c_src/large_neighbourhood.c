@@ -14,7 +14,7 @@
 #define MOST_CELLS (MOST_TABLES * MOST_VALUES * MOST_VALUES * MOST_VALUES)
 #define BOUNDLESS ((int64_t)1 << 62)
 #define CHAIN 200
-#define ROUNDS 1000
+#define ROUNDS (1000 / PART)
 
 struct sample {
     struct shard_memory_network network;

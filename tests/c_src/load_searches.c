@@ -6,7 +6,7 @@
 #define MOST_NODES 40
 #define MOST_NETS 60
 #define MOST_DEVICES 12
-#define ROUNDS 100
+#define ROUNDS (100 / PART)
 
 struct problem {
     struct shard_devices devices;

@@ -10,7 +10,7 @@
 
 #define MOST_NODES 12
 #define MOST_EDGES (MOST_NODES * MOST_NODES)
-#define ROUNDS 2000
+#define ROUNDS (2000 / PART)
 
 static bool same(double a, double b) {
     return fabs(a - b) <= 1e-9 * fmax(1.0, fabs(b));
@@ -556,9 +556,9 @@ static bool check_anneal_set(void) {
 /* Annealing may miss the heaviest set, but not often. */
 static void check_anneal_sets(void) {
     int32_t hits = 0;
-    for (int32_t round = 0; round < 200; round++)
+    for (int32_t round = 0; round < 200 / PART; round++)
         hits += check_anneal_set();
-    CHECK(hits > 190);
+    CHECK(hits > 190 / PART);
 }
 
 static void check_all(bool wrong) {

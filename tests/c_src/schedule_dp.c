@@ -6,7 +6,7 @@
 #define MOST_NODES 5
 #define MOST_SETS (1 << MOST_NODES)
 #define MOST_LINKS (MOST_SETS * MOST_NODES)
-#define ROUNDS 1500
+#define ROUNDS (1500 / PART)
 #define ROOM 1000000
 
 struct graph {

@@ -10,7 +10,7 @@
 #define MOST_NODES 24
 #define MOST_EDGES (MOST_NODES * MOST_NODES)
 #define MOST_DEVICES 5
-#define ROUNDS 300
+#define ROUNDS (300 / PART)
 
 /* All numbers are whole, speeds and bandwidths powers of 2: sums are exact unless links are shared. */
 struct problem {

@@ -10,7 +10,7 @@
 #define MOST_LINKS (MOST_SETS * MOST_NODES)
 #define MOST_NETS 10
 #define MOST_ROW 16
-#define ROUNDS 3000
+#define ROUNDS (3000 / PART)
 
 struct graph {
     struct shard_dag order;

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 from compiled import CORE, PROGRAMS, SANITIZE, compiled, kernels, objects, require
-from effort import GATE
+from effort import GATE, THOROUGH
 
 pytestmark = pytest.mark.gate(cases=2)
 
@@ -30,11 +30,12 @@ def build() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def flags(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    """Compiler flags of a test program: with sanitizers in the gate, which take four times as long."""
+    """Compiler flags of a test program: in the gate with sanitizers, which take four times as long."""
+    few = () if THOROUGH else ("-DPART=3",)
     if GATE:
         require(tmp_path_factory.mktemp("trivial"), *SANITIZE)
-        return SANITIZE
-    return ()
+        return (*few, *SANITIZE)
+    return few
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@
 
 #define MOST_NODES 6
 #define STAGES 4
-#define ROUNDS 300
+#define ROUNDS (300 / PART)
 #define LONG_CHAIN 200
 
 static const int32_t go = 0, stopped = 1;
@@ -146,7 +146,7 @@ static void check_no_memory(struct problem *p) {
     int64_t bound = 0;
     for (; status == SHARD_NO_MEMORY && allocations < 60; allocations++)
         WITH_MEMORY_FOR(allocations, shard_window_cuts(p->nodes, p->out_start, p->head, p->size, p->before,
-                                                       p->after, p->total, 1, &go, &bound));
+                                                       p->after, p->total, 1 + p->total / 4, &go, &bound));
     CHECK(status == SHARD_OK && allocations > 3);
     WITH_MEMORY_FOR(0, shard_closure_work(p->nodes, p->order, p->in_start, p->tail, p->work, &go, p->before));
     CHECK(status == SHARD_NO_MEMORY);
@@ -161,6 +161,10 @@ static void check_all(bool wrong) {
     }
     if (!wrong) {
         check_chain();
+        do
+            make(&problem);
+        while (problem.nodes < MOST_NODES);
+        check_closures(&problem, wrong);
         check_no_memory(&problem);
     }
 }

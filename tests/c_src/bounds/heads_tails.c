@@ -4,7 +4,7 @@
 
 #define CELLS (MOST_NODES * MOST_DEVICES)
 #define ANCESTORS 8
-#define ROUNDS 400
+#define ROUNDS (400 / PART)
 #define SCHEDULES 40
 
 /* Bounds per vertex and device. */

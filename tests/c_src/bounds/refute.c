@@ -4,7 +4,7 @@
 
 #define MOST_SEARCHED 5 /* nodes of a problem whose schedules are all tried */
 #define FEW_DEVICES 3
-#define ROUNDS 1500
+#define ROUNDS (1500 / PART)
 #define PLENTY 1000000 /* nodes of a search that end any of these */
 
 /* A schedule that grows vertex by vertex. */

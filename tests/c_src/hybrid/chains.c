@@ -9,7 +9,7 @@
 #define CONFIGURATIONS (MOST_NODES * DEGREES * MENU)
 #define MOST_ENDS (MOST_NODES * MOST_NODES)
 #define MOST_IDEALS 64
-#define ROUNDS 600
+#define ROUNDS (600 / PART)
 
 struct problem {
     struct shard_hybrid hybrid;
