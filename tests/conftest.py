@@ -47,6 +47,8 @@ os.environ["SHARDMARK_ARRAYS"] = "off"
 ROOT, TESTS = Path(__file__).parents[1], Path(__file__).parent
 #: Folders of tests that compute all the time, in the order in which they run.
 COMPUTING = ("solvers", "c_src", "fuzz", "mutants", "instances")
+#: Folders whose files run first: those of methods that fork, and that of tests of the whole project.
+FIRST = (TESTS / "solvers" / "intraop", TESTS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -98,16 +100,16 @@ def left_out(name: str, items: list[pytest.Item]) -> set[pytest.Item]:
 def places_in_run(files: list[Path]) -> dict[Path, float]:
     """Return where each test file comes in a run, from 0 to 1.
 
-    Tests of the whole project and of kills come first: their files take longest, and at the end one would run alone.
-    Then files that compute take turns with files that wait for processes and time limits, as all processes run files
-    side by side. Tests of kills and of solvers fork: each fork copies the page tables of a process that has grown
-    several times over once it has read models with JAX and instances of a million nodes.
+    Tests that fork come first: each fork copies the page tables of a process that has grown several times over once it
+    has read models with JAX and instances of a million nodes. So do tests of the whole project: their files take
+    longest, and at the end one would run alone. Then files that compute take turns with files that wait for processes
+    and time limits, as all processes run files side by side.
     """
     rooms: dict[bool, list[Path]] = {True: [], False: []}
     for file in sorted(files, key=room):
         rooms[room(file) < len(COMPUTING)].append(file)
     places = {file: (at + 1) / len(files) for files in rooms.values() for at, file in enumerate(files)}
-    return {file: 0.0 if file.parent == TESTS or file.stem == "test_kill" else place for file, place in places.items()}
+    return {file: 0.0 if file.parent in FIRST or file.stem == "test_kill" else place for file, place in places.items()}
 
 
 def room(file: Path) -> int:
