@@ -243,11 +243,12 @@ def test_no_cut_is_prepared_once_time_is_over(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_ends_with_a_schedule_a_proof_or_neither() -> None:
-    run = Claims(timeout=0.2)
+    proving, run = Claims(timeout=60), Claims(timeout=0.2)
     with pytest.raises(Declined, match="no schedule fits"):
-        memory_first(fan(6, speed=[1, 1], memory=[2.5] * 2, options={"holding": "reserved"}), run)
+        memory_first(fan(6, speed=[1, 1], memory=[2.5] * 2, options={"holding": "reserved"}), proving)
     with pytest.raises(Declined, match="no proof"):  # both tensors arrive late, and no device has room for one
         memory_first(made([1] * 3, [[0, 2, 1], [1, 2, 1]], [1, 1], memory=[0.5] * 2, options={"links": "queue"}), run)
+    assert not proving.solutions
     assert not run.solutions
 
 
