@@ -21,6 +21,11 @@ def draws(in_gate: int, otherwise: int, thorough: int | None = None) -> int:
     return in_gate if GATE else otherwise
 
 
+def some_of(count: int) -> int:
+    """Return a third of so many draws, or of what at least is found among them; all under ``make thorough``."""
+    return count if THOROUGH else max(1, count // 3)
+
+
 class Deferred:
     """A module that its first public attribute imports: every process collects all tests, few run those of JAX."""
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from effort import draws
 from hybrid_program import draw
+from patience import given_time
 
 from shardmark.harness.verify.hybrid import verify
 from shardmark.instances import load
@@ -59,7 +60,7 @@ def test_a_chain_by_hand() -> None:
     assert 32 * (1 - 1e-3) <= bound_of(dataclasses.replace(instance, objective="step")) <= 38
 
 
-@pytest.mark.parametrize("seed", range(draws(30, 10, 1000)))
+@pytest.mark.parametrize("seed", range(draws(20, 10, 1000)))
 def test_no_bound_exceeds_the_optimum(seed: int) -> None:
     instance = draw(random.Random(f"relaxed dp {seed}"), nodes=(4, 14))
     best = optimum(instance)
@@ -67,7 +68,7 @@ def test_no_bound_exceeds_the_optimum(seed: int) -> None:
         assert instance.simple_bound() <= bound_of(instance) <= best
 
 
-@pytest.mark.parametrize("seed", range(draws(60, 20, 2000)))
+@pytest.mark.parametrize("seed", range(draws(30, 20, 2000)))
 def test_no_prices_refute_a_limit_that_can_be_kept(seed: int) -> None:
     rng = random.Random(f"prices {seed}")
     instance = draw(rng, nodes=(3, 12))
@@ -96,7 +97,8 @@ def test_no_prices_refute_a_limit_that_can_be_kept(seed: int) -> None:
 
 def test_a_wide_graph_is_bounded_above_its_work() -> None:
     instance = load(DATA / "hybrid-experts-6.json.gz")
-    assert bound_of(instance, 20.0) > 1.25 * instance.simple_bound()
+    least = 1.25 * instance.simple_bound()
+    assert given_time(lambda seconds: bound_of(instance, seconds), lambda bound: bound > least, 2.0) > least
 
 
 def test_numbers_in_flight_are_rounded_down() -> None:

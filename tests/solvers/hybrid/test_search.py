@@ -36,7 +36,7 @@ def searched(instance: Instance, seconds: float) -> tuple[float, float]:
     return min(costs, default=np.inf), max(run.bounds)
 
 
-@pytest.mark.parametrize("seed", range(draws(60, 30, 300)))
+@pytest.mark.parametrize("seed", range(draws(30, 20, 300)))
 def test_few_down_sets_give_a_proven_optimum(seed: int) -> None:
     instance = hybrid_program.draw(random.Random(f"hybrid search {seed}"), nodes=(4, 14))
     exact = LocalRun(timeout=60)

@@ -47,7 +47,7 @@ def cost(instance, solution):
 
 
 @pytest.mark.parametrize("solver", [random, greedy])
-@pytest.mark.thorough(cases=10)
+@pytest.mark.thorough(cases=6)
 @pytest.mark.parametrize("seed", range(10))
 def test_solutions_only_get_better(tiny, solver, seed):
     instance = tiny.draw(np.random.default_rng(seed), nodes=9)
@@ -58,7 +58,7 @@ def test_solutions_only_get_better(tiny, solver, seed):
         assert value[1] >= 0
 
 
-@pytest.mark.thorough(cases=20)
+@pytest.mark.thorough(cases=14)
 @pytest.mark.parametrize("seed", range(40))
 def test_bounds_never_exceed_the_optimum(tiny, seed):
     instance = tiny.draw(np.random.default_rng(2000 + seed))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from effort import draws
+from effort import some_of
 
 from shardmark.harness.verify import verify
 from shardmark.instances.pipeline import Instance
@@ -67,7 +67,7 @@ def slicing_optimum(
 def test_all_searches_count_the_overflow_and_none_beats_all_orders(oracle: SimpleNamespace, brief: None) -> None:
     rng = np.random.default_rng(21)
     found = {"annealing": 0, "evolve": 0}
-    mattered, count = 0, draws(20, 20, 40)
+    mattered, count = 0, some_of(40)
     for number in range(count):
         nodes = 7 if number % 8 == 0 else int(rng.integers(1, 7))
         instance = oracle.draw(rng, nodes, int(rng.integers(1, 4)), density=0.3, limited=True)
@@ -89,7 +89,7 @@ def test_all_searches_count_the_overflow_and_none_beats_all_orders(oracle: Simpl
 
 def test_reaches_the_optimum_over_all_partitions(oracle: SimpleNamespace, brief: None) -> None:
     rng = np.random.default_rng(22)
-    for seed in range(40):
+    for seed in range(some_of(40)):
         instance = oracle.draw(rng, int(rng.integers(0, 9)), int(rng.integers(1, 5)))
         run = LocalRun(timeout=60, seed=seed)
         annealing(instance, run)

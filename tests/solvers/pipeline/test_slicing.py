@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import some_of
 
 from shardmark.instances.pipeline import Instance
 from shardmark.solvers.native import kahn
@@ -31,7 +32,7 @@ def dynamic_program(core: PipelineCore, order: Any) -> float:
 @pytest.mark.parametrize("limited", [False, True], ids=["unlimited", "memory"])
 def test_equals_brute_force_over_all_segmentations(oracle: SimpleNamespace, limited: bool) -> None:
     rng = np.random.default_rng(int(limited))
-    for _ in range(500):
+    for _ in range(some_of(500)):
         instance = oracle.draw(rng, int(rng.integers(0, 9)), int(rng.integers(1, 6)), limited=limited)
         core = PipelineCore(instance)
         order = kahn(instance.graph, rng.random(instance.nodes))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import some_of
 from oracle_placement import optimum
 from placements import built, draw_instance
 
@@ -34,6 +35,7 @@ PUBLISHED = Path(MIRROR or "") / "msr-fiddle" / "dnn-partitioning" / "throughput
 GO = np.zeros(1, dtype=np.int32)
 
 
+@pytest.mark.thorough(cases=4)
 @pytest.mark.parametrize("seed", range(8))
 def test_it_is_at_or_below_the_best_placement(seed: int) -> None:
     draw, compared = random.Random(seed), Counter[str]()
@@ -56,7 +58,7 @@ def test_it_is_at_or_below_the_best_placement(seed: int) -> None:
 def test_it_is_at_or_below_the_best_placement_whatever_the_times(seed: int) -> None:
     """Some of one kind of times, or all of them, are far less than the rest, or far more."""
     draw, compared = random.Random(seed), 0
-    while compared < 12:
+    while compared < some_of(12):
         instance, factor = draw_instance(draw, most_nodes=4, **throughput(draw)), 10.0 ** draw.randint(-9, 9)
         name = draw.choice(["accelerator_time", "cpu_time", "transfer"])
         each = np.array([draw.choice([1.0, factor, factor]) for _ in range(instance.nodes)])
@@ -165,7 +167,7 @@ def test_an_end_before_all_places_are_looked_at_gives_a_lesser_bound(
     monkeypatch: pytest.MonkeyPatch, looks: int
 ) -> None:
     draw, lesser = random.Random(looks), 0
-    for _ in range(12):
+    for _ in range(some_of(12)):
         instance = draw_instance(draw, most_nodes=9, contiguity="free")
         (space,) = spaces(instance)
         rng = np.random.default_rng(draw.randrange(99))

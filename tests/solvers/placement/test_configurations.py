@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import some_of
 from oracle_placement import optimum
 from placements import built, draw_instance
 
@@ -98,7 +99,7 @@ def extreme(draw: random.Random, instance: Instance) -> Instance:
 def test_it_is_at_or_below_the_best_placement(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With states and labels enough or not, whatever the times, options and the cost known."""
     draw, compared = random.Random(seed), Counter[str]()
-    while compared.total() < 25:
+    while compared.total() < some_of(25):
         options = draw.choice([{}, {}, {"schedule": "gpipe"}, {"cluster": 1, "slowdown": 3.0}])
         overlap, contiguity = draw.choice(["none", "none", "half", "full"]), draw.choice(["contiguous", "free", "free"])
         instance = draw_instance(draw, most_nodes=4, contiguity=contiguity, overlap=overlap, **options)
@@ -181,7 +182,7 @@ def test_it_proves_the_best_known_placement_of_bert_24_optimal() -> None:
 def test_wrong_numbers_of_the_engine_raise_no_bound(lying_glop: Any, share: float) -> None:
     draw, tried = random.Random(f"wrong {share}"), 0
     told = lying_glop(np.random.default_rng(int(100 * share)), share)
-    while tried < 10:
+    while tried < some_of(10):
         instance = draw_instance(draw, most_nodes=7)
         best = None if instance.objective == "latency" or instance.allreduce else optimum(instance)
         if best is not None:
@@ -189,4 +190,4 @@ def test_wrong_numbers_of_the_engine_raise_no_bound(lying_glop: Any, share: floa
             configurations(instance, run)
             assert max(run.bounds, default=0.0) <= best
             tried += 1
-    assert len(told) > 100 * share
+    assert len(told) > some_of(100) * share

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from effort import draws
+from effort import some_of
 from oracle_placement import optimum
 from patience import given_time
 from placements import built, cost_of, judged
@@ -87,7 +87,7 @@ def random_instances(count: int, seed: int) -> list[Instance]:
 @pytest.mark.thorough(cases=3)
 @pytest.mark.parametrize("seed", range(5))
 def test_equals_the_best_of_all_placements(seed: int) -> None:
-    for instance in random_instances(50, seed):
+    for instance in random_instances(some_of(50), seed):
         best = optimum(instance)
         run = LocalRun()
         if best is None:
@@ -269,7 +269,7 @@ def held(sizes: list[float], memory: float) -> Instance:
 
 @pytest.mark.gate
 def test_no_bound_is_above_a_placement_that_fits_the_memory_to_the_last_bit() -> None:
-    rng, fitting, count = np.random.default_rng(3), 0, draws(200, 200, 400)
+    rng, fitting, count = np.random.default_rng(3), 0, some_of(400)
     for _ in range(count):
         sizes = rng.random(int(rng.integers(2, 6))).tolist()
         instance = held(sizes, math.fsum(sizes) / (1 + 1e-9) * (1 + int(rng.integers(-3, 4)) * 2.0**-52))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import some_of
 from oracle_placement import judge, optimum
 from placements import built, cost_of, crossing, draw_instance
 
@@ -37,7 +38,7 @@ def small(draw: random.Random, contiguity: str = "contiguous", training: bool = 
 
 def test_equals_the_best_placement_of_an_inference_graph() -> None:
     draw, found = random.Random(1), 0
-    for _ in range(40):
+    for _ in range(some_of(40)):
         instance, run = small(draw), LocalRun()
         best = optimum(instance)
         if best is None:
@@ -48,7 +49,7 @@ def test_equals_the_best_placement_of_an_inference_graph() -> None:
         assert cost_of(instance, run.solutions[-1]) == pytest.approx(float(best), rel=1e-9)
         assert best * (1 - 1e-9) <= max(run.bounds, default=0.0) <= best
         found += 1
-    assert found > 30
+    assert found > some_of(30)
 
 
 def test_a_first_limit_far_below_the_best_and_one_far_above_find_the_same() -> None:
@@ -67,7 +68,7 @@ def test_a_first_limit_far_below_the_best_and_one_far_above_find_the_same() -> N
 @pytest.mark.parametrize("training", [False, True])
 def test_chains_bound_any_graph(contiguity: str, training: bool) -> None:
     draw, equal = random.Random(f"{contiguity} {training}"), 0
-    for _ in range(25):
+    for _ in range(some_of(25)):
         instance, run = small(draw, contiguity, training), LocalRun()
         chains(instance, run)
         best = optimum(instance)
@@ -75,7 +76,7 @@ def test_chains_bound_any_graph(contiguity: str, training: bool) -> None:
             continue
         assert max(run.bounds) <= best
         equal += max(run.bounds) >= best * (1 - 1e-9)
-    assert equal > 10
+    assert equal > some_of(10)
 
 
 def test_no_tensor_leaves_a_sum_with_an_error_behind() -> None:
@@ -92,7 +93,7 @@ def test_no_tensor_leaves_a_sum_with_an_error_behind() -> None:
 @pytest.mark.parametrize("contiguity", ["contiguous", "free"])
 def test_chains_bound_graphs_with_tensors_of_any_size(contiguity: str) -> None:
     draw, tight = random.Random(f"any size {contiguity}"), 0
-    for _ in range(30):
+    for _ in range(some_of(30)):
         drawn, run = small(draw, contiguity), LocalRun()
         sizes = np.array([draw.choice([0.1, 1.3, 3.3, 1e16, 1e300]) for _ in range(drawn.nodes)])
         supported = np.ones(drawn.nodes, dtype=bool)
@@ -102,7 +103,7 @@ def test_chains_bound_graphs_with_tensors_of_any_size(contiguity: str) -> None:
         if best is not None:
             assert max(run.bounds) <= best
             tight += max(run.bounds) >= best * (1 - 1e-11)
-    assert tight > 10
+    assert tight > some_of(10)
 
 
 def test_other_objectives_and_training_are_declined() -> None:

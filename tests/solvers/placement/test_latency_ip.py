@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from effort import draws
+from effort import some_of
 from oracle_placement import draw_solution
 from placements import DRAWS, built, cost_of, crossing, draw_instance, filled
 
@@ -132,13 +132,13 @@ def test_equals_the_best_of_all_placements(monkeypatch: pytest.MonkeyPatch, cont
         for method in ("begin", "follow_chains"):
             monkeypatch.setattr(LatencyIncumbent, method, lambda *_, **__: None)
     draw = random.Random(f"{contiguity} {alone}")
-    assert sum(compare(draw, contiguity) for _ in range(draws(8, 8, 16))) > 4
+    assert sum(compare(draw, contiguity) for _ in range(some_of(16))) > some_of(8)
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "free"])
 def test_bounds_hold_where_the_last_bits_of_sizes_count(contiguity: str) -> None:
     draw, found = random.Random(contiguity), 0
-    for _ in range(max(draws(10, 10, 20), DRAWS)):
+    for _ in range(max(some_of(20), DRAWS)):
         instance, q = small(draw, contiguity, 4, 300, fills=True)
         best = optimum(instance, q and instance.nodes)
         assert greatest_bound(instance) <= best
@@ -147,7 +147,7 @@ def test_bounds_hold_where_the_last_bits_of_sizes_count(contiguity: str) -> None
             assert all(cost_of(instance, solution) >= 0 for solution in run.solutions)
             assert max(run.bounds, default=0.0) <= best
             found += bool(run.solutions)
-    assert found > 5
+    assert found > some_of(5)
 
 
 @pytest.mark.parametrize("contiguity", ["contiguous", "free"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from effort import draws
+from effort import some_of
 from oracle_scheduling import judge
 from schedules import draw_devices, draw_document, draw_instance, made, optimum, parsed
 
@@ -65,7 +65,7 @@ def only_schedule(draw: random.Random) -> Instance:
 @pytest.mark.parametrize("method", BOUNDS)
 def test_bounds_are_not_above_the_exact_makespan_of_the_only_schedule(method: Any) -> None:
     draw, near = random.Random(19), 0
-    for _ in range(draws(6, 6, 12)):
+    for _ in range(some_of(12)):
         instance = only_schedule(draw)
         device = [int(instance.choices[number][0]) for number in instance.choice.tolist()]
         order = [[v for v, at in enumerate(device) if at == d] for d in range(instance.devices)]
@@ -93,7 +93,7 @@ def sparse(seed: int) -> Instance | None:
 
 
 def test_no_bound_is_above_the_optimum():
-    seeds = range(draws(40, 40, 80))
+    seeds = range(some_of(80))
     drawn = [*(draw_instance(random.Random(seed), 6) for seed in seeds), *map(sparse, seeds)]
     better = dict.fromkeys(BOUNDS, 0)
     for instance in filter(None, drawn):
@@ -102,13 +102,13 @@ def test_no_bound_is_above_the_optimum():
             found = bound_by(method, instance)
             assert found <= best * (1 + 1e-12), (method.__name__, instance)
             better[method] += found > instance.simple_bound() * (1 + 1e-9)
-    assert min(better.values()) >= 2
+    assert min(better.values()) >= some_of(5)
 
 
 @pytest.mark.parametrize("most", [1, 2])
 def test_devices_that_stand_for_several_leave_the_bound_valid(most: int):
     closer = 0
-    for seed in range(100):
+    for seed in range(some_of(100)):
         instance = sparse(seed)
         if instance is not None:
             few = heads_and_tails(merged(instance, most), 10.0)
@@ -148,7 +148,7 @@ def test_what_passes_between_vertices_makes_bounds_better_and_leaves_them_valid(
     for name, value in (("NEAR", reach), ("REACH", reach), ("FEW", few), ("ENOUGH", few)):
         monkeypatch.setattr(heads_tails, name, value)
     better = 0
-    for instance in filter(None, (ladder(random.Random(seed)) for seed in range(50))):
+    for instance in filter(None, (ladder(random.Random(seed)) for seed in range(some_of(50)))):
         known = heads_and_tails(instance, 1.0)
         work = instance.edges * reach**2 * few**3
         near = paired_heads_and_tails(instance, known, 1.1 * work / heads_tails.PACE_BEHIND, branches)
@@ -156,7 +156,7 @@ def test_what_passes_between_vertices_makes_bounds_better_and_leaves_them_valid(
         assert near.longest() <= optimum(instance) * (1 + 1e-12)
         assert few < 3 or ((near.start >= known.start).all() and (near.behind >= known.behind).all())
         better += near.longest() > known.longest() * (1 + 1e-9)
-    assert better >= 3
+    assert better >= some_of(3)
 
 
 def test_two_ways_that_part_and_meet_begin_on_one_device():
@@ -192,7 +192,7 @@ def test_memory_for_many_devices_leaves_lags_their_reach():
 def test_a_time_is_refuted_if_and_only_if_each_schedule_takes_longer(few: int):
     """With merged devices, or too few nodes for a proof, less is refuted, but nothing that is possible."""
     refuted = 0
-    for draw in map(random.Random, range(60)):
+    for draw in map(random.Random, range(some_of(60))):
         if (instance := ladder(draw)) is None:
             continue
         devices, least = merged(instance, few), optimum(instance)
@@ -205,7 +205,7 @@ def test_a_time_is_refuted_if_and_only_if_each_schedule_takes_longer(few: int):
             assert not found or share < 1
             assert found or share > 1 or nodes == 2 or devices.devices < instance.devices
             refuted += found
-    assert refuted > 10
+    assert refuted > some_of(10)
 
 
 @pytest.mark.gate(cases=1)
@@ -213,7 +213,7 @@ def test_a_time_is_refuted_if_and_only_if_each_schedule_takes_longer(few: int):
 def test_segments_raise_heads_and_leave_them_valid(cores: int, most: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(segments, "MOST", most)
     better = 0
-    for instance in filter(None, (ladder(random.Random(seed)) for seed in range(draws(30, 30, 60)))):
+    for instance in filter(None, (ladder(random.Random(seed)) for seed in range(some_of(60)))):
         known = heads_and_tails(instance, 0.0)
         run = LocalRun(cores=cores)
         bound = max(segments.raised_by_segments(instance, known, run, 1.0), default=0.0)

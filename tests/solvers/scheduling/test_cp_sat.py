@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from effort import draws, some_of
 from schedules import Claims, draw_devices, draw_document, draw_instance, draw_order, made, optimum, parsed
 
 from shardmark.harness.verify import verify
@@ -52,8 +53,8 @@ def solved(instance: Instance) -> tuple[float, float]:
 
 
 def test_the_optimum_is_that_of_trying_everything():
-    drawn = [instance for seed in range(60) if (instance := draw_plain(seed, 8))]
-    assert len(drawn) >= 50
+    drawn = [instance for seed in range(some_of(60)) if (instance := draw_plain(seed, 8))]
+    assert len(drawn) >= some_of(50)
     for instance in drawn:
         cost, bound = solved(instance)
         best = optimum(instance)
@@ -68,7 +69,7 @@ def test_bounds_hold_and_schedules_can_be_run_whatever_the_options_and_rules(
     monkeypatch.setattr(rules, "DENSE", dense)
     monkeypatch.setattr(rules, "QUEUED", queued)
     monkeypatch.setattr(sys.modules[cp_sat.__module__], "FIRST", 0.001)
-    for seed in range(0, 60, 1 if dense else 3):
+    for seed in range(0, some_of(60), 1 if dense else 3):
         instance = draw_instance(random.Random(seed), 5)
         best = optimum(instance)
         try:
@@ -98,7 +99,7 @@ def draw_tight(seed: int, links: str, holding: str) -> Instance | None:
 @pytest.mark.parametrize("holding", ["waiting", "reserved"])
 @pytest.mark.parametrize("links", ["independent", "queue"])
 def test_the_optimum_is_found_and_proved_with_memory_and_queues_and_that_there_is_none(links: str, holding: str):
-    drawn = [instance for seed in range(25) if (instance := draw_tight(seed, links, holding))]
+    drawn = [instance for seed in range(draws(13, 13, 25)) if (instance := draw_tight(seed, links, holding))]
     feasible, shorter = 0, 0
     for instance in drawn:
         best = optimum(instance)
@@ -112,7 +113,7 @@ def test_the_optimum_is_found_and_proved_with_memory_and_queues_and_that_there_i
         feasible += 1
         free = replace(instance, memory=np.full(instance.devices, np.inf), links="independent", holding="waiting")
         shorter += solved(free)[0] < best * (1 - 1e-6)
-    assert feasible >= 12
+    assert feasible >= some_of(12)
     assert feasible < len(drawn) or holding == "reserved"
     assert shorter
 
@@ -270,7 +271,7 @@ def test_large_graphs_are_declined():
 @pytest.mark.parametrize("holding", ["waiting", "reserved"])
 def test_memory_suffices_where_the_verifier_says_so(holding: str):
     seen = set()
-    for seed in range(400):
+    for seed in range(some_of(400)):
         draw = random.Random(seed)
         instance = draw_instance(draw, 8, holding=holding)
         device = draw_devices(draw, instance)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import oracle_scheduling
 import pytest
+from effort import some_of
 from schedules import conflicting, made, parsed
 
 from shardmark.instances import InputError
@@ -29,12 +30,12 @@ def test_more_units_exclude_each_other_than_there_are_devices(number: int) -> No
 
 def test_units_conflict_only_if_no_schedule_fits() -> None:
     draw, proofs = random.Random(23), 0
-    for seed in range(600):
+    for seed in range(some_of(600)):
         instance = draw_tight(draw)
         if instance and conflicting(instance):
             assert oracle_scheduling.optimum(instance) is None, seed
             proofs += 1
-    assert proofs > 30
+    assert proofs > some_of(30)
 
 
 def draw_tight(draw: random.Random) -> Instance | None:

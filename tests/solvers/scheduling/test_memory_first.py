@@ -11,6 +11,7 @@ from itertools import permutations, product
 import numpy as np
 import oracle_scheduling
 import pytest
+from effort import some_of
 from schedules import Claims, draw_devices, draw_instance, made, peaks
 
 from shardmark.harness.verify.scheduling import verify
@@ -111,7 +112,7 @@ def test_moves_end_with_what_fits_in_every_form_of_links_and_holding() -> None:
 
 def test_proofs_hold_against_every_schedule() -> None:
     draw, proofs = random.Random(8), 0
-    for seed in range(200):
+    for seed in range(some_of(200)):
         instance = tight(draw, 6) if seed % 2 else oracle_scheduling.draw(draw)
         if none_fits(instance, 60.0):
             assert oracle_scheduling.optimum(instance) is None, seed
@@ -164,7 +165,7 @@ def least_held(instance: Instance, parts: list[int], prices: list[int] | None, e
 
 def test_sets_with_fixed_vertices_and_a_size_are_refuted_by_the_least_cut_of_all() -> None:
     draw, results = random.Random(7), {"all sizes": list[bool](), "some sizes": list[bool]()}
-    for seed in range(600):
+    for seed in range(some_of(600)):
         instance = draw_instance(draw, 6)
         n, parts = instance.nodes, [draw.randint(0, 9) for _ in range(instance.edges)]
         prices = [draw.randint(0, min(9, 2 * sum(parts))) for _ in range(n)] if seed % 2 else None
@@ -186,7 +187,7 @@ def test_sets_with_fixed_vertices_and_a_size_are_refuted_by_the_least_cut_of_all
         assert 0 <= share <= 1
         assert form == "some sizes" or share in (0, 1), seed
         results[form].append(expected)
-    assert all(20 < sum(found) < len(found) - 20 for found in results.values())
+    assert all(some_of(20) < sum(found) < len(found) - some_of(20) for found in results.values())
 
 
 def fan(count: int, work: float = 1, **columns: object) -> Instance:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from effort import draws
+from effort import some_of
 from schedules import Claims, draw_instance, flow, made, moves_of, optimum
 
 from shardmark.harness.verify.scheduling import verify
@@ -82,21 +82,21 @@ def test_what_is_claimed_is_what_the_verifier_finds_and_it_falls() -> None:
 @pytest.mark.gate
 def test_memory_is_kept_to_and_nothing_else_is_reported() -> None:
     draw, limited, found = random.Random(23), 0, 0
-    while limited < 25:
+    while limited < some_of(25):
         instance = draw_instance(draw, 10)
         if np.isfinite(instance.memory).any() and (instance.bandwidth > 0).all():
             limited += 1
             run = searched(instance, 0.02, has_found, most=0.5)
             found += bool(run.solutions)
             assert all(verify(instance, solution).feasible for solution in run.solutions)
-    assert found >= 20
+    assert found >= some_of(20)
 
 
 @pytest.mark.gate
 def test_memory_that_nearly_all_schedules_exceed_is_kept_to_where_a_schedule_does() -> None:
     """The least makespan of all orders, on instances where schedules that take no heed of memory exceed it."""
     draw, tight, best = random.Random(31), 0, 0
-    while tight < draws(3, 3, 5):
+    while tight < some_of(5):
         instance = draw_instance(draw, 5)
         device = earliest_finish(instance)
         run_by_path = Simulator(instance).by_priority(device, path_computation_time(instance, device))
@@ -111,7 +111,7 @@ def test_memory_that_nearly_all_schedules_exceed_is_kept_to_where_a_schedule_doe
         assert run.claimed
         assert verify(instance, run.solutions[-1]).feasible
         best += costs_at_most(least)(run)
-    assert best >= 2
+    assert best >= some_of(2)
 
 
 def test_little_memory_suffices_whatever_the_size_of_other_tensors() -> None:

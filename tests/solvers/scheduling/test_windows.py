@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from effort import draws, some_of
 from schedules import Claims, flow, mean_time, moves_of
 
 from shardmark.instances.files.columns import Ints
@@ -38,7 +39,7 @@ def test_a_window_changes_the_best_schedule_among_vertices_that_end_one_after_an
 def test_a_window_cools_down() -> None:
     """On average, what is there last is nearly as good as the best, and far better than without cooling."""
     to_best, to_hot = [], []
-    for seed in range(8):
+    for seed in range(some_of(8)):
         instance = flow(seed)
         simulator = Simulator(instance)
         ends = []
@@ -60,7 +61,7 @@ def test_reheated_windows_better_what_no_move_betters_and_all_searches_end_with_
     monkeypatch.setattr(windows, "WINDOW_VERTICES", 30)
     monkeypatch.setattr(parts, "LEAST", least)
     gained = []
-    for seed in range(4):
+    for seed in range(draws(3, 3, 4)):
         instance = flow(seed)
         simulator = Simulator(instance)
         searches = [moves_of(simulator, number) for number in range(2)]

@@ -21,6 +21,7 @@ def run(instance, *, seconds=20.0):
     return trial.bounds, reason
 
 
+@pytest.mark.thorough(cases=14)
 @pytest.mark.parametrize("seed", range(40))
 def test_bounds_stay_below_the_optimum(tiny, seed):
     instance = tiny.draw(np.random.default_rng(seed))

@@ -56,7 +56,7 @@ def largest(request, monkeypatch):
 
 @pytest.mark.gate
 @pytest.mark.parametrize("wide", [False, True])
-@pytest.mark.thorough(cases=6)
+@pytest.mark.thorough(cases=4)
 @pytest.mark.parametrize("lowers", [True, False])
 def test_the_best_below_the_top_is_found_and_proved(problems, largest, wide, lowers):
     for problem, best in problems[wide]:

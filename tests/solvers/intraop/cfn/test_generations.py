@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from effort import some_of
 
 from shardmark.solvers.intraop.cfn import generations as generations_module
 from shardmark.solvers.intraop.cfn.generations import GenerationalSearch
@@ -101,7 +102,7 @@ def test_a_walk_goes_on_where_it_was(tiny):
 
 def test_the_optimum_of_small_instances_with_a_limit(tiny):
     rng, found = np.random.default_rng(0), 0
-    while found < 8:
+    while found < some_of(8):
         instance = tiny.larger(rng)
         excess, cost = tiny.fast_best(instance)
         if excess or cost >= IMPOSSIBLE or instance.usage_limit is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from effort import some_of
 
 from shardmark.solvers.intraop.network.dominance import simplify
 from shardmark.solvers.intraop.network.memory import Timeline
@@ -28,7 +29,7 @@ def by_steps(problem):
 @pytest.mark.gate
 def test_values_that_never_fit_are_those_that_exceed_the_room_of_a_step(tiny):
     seen = set()
-    for seed in range(150):
+    for seed in range(some_of(150)):
         instance = tiny.draw(np.random.default_rng(seed), nodes=8, arity=2)
         timeline = Timeline.of(instance)
         model = prepare(instance, timeline)

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from effort import some_of
 
 from shardmark.solvers.intraop.bounds import lp as lp_module
 from shardmark.solvers.intraop.bounds.lp import lp
@@ -80,6 +81,7 @@ def test_sums_make_rows_shorter(tiny):
     assert len(short.use) < 0.7 * len(long.use)
 
 
+@pytest.mark.thorough(cases=7)
 @pytest.mark.parametrize("seed", range(20))
 def test_columns_of_assignments_keep_the_rows_and_cost_the_same(tiny, seed):
     rng = np.random.default_rng(seed)
@@ -105,7 +107,7 @@ def test_columns_of_assignments_keep_the_rows_and_cost_the_same(tiny, seed):
 def test_any_dual_values_prove_a_bound(tiny, arity, size):
     """Messages passed on from them as well."""
     usual = 0
-    for seed in range(30):
+    for seed in range(some_of(30)):
         rng = np.random.default_rng(seed)
         instance = tiny.draw(rng, arity=arity, impossible=0.1)
         problem, best = whole(instance), tiny.best(instance)
@@ -118,7 +120,7 @@ def test_any_dual_values_prove_a_bound(tiny, arity, size):
         assert proved(floats, dual) <= best[1]
         if arity == 2:
             assert improved_bound(floats, dual, time.monotonic() + 10) <= best[1]
-    assert usual > 15
+    assert usual > some_of(15)
 
 
 def test_messages_of_huge_costs_prove_nothing(tiny):

@@ -29,7 +29,7 @@ def minimise(network, penalty, seconds=30.0, **options):
     return Minimum(Status(status), np.array(value, dtype=np.int64) if value else None, bound)
 
 
-@pytest.mark.thorough(cases=20)
+@pytest.mark.thorough(cases=14)
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("discrepancies", [0, 4])
 def test_minima_are_minima(tiny, seed, discrepancies):
