@@ -31,7 +31,7 @@ from shardmark.instances.files.jsonfile import write_json
 
 # A noisy machine must not fail a test, and a failure must come back: no deadline, the same examples every time.
 hypothesis.settings.register_profile(
-    "shardmark", deadline=None, derandomize=True, print_blob=True, max_examples=draws(25, 20, 50)
+    "shardmark", deadline=None, derandomize=True, print_blob=True, max_examples=draws(15, 15, 50)
 )
 hypothesis.settings.load_profile("shardmark")
 

@@ -39,7 +39,7 @@ from shardmark.instances import track_module
 from shardmark.solvers.registry import Declined, LocalRun, Solver, load_file, solver_files
 
 #: Instances per track.
-DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(15, 8)
+DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(8, 8, 15)
 #: Seeds in a block, which is one test.
 BLOCK = 50
 

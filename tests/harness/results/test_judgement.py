@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from effort import draws
+from effort import some_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -264,7 +264,7 @@ messages = (
 )
 
 
-@settings(max_examples=draws(75, 60, 150), deadline=None)
+@settings(max_examples=some_of(150), deadline=None)
 @given(
     st.lists(messages.map(lambda message: json.dumps(message).encode()) | st.binary(max_size=30), max_size=6),
     st.sampled_from(["exit", "timeout", "crash", "lost"]),

@@ -21,7 +21,7 @@ from shardmark.harness.results.rows import COLUMNS
 
 pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=2)]
 
-DAMAGES = int(os.environ.get("SHARDMARK_DAMAGES", str(draws(8, 8, 200))))
+DAMAGES = int(os.environ.get("SHARDMARK_DAMAGES", str(draws(4, 4, 200))))
 #: Values of edited cells: numbers and texts of every kind, in every column.
 VALUES = [
     *(None, 0, -1, 2, 2**63 - 1, -(2**63), 0.5, 5e-324, 1e308, -1e308, float("inf"), float("-inf")),

@@ -179,6 +179,7 @@ def pipeline_of(times: list[int], batch: int) -> tuple[Instance, dict[str, Any]]
     return instance, plan
 
 
+@pytest.mark.thorough(cases=50)
 @pytest.mark.parametrize("seed", range(150))
 def test_step_is_the_makespan_of_1f1b(seed):
     """Exactly if all time is in one pass or all stages are equal; otherwise 1F1B takes no longer, and GPipe as long."""

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from effort import some_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -136,7 +137,7 @@ def test_groups_in_order_compute_the_same(model):
 
 
 @pytest.mark.gate
-@settings(max_examples=100)
+@settings(max_examples=some_of(100))
 @given(models())
 def test_each_part_of_a_split_needs_only_its_part_of_what_is_read(model):
     """Slices of what runs along the loop equal those of the whole; what does not run along it is summed over parts."""

@@ -6,14 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from effort import draws
+from effort import some_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmark.solvers.intraop._kernels import FORBIDDEN, Trws
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-many = settings(max_examples=draws(75, 30, 150))
+many = settings(max_examples=some_of(150))
 
 
 def draw(rng, largest=100, never=0.2):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from effort import draws
+from effort import some_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +16,7 @@ from shardmark.solvers.intraop.network.reduction import prepare
 
 EFFORT = BlockLimits(50, 1e4, 1e5)
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-many = settings(max_examples=draws(20, 10, 40))
+many = settings(max_examples=some_of(40))
 
 
 def problem_of(instance):

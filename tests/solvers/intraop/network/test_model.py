@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from effort import draws
+from effort import some_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +18,7 @@ from shardmark.solvers.intraop.network.ragged import offsets, spread, within
 from shardmark.solvers.intraop.network.reduction import MORE_CELLS, prepare, reduce
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-many = settings(max_examples=draws(75, 30, 150))
+many = settings(max_examples=some_of(150))
 
 
 def nothing(instance):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from effort import draws
+from effort import some_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +16,7 @@ from shardmark.solvers.intraop.search.assignment import Search
 from shardmark.solvers.intraop.search.construction import construct, least_memory
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-many = settings(max_examples=draws(75, 30, 150))
+many = settings(max_examples=some_of(150))
 
 
 def footprint_of(instance):
