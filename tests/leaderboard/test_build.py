@@ -182,9 +182,9 @@ def test_every_page_says_which_results_it_shows(pages: dict[str, ET.Element]) ->
         ), path
 
 
-@pytest.mark.parametrize("mark", ["\u202e", "\u2067", "\u200f", "\u200b", "\x85"])
-def test_marks_of_direction_are_shown_and_not_obeyed(mark: str, tmp_path: Path) -> None:
-    name = f"ab{mark}cd"
+def test_marks_of_direction_are_shown_and_not_obeyed(tmp_path: Path) -> None:
+    marks = "\u202e\u2067\u200f\u200b\x85"
+    name = f"ab{'cd'.join(marks)}ef"
     store = Store.open(tmp_path / "results", create=True)
     campaign = store.add_campaign("2025-11-21T06:00:00+00:00", [name], name, dict.fromkeys(("cpu", "os"), name))
     checksum, version = f"pipeline-{name}", f"{len(name):02x}" * 32
@@ -195,10 +195,10 @@ def test_marks_of_direction_are_shown_and_not_obeyed(mark: str, tmp_path: Path) 
     store.connection.execute("UPDATE runs SET log = ?", (name,))
     site = build(tables(store), tmp_path / "site", {checksum: f"Not drawn: {name}."}).parent
     store.close()
-    shown = f"ab{mark.encode('unicode_escape').decode()}cd"
+    shown = name.encode("unicode_escape").decode()
     for path in site.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
-        assert mark not in text, path
+        assert not set(marks) & set(text), path
         without = ("scores.html", "records.html", "compare.html")
         assert shown in text or path.parent.name == "reproduce" or path.name in without
 
