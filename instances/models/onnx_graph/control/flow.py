@@ -100,7 +100,8 @@ def rounds_of(
 
 def _stays_true(graph: Any, number: Callable[[str], Any]) -> bool:
     """True if a body returns its own condition, or one that is constantly true."""
-    from onnx import numpy_helper
+    import numpy as np
+    from onnx import TensorProto, numpy_helper
 
     makers = {name: node for node in graph.node for name in node.output}
     stored = {tensor.name: tensor for tensor in graph.initializer}
@@ -112,7 +113,8 @@ def _stays_true(graph: Any, number: Callable[[str], Any]) -> bool:
         if maker is None:
             return bool(numpy_helper.to_array(stored[name]).all()) if name in stored else number(name) is True
         if maker.op_type == "Constant":
-            return all(numpy_helper.to_array(attribute.t).all() for attribute in maker.attribute)
+            values = attributes(maker).values()
+            return all(np.all(numpy_helper.to_array(x) if isinstance(x, TensorProto) else x) for x in values)
         if maker.op_type not in ("Cast", "Identity"):
             return False
         name = maker.input[0]

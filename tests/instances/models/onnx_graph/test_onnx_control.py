@@ -107,6 +107,14 @@ def run(model, seed=0):
     return outputs(model, given)
 
 
+@pytest.mark.parametrize(("value", "rounds"), [("value_int = 1", 3), ("value_ints = [0]", 0), ("value_float = 0.0", 0)])
+def test_a_loop_goes_on_by_a_constant_of_any_kind(path, value, rounds):
+    """PyTorch's older exporter casts a number to the condition."""
+    goes_on = f"one_more = Constant<{value}>() still = Cast<to = 9>(one_more)"
+    written(path, loop(3).replace("still = Identity(go)", goes_on))
+    assert kinds(read_onnx(path)).count("MatMul") == rounds  # a loop that may end earlier stays one operator
+
+
 def test_a_loop_is_its_rounds(path):
     model = written(path, loop(12))
     read = read_onnx(path)
