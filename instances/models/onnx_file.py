@@ -204,13 +204,14 @@ class _Reader:
             if condition is not None:
                 return "then" if condition else "else"
             chosen = self._flow.choices.chosen(name, OPTIONS)
-            if chosen is not None:
-                return OPTIONS[chosen]
-            works = [work(self._apart(given[f"{option}_branch"], name, ()).model) for option in OPTIONS]
-            dearer = OPTIONS[works[1] > works[0]]
-            self._flow.choices.dearer(name, dearer)
-            self._flow.undecided[name] = None
-            return dearer
+            taken = self._flow.alike.get(node.input[0]) if chosen is None else OPTIONS[chosen]
+            if taken is None:
+                works = [work(self._apart(given[f"{option}_branch"], name, ()).model) for option in OPTIONS]
+                taken = OPTIONS[works[1] > works[0]]
+                self._flow.choices.dearer(name, taken)
+                self._flow.undecided[name] = None
+            self._flow.alike[node.input[0]] = taken
+            return taken
         shapes = [self._types.shape(value) if value else None for value in node.input]
         found, steady = rounds_of(node, given, shapes, self._number)
         if found is None:

@@ -23,6 +23,7 @@ class Flow:
     ``choices``    of the user
     ``taken``      branches and numbers of rounds; None for what stays one operator
     ``undecided``  branches that neither a constant nor the user decides
+    ``alike``      branches by their conditions, as branches with the same condition are taken together
     ``rounds``     of loops that stay one operator
     ``kept``       what a round of such a loop holds, by its graph and the types of its inputs
     """
@@ -30,6 +31,7 @@ class Flow:
     choices: Choices
     taken: dict[str, Choice] = field(default_factory=dict)
     undecided: dict[str, None] = field(default_factory=dict)
+    alike: dict[str, str] = field(default_factory=dict)
     rounds: dict[str, int] = field(default_factory=dict)
     kept: dict[Any, Any] = field(default_factory=dict)
     nodes: int = 0

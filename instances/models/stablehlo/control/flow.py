@@ -188,18 +188,22 @@ def branch(reader: Reader, operation: Any, condition: Value | None, frame: Frame
     if number is not None:
         taken = int(not number) if is_if else number if 0 <= number < len(regions) else len(regions) - 1
     else:
-        taken = _decided(reader, operation, place, frame, is_if=is_if)
+        taken = _decided(reader, operation, condition, place, frame)
     own, _ = label(operation)
     around = replace(frame.place, within=frame.place.within or own)
     return Frame(regions[taken].blocks[0], Scope((), frame.values), around, operation)
 
 
-def _decided(reader: Reader, operation: Any, place: Place, frame: Frame, *, is_if: bool) -> int:
-    """The number of the region that the user names, or that has most arithmetic, and then moves most bytes."""
+def _decided(reader: Reader, operation: Any, condition: Value | None, place: Place, frame: Frame) -> int:
+    """The number of the region that the user names, or that has most arithmetic, and then moves most bytes.
+
+    A branch of the backward pass has the condition of one of the forward pass, and takes the same region.
+    """
     program, key = reader.program, (operation, place.name)
     if key in program.taken:
         return program.taken[key]
-    count = len(operation.regions)
+    count, is_if = len(operation.regions), operation.name == "stablehlo.if"
+    alike = (reader.builder, condition.tensor, operation.name, count) if isinstance(condition, View) else key
     options = list(map(str, range(count)))
     if count == 2:
         options = ["then", "else"] if is_if else ["else", "then"]  # JAX makes an index of a condition
@@ -208,10 +212,12 @@ def _decided(reader: Reader, operation: Any, place: Place, frame: Frame, *, is_i
         shown = f"{plain}#{len(program.names) + 1}"
     chosen = program.choices.chosen(shown, options)
     if chosen is None:
+        chosen = program.taken.get(alike)
+    if chosen is None:
         models = [_model(reader, region.blocks[0], (), frame, frame.place.rounds) for region in operation.regions]
         chosen = max(range(count), key=lambda number: (*work(models[number]), -number))
         program.choices.dearer(shown, options[chosen])
-    program.taken[key] = chosen
+    program.taken[key] = program.taken[alike] = chosen
     return chosen
 
 

@@ -19,7 +19,7 @@ class Program:
     ``functions``  operations ``func.func`` by name
     ``choices``    branches that are taken, and loops that are not unrolled
     ``kept``       for loops that stay one operator, the model of a round
-    ``taken``      for a branch, by its operation and name, the number of the region that is read
+    ``taken``      for a branch, by its operation and name, and by its condition, the number of the region that is read
     ``names``      names of branches, by the same
     """
 
@@ -28,7 +28,7 @@ class Program:
         self.types = Types(source)
         self.choices = Choices(source, branches)
         self.kept: dict[Any, Model] = {}
-        self.taken: dict[tuple[Any, str], int] = {}
+        self.taken: dict[tuple[Any, ...], int] = {}
         self.names: dict[str, Any] = {}
         self.functions: dict[str, Any] = {}
         self._sizes: Sizes = {}

@@ -115,6 +115,19 @@ def test_a_loop_goes_on_by_a_constant_of_any_kind(path, value, rounds):
     assert kinds(read_onnx(path)).count("MatMul") == rounds  # a loop that may end earlier stays one operator
 
 
+def test_branches_with_one_condition_are_taken_together(path):
+    swapped = """y = If (p) <then_branch = t2 () => (float[8,16] d) { d = Neg(z) },
+      else_branch = e2 () => (float[8,16] f) { f = MatMul(z, w) }>
+    }"""
+    text = IF.replace("[pick] y", "[pick] z").removesuffix("}") + f"[again] {swapped}"
+    written(path, text)
+    told = []
+    assert kinds(read_onnx(path, tell=told.append)).count("MatMul") == 2
+    assert any("planned (pick=then);" in sentence for sentence in told)
+    assert kinds(read_onnx(path, branches={"pick": "else"})).count("MatMul") == 1
+    assert kinds(read_onnx(path, branches={"again": "else"})).count("MatMul") == 3
+
+
 def test_a_loop_is_its_rounds(path):
     model = written(path, loop(12))
     read = read_onnx(path)

@@ -225,6 +225,19 @@ def test_the_dearer_branch_is_planned_unless_another_is_named(read):
         read(function, *arguments, branches={"con": "then"})
 
 
+def test_both_passes_take_the_same_branch(read):
+    def loss(w, x, flag):  # the first branch has more arithmetic in the forward pass, the second one in the other
+        return jnp.sum(jax.lax.cond(flag, lambda y: jax.lax.stop_gradient(y @ w @ w), lambda y: jnp.sin(y @ w), x))
+
+    step, told = jax.value_and_grad(loss), []
+    arguments = W, X, shaped(dtype=jnp.bool_)
+    dearer = kinds(read(step, *arguments, told=told))
+    assert (dearer.count("dot_general"), dearer.count("cosine")) == (2, 0)
+    assert any("planned (jvp()/cond=then);" in sentence for sentence in told)
+    other = kinds(read(step, *arguments, branches={"jvp()/cond": "else"}))
+    assert (other.count("dot_general"), other.count("cosine")) == (2, 1)
+
+
 def test_one_of_several_branches_goes_by_its_number(read):
     def function(number, x, w):
         return jax.lax.switch(number, [jnp.sin, lambda x: x @ w, jnp.cos], x)
