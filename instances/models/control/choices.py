@@ -63,7 +63,8 @@ class Choices:
         for pattern in self._branches:
             if pattern not in self._used:
                 expected = "expected the name of a branch whose condition depends on inputs"
-                found = near_miss(pattern, self._met) if self._met else ", but the model has none"
+                known = f", such as {_listed(map(repr, self._met))}" if self._met else ", but the model has none"
+                found = near_miss(pattern, self._met) or known
                 raise InputError(self._source, f"branch {pattern}", f"{expected}{found}")
         if self._dearer:
             listed = _listed(f"{name}={option}" for name, option in self._dearer.items())

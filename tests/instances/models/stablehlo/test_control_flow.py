@@ -238,6 +238,12 @@ def test_both_passes_take_the_same_branch(read):
     assert (other.count("dot_general"), other.count("cosine")) == (2, 1)
 
 
+def test_a_wrong_name_of_a_branch_is_answered_with_the_right_ones(read):
+    arguments = shaped(dtype=jnp.bool_), X, W
+    with pytest.raises(InputError, match=r"branch decoder: expected the name of .* inputs, such as 'cond'"):
+        read(lambda p, x, w: jax.lax.cond(p, lambda x: x @ w, jnp.sin, x), *arguments, branches={"decoder": "then"})
+
+
 def test_one_of_several_branches_goes_by_its_number(read):
     def function(number, x, w):
         return jax.lax.switch(number, [jnp.sin, lambda x: x @ w, jnp.cos], x)
