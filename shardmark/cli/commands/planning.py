@@ -169,7 +169,10 @@ def _write_template(options: argparse.Namespace) -> Answer:
     from shardmark.plans.times.template import write_template
 
     path, device = options.times_template, options.device
-    rows = write_template(path, options.model, device=device, dims=dict(options.dim), fuse=options.fuse, tell=tell)
+    dims, branches = dict(options.dim), dict(options.branch)
+    rows = write_template(
+        path, options.model, device=device, dims=dims, branches=branches, fuse=options.fuse, tell=tell
+    )
     tell(f"wrote {path} with {rows} rows; fill in time_us, and pass it as --times {path}")
     return 0, {"times_template": str(path), "rows": rows} if options.json else None
 

@@ -21,6 +21,7 @@ def write_template(
     *,
     device: str | os.PathLike[str],
     dims: Mapping[str, int],
+    branches: Mapping[str, str],
     fuse: bool | None,
     tell: Callable[[str], None],
 ) -> int:
@@ -31,7 +32,7 @@ def write_template(
     """
     kind = device_of(device)
     require_writable(path)
-    whole = read_model(model, dims, tell)
+    whole = read_model(model, dims, tell, branches)
     fused = not is_onnx(read_bytes(model)) if fuse is None else fuse
     chains = Joined.of(whole, fused=fused, passes=False).chains
     by_name = {operator.name: operator for operator in whole.operators}

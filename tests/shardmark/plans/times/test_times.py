@@ -10,6 +10,8 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 from referee import answer, refusal, shardmark
 
@@ -46,7 +48,7 @@ def convolutions():
 @pytest.fixture
 def template(tmp_path):
     path = tmp_path / "times.csv"
-    write_template(path, DATA / "convolutions.onnx", device="h100", dims={}, fuse=None, tell=print)
+    write_template(path, DATA / "convolutions.onnx", device="h100", dims={}, branches={}, fuse=None, tell=print)
     return path
 
 
@@ -64,7 +66,7 @@ def write_rows(path, rows):
 @pytest.mark.parametrize(("name", "fused"), [("transformer", False), ("convolutions", False), ("step", True)])
 def test_a_template_is_read_back_unchanged_as_the_roofline(name, fused, tmp_path):
     source = STEP if name == "step" else DATA / f"{name}.onnx"
-    rows = write_template(tmp_path / "t.csv", source, device="h100", dims={}, fuse=None, tell=print)
+    rows = write_template(tmp_path / "t.csv", source, device="h100", dims={}, branches={}, fuse=None, tell=print)
     model = read_model(source)
     costs = costs_of(tmp_path / "t.csv", model, fused=fused)
     chains = joined(model, fused=fused).chains
@@ -75,6 +77,15 @@ def test_a_template_is_read_back_unchanged_as_the_roofline(name, fused, tmp_path
     estimates = dict(zip([operator.name for operator in chains.operators], expected, strict=True))
     assert written == pytest.approx({name: estimates[name] for name in written}, rel=1e-5)
     assert all(estimates[name] == 0 for name in estimates.keys() - written)
+
+
+def test_a_template_has_the_branch_that_is_named(tmp_path):
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[8,16] x, bool p) => (float[8,16] y) {
+      [pick] y = If (p) <then_branch = t () => (float[8,16] a) { a = Exp(x) },
+        else_branch = e () => (float[8,16] c) { c = Neg(x) }> }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+    answer("plan", tmp_path / "model.onnx", "--branch", "pick=else", "--times-template", tmp_path / "t.csv")
+    assert [row["kind"] for row in rows_of(tmp_path / "t.csv")] == ["Neg"]
 
 
 def test_stage_times_are_sums_of_the_table(template):
@@ -90,7 +101,7 @@ def test_stage_times_are_sums_of_the_table(template):
 
 def test_stage_times_of_a_training_step_are_sums_of_the_table(tmp_path):
     """Chains have their time under one name, which stands for all their members."""
-    write_template(tmp_path / "t.csv", STEP, device="h100", dims={}, fuse=None, tell=print)
+    write_template(tmp_path / "t.csv", STEP, device="h100", dims={}, branches={}, fuse=None, tell=print)
     rows = rows_of(tmp_path / "t.csv")
     times = {row["operator"]: 20 + 13 * number % 31 for number, row in enumerate(rows)}
     write_rows(tmp_path / "t.csv", [row | {"time_us": times[row["operator"]]} for row in rows])
