@@ -43,6 +43,7 @@ class _Finder:
 
     def __init__(self, model: Model, source: str) -> None:
         self.model, self.source = model, source
+        self.readers = model.readers()
         self.by_name = {operator.name: index for index, operator in enumerate(model.operators)}
         self.by_module: dict[tuple[str, ...], list[int]] = defaultdict(list)
         for index, operator in enumerate(model.operators):
@@ -104,7 +105,7 @@ class _Finder:
         found = Matched()
         taken = set[int]()
         for path, members in self.by_module.items():
-            if path in seconds:
+            if path in seconds and members[0] not in taken:  # outer modules come first
                 found.modules.append((members, typical(seconds[path])))
                 taken.update(members)
         for name, index in self.by_name.items():
@@ -132,11 +133,7 @@ class _Finder:
     def _bias_of(self, product: int) -> set[int]:
         """The operator that adds a parameter of one dimension to a product, if only that reads the product."""
         (written,) = (access.tensor for access in self.model.operators[product].writes)
-        readers = [
-            index
-            for index, operator in enumerate(self.model.operators)
-            if any(access.tensor == written for access in operator.reads)
-        ]
+        readers = self.readers[written]
         if len(readers) != 1 or self.model.operators[readers[0]].kind not in ("Add", "add"):
             return set()
         others = [access.tensor for access in self.model.operators[readers[0]].reads if access.tensor != written]

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections import defaultdict
 
 from shardmark.instances import InputError
-from shardmark.plans.times.measured import UNITS, Event, Measured, Shapes
-from shardmark.plans.times.torch_profiler import _shapes
+from shardmark.plans.times.measured import UNITS, Event, Measured
+from shardmark.plans.times.torch_profiler import shapes_in
 
 _HEADER = re.compile(r"^\"?(Time ?\(%\)|Time)\"?,\"?Total Time \((ns|us|ms|s)\)\"?,.*$", re.MULTILINE)
 _SIZES = re.compile(r"(?P<name>[^,]+)(, (?:seq|op_id) = [^,\[]*)*, sizes = (?P<sizes>\[.*?\])(, input_op_ids.*)?")
@@ -73,9 +72,4 @@ def _event(text: str, seconds: float) -> Event:
     match = _SIZES.fullmatch(name)
     if match is None:
         return Event(name, None, seconds)
-    shapes: Shapes | None
-    try:
-        shapes = _shapes(json.loads(match["sizes"]))
-    except ValueError:
-        shapes = None
-    return Event(match["name"], shapes, seconds)
+    return Event(match["name"], shapes_in(match["sizes"]), seconds)

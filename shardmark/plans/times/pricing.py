@@ -73,7 +73,7 @@ def _factor(seconds: Floats, estimate: Floats, kind: Flags, kernels: float | Non
         return float(kernels / estimate[kind].sum())
     for among in (kind, np.ones_like(kind)):
         known = among & ~np.isnan(seconds)
-        if estimate[known].sum() > 0:
+        if estimate[known].sum() > 0 and seconds[known].sum() > 0:
             return float(seconds[known].sum() / estimate[known].sum())
     return 1.0
 

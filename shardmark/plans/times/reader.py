@@ -22,7 +22,7 @@ def read_times(path: Path) -> Measured:
     """
     source = str(path)
     try:
-        text = decode(read_bytes(path, LARGEST), path)
+        text = decode(read_bytes(path, LARGEST), path).replace("\r\n", "\n")
     except TooLarge:
         expected = f"expected at most {LARGEST >> 20} MiB, compressed or not: profile fewer runs, or use the averages"
         raise InputError(path, "", expected) from None

@@ -128,6 +128,6 @@ def _row(entry: Mapping[str, Any], unit: float, source: str, place: str) -> Row:
 
 def _shapes(text: str, source: str, place: str) -> Shapes:
     words = text.split()
-    if not all(re.fullmatch(rf"{SCALAR}|[0-9]+(x[0-9]+)*", word) for word in words):
+    if not all(re.fullmatch(rf"{SCALAR}|[0-9]{{1,18}}(x[0-9]{{1,18}})*", word) for word in words):
         raise InputError(source, f"{place}, shapes", f"expected shapes such as '8x512 512', found {shortened(text)}")
     return tuple(() if word == SCALAR else tuple(map(int, word.split("x"))) for word in words)

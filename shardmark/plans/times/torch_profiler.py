@@ -19,7 +19,7 @@ from shardmark.plans.times.measured import UNITS, Event, Measured, Shapes
 _ON_DEVICE = {"kernel", "gpu_memcpy", "gpu_memset"}
 _ON_CPU = {"cpu_op", "user_annotation"}
 LONGEST_US = 1e17  # some thousand years
-_TIME = re.compile(r"([0-9.]+)(ns|us|ms|s)")
+_TIME = re.compile(r"([0-9]+(?:\.[0-9]*)?)(ns|us|ms|s)")
 
 
 def read_trace(events: Any, source: str) -> Measured:
@@ -29,17 +29,19 @@ def read_trace(events: Any, source: str) -> Measured:
     device: dict[Any, float] = defaultdict(float)
     threads: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
     for number, event in enumerate(events):
-        if not isinstance(event, dict) or event.get("ph") != "X" or event.get("cat") not in _ON_DEVICE | _ON_CPU:
+        if not isinstance(event, dict) or event.get("ph") != "X":
+            continue
+        category, given = str(event.get("cat")), event.get("args")
+        if category not in _ON_DEVICE | _ON_CPU:
             continue
         begin: Any = event.get("ts")
         length: Any = event.get("dur")
         if not all(type(time) in (int, float) and 0 <= time <= LONGEST_US for time in (begin, length)):
             expected = "expected numbers ts and dur in microseconds, at least 0"
             raise InputError(source, f"traceEvents[{number}]", expected)
-        given = event.get("args")
         arguments = given if isinstance(given, dict) else {}
-        if event["cat"] in _ON_DEVICE:
-            device[str(arguments.get("External id"))] += length * UNITS["us"]
+        if category in _ON_DEVICE:
+            device[_launch(arguments)] += length * UNITS["us"]
         else:
             known = {"name": str(event.get("name")), "ts": begin, "dur": length, "args": arguments}
             threads[str(event.get("pid")), str(event.get("tid"))].append(known)
@@ -49,21 +51,33 @@ def read_trace(events: Any, source: str) -> Measured:
     return Measured(f"PyTorch trace, times of the {'GPU' if device else 'CPU'}", events=found)
 
 
+def _launch(arguments: Mapping[str, Any]) -> str | None:
+    """What a kernel and the operator that launched it have in common; None for a kernel or range without it."""
+    number = arguments.get("External id")
+    return None if number is None else str(number)
+
+
 def _nested(thread: list[Mapping[str, Any]], device: Mapping[Any, float]) -> Iterator[Event]:
     """The events of a thread, each after those around it."""
     thread.sort(key=lambda event: (event["ts"], -event["dur"]))
     open_until: list[tuple[float, int]] = []
-    depths, own = [], []
-    total = [0.0] * len(thread)
+    depths: list[int] = []
+    total: list[float] = []
+
+    def close() -> None:
+        _, inner = open_until.pop()
+        if open_until:
+            total[open_until[-1][1]] += total[inner]
+
     for number, event in enumerate(thread):
         while open_until and open_until[-1][0] <= event["ts"]:
-            open_until.pop()
+            close()
         depths.append(len(open_until))
-        own.append(device.get(str(event["args"].get("External id")), 0.0))
-        total[number] += own[-1]
-        for _, outer in open_until:
-            total[outer] += own[-1]
+        launch = _launch(event["args"])
+        total.append(0.0 if launch is None else device.get(launch, 0.0))
         open_until.append((event["ts"] + event["dur"], number))
+    while open_until:
+        close()
     for event, depth, seconds in zip(thread, depths, total, strict=True):
         sizes = event["args"].get("Input Dims")
         time = seconds if device else event["dur"] * UNITS["us"]
@@ -81,6 +95,14 @@ def _shapes(sizes: Any) -> Shapes:
     if all(type(size) is int for size in sizes):
         return (tuple(sizes),)
     return tuple(shape for inner in sizes for shape in _shapes(inner))
+
+
+def shapes_in(text: str) -> Shapes | None:
+    """The shapes in a text with nested lists of sizes; None for any other text."""
+    try:
+        return _shapes(json.loads(text))
+    except (ValueError, RecursionError):
+        return None
 
 
 def is_averages(text: str) -> bool:
@@ -122,10 +144,10 @@ def _recorded(cells: Mapping[str, str], source: str, number: int) -> Shapes | No
             wide = "max_name_column_width=1000, max_shapes_column_width=1000"
             expected = f"expected whole names and shapes (table({wide})), found {shortened(cells[name])}"
             raise InputError(source, f"line {number}", expected)
-    try:
-        return _shapes(json.loads(text or "[]"))
-    except ValueError:
-        raise InputError(source, f"line {number}", f"expected lists of sizes, found {shortened(text)}") from None
+    found = shapes_in(text or "[]")
+    if found is None:
+        raise InputError(source, f"line {number}", f"expected lists of sizes, found {shortened(text)}")
+    return found
 
 
 def events_of(document: Any) -> Sequence[Any] | None:

@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import math
+import time
 from pathlib import Path
 from statistics import median
 
@@ -17,6 +18,7 @@ from referee import answer, refusal, shardmark
 
 import shardmark as sm
 from shardmark.instances.models.devices import device
+from shardmark.instances.models.model import Access, Model
 from shardmark.instances.models.reader import read_model
 from shardmark.instances.models.roofline import roofline
 from shardmark.plans.joining import Joined
@@ -140,6 +142,13 @@ def test_without_a_measured_product_products_are_scaled_like_the_rest(tmp_path, 
     assert costs_of(tmp_path / "t.json", convolutions).seconds == pytest.approx(3 * estimate)
 
 
+def test_operators_without_a_time_are_not_scaled_by_times_of_zero(tmp_path, convolutions):
+    (tmp_path / "t.csv").write_text(f"operator,time_us\n{convolutions.operators[0].name},0\n")
+    seconds = costs_of(tmp_path / "t.csv", convolutions).seconds
+    assert seconds[0] == 0
+    assert seconds[1:].tolist() == roofline(convolutions, GPU).seconds[1:].tolist()
+
+
 def test_rows_by_kind_and_by_module(tmp_path):
     """A module's time is that of all its operators; a kind's that of each."""
     model = read_model(DATA / "transformer.onnx")
@@ -232,11 +241,57 @@ def test_kernels_count_for_the_operator_that_launched_them(tmp_path, convolution
         event("kernel", "implicit_convolve_sgemm", 30, 200, 2),
         event("kernel", "add_bias", 230, 40, 1),
         event("kernel", "unrelated", 400, 1000, 7),
+        event("kernel", "of_no_operator", 1400, 1000, None),
+        event("user_annotation", convolutions.operators[1].name, 50, 9, None),
     ]
     (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}))
     costs = costs_of(tmp_path / "t.json", convolutions)
     assert "times of the GPU" in costs.origin
     assert costs.seconds[0] == pytest.approx(240e-6)
+    assert costs.seconds[1] == 0
+
+
+def test_ranges_within_ranges_sum_their_kernels_in_linear_time(tmp_path, convolutions):
+    count, name = 60_000, convolutions.operators[0].name
+    ranges = [(name if number == 0 else "range", number, 2 * (count - number)) for number in range(count)]
+    events = [
+        {"ph": "X", "cat": "user_annotation", "name": n, "ts": begin, "dur": length} for n, begin, length in ranges
+    ]
+    events[-1]["args"] = {"External id": 1}
+    events.append({"ph": "X", "cat": "kernel", "name": "k", "ts": 0, "dur": 40, "args": {"External id": 1}})
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}))
+    began = time.process_time()
+    assert costs_of(tmp_path / "t.json", convolutions).seconds[0] == pytest.approx(40e-6)
+    assert time.process_time() - began < 10
+
+
+def test_biases_are_found_in_linear_time(tmp_path):
+    model, count = Model("biases"), 6000
+    row = (None, None)
+    x, bias = model.tensor("x", (2, 4), "float32"), model.tensor("b", (4,), "float32", parameter=True)
+    for number in range(count):
+        weight = model.tensor(f"w{number}", (4, 4), "float32", parameter=True)
+        product, total = (model.tensor(f"{kind}{number}", (2, 4), "float32") for kind in "pt")
+        reads, written = [Access(x, row), Access(weight, row)], [Access(product, row)]
+        model.operator(f"p{number}", "MatMul", reads, written, {}, multiply_adds=32)
+        model.operator(f"t{number}", "Add", [Access(product, row), Access(bias, (None,))], [Access(total, row)], {})
+        x = total
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "ts": 1, "dur": 7}
+    event["args"] = {"Input Dims": [[4], [2, 4], [4, 4]]}
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": [event]}))
+    began = time.process_time()
+    assert costs_of(tmp_path / "t.json", model).seconds.sum() == pytest.approx(count * 7e-6)
+    assert time.process_time() - began < 5
+
+
+def test_of_averages_within_each_other_the_outermost_counts(tmp_path):
+    """A range of a module takes all the time of the modules in it."""
+    model = read_model(DATA / "transformer.onnx")
+    inner = NVTX.splitlines()[3].replace("layers.0.up", "layers.0").replace("9000000", "12000000")
+    (tmp_path / "nvtx.csv").write_text(f"{NVTX}{inner}\n")
+    seconds = costs_of(tmp_path / "nvtx.csv", model).seconds
+    layer = [index for index, operator in enumerate(model.operators) if operator.module[:1] == ("layers.0",)]
+    assert sum(seconds[layer]) == pytest.approx(4e-3)
 
 
 NVTX = """Processing [run.sqlite] with [nvtx_sum.py]...
@@ -256,6 +311,8 @@ def test_ranges_of_nsight_systems(tmp_path):
     model = read_model(DATA / "transformer.onnx")
     (tmp_path / "nvtx.csv").write_text(NVTX)
     seconds = costs_of(tmp_path / "nvtx.csv", model).seconds
+    (tmp_path / "windows.csv").write_bytes(f"{NVTX}\n{NVTX}".replace("\n", "\r\n").encode())
+    assert costs_of(tmp_path / "windows.csv", model).seconds.tolist() == seconds.tolist()
     up = [index for index, operator in enumerate(model.operators) if operator.name.startswith("/layers.0/up/")]
     assert sum(seconds[up]) == pytest.approx(3e-3)
     assert [time for o, time in zip(model.operators, seconds, strict=True) if o.kind == "Softmax"] == [40e-6] * 2
@@ -282,6 +339,7 @@ def test_the_command_writes_a_template_and_reads_it(tmp_path):
     )
 
 
+AVERAGES = (DATA / "convolutions.averages.txt").read_text()
 BAD = {
     "operator,time_us\n/1/Rleu,3\n": "line 2: expected an operator of the model, found '/1/Rleu', did you mean '/1/R",
     "operator,time_us\n/1/Relu,-3\n": "line 2: expected a time of at least 0, found -3",
@@ -302,6 +360,7 @@ BAD = {
     "module,pass,time_us\n1,backward,3\n": "line 2: expected operators of the backward pass in '1', found none",
     "kind,shapes,time_us\nRelu,9x9,3\n": "that an operator of the model has, found 'Relu 9x9'",
     "kind,shapes,time_us\nRelu,axb,3\n": "line 2, shapes: expected shapes such as '8x512 512', found 'axb'",
+    f"kind,shapes,time_us\nRelu,{'9' * 5000},3\n": "line 2, shapes: expected shapes such as '8x512 512', found '999",
     "module,kind,time_us\n1,Relu,3\n": "or a kind with shapes, found module and kind",
     "": "line 1: expected a header with columns of",
     '{"traceEvents": [{"ph": "X", ': "line 1 column 30: expected JSON",
@@ -309,13 +368,18 @@ BAD = {
     '{"traceEvents": []}': "traceEvents: expected operators or ranges",
     '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": -1}]}': "ts and dur",
     '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 1}]}': "(record_shapes=True)",
+    '{"traceEvents": [{"ph": "X", "cat": []}]}': "traceEvents: expected operators or ranges",
     '{"unit": "min", "rows": []}': "unit: expected one of ns, us, ms, s, found 'min'",
     '{"rows": []}': "expected an object with unit and rows, found",
     '{"unit": "us", "rows": [{"operator": "/1/Relu", "time": true}]}': "rows[0]: expected a time of at least 0",
     '{"unit": "us", "rows": [{"operator": "/1/Relu", "took": 3}]}': "rows[0]: expected an object with keys of",
     '{"unit": "us", "rows": [{"operator": 7, "time": 3}]}': "rows[0], operator: expected a text, found 7",
     NVTX.replace("9000000", "-9"): "line 4: expected numbers in Total Time (ns) and Instances",
-    "\n".join((DATA / "convolutions.averages.txt").read_text().splitlines()[:9]): "found a table cut short",
+    AVERAGES.replace("us", "xs"): "expected CPU time avg, such as 12.3us, found",
+    AVERAGES.replace("us", ".3us"): "expected CPU time avg, such as 12.3us, found",
+    AVERAGES.replace("[]]", "[" * 9 + "]"): "line 4: expected lists of sizes, found",
+    NVTX.replace("[[2, 2, 8, 8], [], []]", "[" * 99_999 + "]").replace("layers", "blocks"): "(record_shapes=True)",
+    "\n".join(AVERAGES.splitlines()[:9]): "found a table cut short",
 }
 
 
