@@ -11,6 +11,7 @@ from functools import cache
 from itertools import pairwise
 
 _MARKS = re.compile(r"(?:transpose|jvp|vmap|remat2?|checkpoint)\((.*)\)")
+_BACKWARD = re.compile(r"(?:(?:vmap|jvp)\()*transpose\(")
 _RECOMPUTED = {"checkpoint", "rematted_computation", "remat", "remat2"}
 _OWN = re.compile(r"while|body|cond|branch_[0-9]+_fun|(?:closed|core|custom_jvp|custom_vjp)_call|.*[^\w.-].*")
 _ROUND = re.compile(r"while\.[0-9]+")
@@ -34,7 +35,7 @@ def parts(name: str) -> tuple[str, ...]:
 
 def is_backward(name: str) -> bool:
     """True if a component is marked as transposed."""
-    return any(component.startswith("transpose(") for component in parts(name))
+    return any(_BACKWARD.match(component) for component in parts(name))
 
 
 def is_recomputed(name: str) -> bool:
@@ -49,14 +50,14 @@ def scope(name: str) -> tuple[str, ...]:
     JAX names the backward pass of a rematerialised scope twice, ``transpose(jvp(layer3))/jvp(layer3)/checkpoint``.
     """
     found: list[str] = []
-    before = ""
+    before = held = ""
     for component in parts(name)[:-1]:
         plain = component
         while match := _MARKS.fullmatch(plain):
             plain = match[1]
-        if before != f"transpose({component})":
+        if not (_BACKWARD.match(before) and component != plain == held):
             found += [inner for inner in parts(plain) if inner and inner not in _RECOMPUTED]
-        before = component
+        before, held = component, plain
     return tuple(found)
 
 
