@@ -7,6 +7,7 @@ import numpy as np
 from shardmark.instances.graph import Index
 from shardmark.instances.pipeline import Instance
 from shardmark.solvers.native import Floats
+from shardmark.solvers.pipeline.programs.contraction import contracted
 from shardmark.solvers.pipeline.programs.incumbent import Bounds, Known, capped, search_first
 from shardmark.solvers.pipeline.programs.mip import MOST_MEMORY, RELATIVE_TOLERANCE, Shape, prove
 from shardmark.solvers.registry import Run, bound
@@ -32,8 +33,9 @@ def exact(instance: Instance, run: Run) -> None:
     """Solve the exact integer program, restricted to partitions better than the best slicing found.
 
     No stage of a better partition does more work than that slicing costs. So a node's stage is no earlier than the
-    work of the node and its ancestors allows, and no later than that of its descendants allows; the paper does not use
-    these ranges.
+    work of the node and its ancestors allows, and no later than that of its descendants allows. Nodes that some optimal
+    partition keeps together are merged first (`shardmark.solvers.pipeline.programs.contraction`). The paper uses
+    neither.
 
     If there is a memory limit, which the paper leaves out, the program counts the overflow: exactly on small graphs,
     with the execution order among its variables; else only the overflow of every order. First reports the bound of
@@ -41,7 +43,7 @@ def exact(instance: Instance, run: Run) -> None:
     for its tolerances (`shardmark.solvers.pipeline.programs.mip.Program.lower_bound`), but its floating-point search is
     not checked.
     """
-    instance = capped(instance)
+    instance, run = contracted(capped(instance), run)
     bounds = Bounds(instance, run)
     search, known = search_first(instance, run, overflow=True)
     prove(instance, _shape(instance, known, run), search, bounds, run)

@@ -7,6 +7,7 @@ import numpy as np
 from shardmark.instances.pipeline import Instance
 from shardmark.solvers.native import Floats
 from shardmark.solvers.pipeline.programs.anchor import anchor
+from shardmark.solvers.pipeline.programs.contraction import contracted
 from shardmark.solvers.pipeline.programs.cover import Cover
 from shardmark.solvers.pipeline.programs.incumbent import Bounds, Incumbent, capped, search_first
 from shardmark.solvers.pipeline.programs.set_pool import Place, SetPool
@@ -64,10 +65,11 @@ def reweighted(instance: Instance, run: Run) -> None:
     No engine needs to be trusted: any weights prove a bound, so GLOP, which solves the linear programs, only proposes
     them. They are rounded to integers, and each proof is computed from these alone.
 
-    Ignores the overflow. First reports the bound of Lemma 3.3. Also reports partitions: from a short search, from a
-    longer one once a target fails, and from the trees.
+    Ignores the overflow. Nodes that some optimal partition keeps together are merged first
+    (`shardmark.solvers.pipeline.programs.contraction`). First reports the bound of Lemma 3.3. Also reports partitions:
+    from a short search, from a longer one once a target fails, and from the trees.
     """
-    instance = capped(instance)
+    instance, run = contracted(capped(instance), run)
     bounds = Bounds(instance, run)
     search, known = search_first(instance, run)
     if fit(instance, run) and instance.nodes and run.remaining() > 0:

@@ -277,7 +277,7 @@ def test_a_bound_cut_short_is_a_bound(oracle: SimpleNamespace, monkeypatch: pyte
     cost = verify(instance, known.solutions[-1]).cost
     monkeypatch.setattr(
         "shardmark.solvers.pipeline.programs.incumbent.anneal",
-        lambda search, run, **_: search.offer(run.rng.random(instance.nodes)),
+        lambda search, run, **_: search.offer(run.rng.random(search.instance.nodes)),
     )
     for method, seconds in product((bottleneck, bottleneck_guess, exact), (0.1, 0.4)):
         run = bound_by(method, instance, timeout=seconds)
@@ -347,7 +347,7 @@ def test_the_engine_improves_the_slicing_that_it_starts_from(
     instance = oracle.draw(np.random.default_rng(16), 20, 3, density=0.15)
     monkeypatch.setattr(
         "shardmark.solvers.pipeline.programs.incumbent.anneal",
-        lambda search, run, **_: search.offer(np.zeros(instance.nodes)),
+        lambda search, run, **_: search.offer(np.zeros(search.instance.nodes)),
     )
     run = bound_by(exact, instance, timeout=250.0)  # a busy machine takes many times as long
     costs = [verify(instance, solution).cost for solution in run.solutions]
