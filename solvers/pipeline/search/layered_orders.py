@@ -1,4 +1,4 @@
-"""First orders, in layers: by distance from the sources or to the sinks, with readers of one tensor together."""
+"""First orders: by distance from the sources or to the sinks, depth first, and with readers of one tensor together."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from shardmark.instances.pipeline import Instance
 
 
 def layered_orders(instance: Instance) -> Iterator[Index]:
-    """Topological orders of a graph, each of shape (n,), int32, in layers, between which few tensors cross.
+    """Topological orders of a graph, each of shape (n,), int32, such that few tensors cross where they are cut.
 
-    If some tensor has several readers, the last order is made for the one that costs most if each reader receives it:
-    first all nodes before its readers, then the readers, then the rest. A layer ends wherever a path enters or leaves
-    the readers.
+    Two are in layers; one ends a path before it begins the next, so that few paths are open. If some tensor has
+    several readers, the last order is made for the one that costs most if each reader receives it: first all nodes
+    before its readers, then the readers, then the rest. A layer ends wherever a path enters or leaves the readers.
     """
     graph = instance.graph
     tail, head = _in_order(graph)
@@ -25,6 +25,7 @@ def layered_orders(instance: Instance) -> Iterator[Index]:
     depth = _layers(graph.nodes, tail, head, everywhere)
     yield _sorted_by(depth)
     yield _sorted_by(-_layers(graph.nodes, head[::-1], tail[::-1], everywhere))
+    yield _depth_first(graph)
     readers = np.bincount(tail, minlength=graph.nodes)
     again = instance.output_size * np.maximum(readers - 1, 0)
     if np.any(again > 0):
@@ -32,6 +33,21 @@ def layered_orders(instance: Instance) -> Iterator[Index]:
         reads[graph.successors(int(np.argmax(again)))] = True
         turns = _layers(graph.nodes, tail, head, reads[tail] != reads[head])
         yield _sorted_by(turns, depth)
+
+
+def _depth_first(graph: Graph) -> Index:
+    """The sinks one after another, each right after all that it needs and that is not there yet."""
+    unread = [iter(graph.predecessors(v).tolist()) for v in range(graph.nodes)]
+    order: dict[int, None] = {}
+    for sink in np.flatnonzero(np.diff(graph.out_csr[0]) == 0).tolist():
+        path = [sink]
+        while path:
+            u = next((u for u in unread[path[-1]] if u not in order), None)
+            if u is None:
+                order[path.pop()] = None
+            else:
+                path.append(u)
+    return np.fromiter(order, dtype=np.int32, count=graph.nodes)
 
 
 def _sorted_by(*keys: NDArray[np.int64]) -> Index:

@@ -204,6 +204,15 @@ def test_readers_of_the_tensor_that_costs_most_come_together(oracle: SimpleNames
     assert sorted(last[6:10].tolist()) == [6, 7, 8, 9]
 
 
+def test_a_path_ends_before_the_next_begins(oracle: SimpleNamespace) -> None:
+    """Two chains that meet at their ends, with nodes numbered in turns: one chain is cut, the other one is not."""
+    chains = [(v, v + 2) for v in range(18)]
+    instance = oracle.make([*chains, (18, 20), (19, 20)], [1] * 21, [1] * 21, [0] * 21, 2)
+    core = PipelineCore(instance)
+    costs = [oracle.sliced(core, order).cost for order in layered_orders(instance)]
+    assert min(costs) == costs[2] == 12
+
+
 def test_orders_in_layers_are_sliced_before_any_round(oracle: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = oracle.draw(np.random.default_rng(28), 30, 4, density=0.1)
     offered, offer = [], Search.offer_order
