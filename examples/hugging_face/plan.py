@@ -18,7 +18,7 @@ from pathlib import Path
 import shardmark as sm
 
 DEVICES = 4
-COLUMNS = ("model", "operators", "gap", "seconds", "of CPU time", "outputs", "modules per stage")
+COLUMNS = ("model", "operators", "gap", "speed-up", "seconds", "of CPU time", "outputs", "stages but the last end with")
 
 
 def outputs_of(plan: sm.Plan) -> str:
@@ -43,9 +43,9 @@ def row(path: Path, timeout: float) -> list[str]:
     except sm.InputError as error:
         return [path.stem, *[""] * (len(COLUMNS) - 2), str(error)]
     seconds = [f"{time.monotonic() - start:.0f}", f"{cpu_seconds() - cpu:.0f}"]
-    stages = "; ".join(" ... ".join(dict.fromkeys((*part.modules[:1], *part.modules[-1:]))) for part in plan.parts)
+    ends = ", ".join(f"`{part.modules[-1]}`" for part in plan.parts[:-1] if part.modules)
     gap = "none" if plan.gap is None else f"{100 * plan.gap:.2g} %"
-    return [path.stem, str(len(plan.assignment)), gap, *seconds, outputs_of(plan), stages]
+    return [path.stem, str(len(plan.assignment)), gap, f"{plan.speedup:.2f}", *seconds, outputs_of(plan), ends]
 
 
 def main() -> None:
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=30, metavar="S", help="seconds per model (default: 30)")
     options = parser.parse_args()
     names = options.models or sorted(path.stem for path in options.folder.glob("*.onnx"))
-    print(f"| {' | '.join(COLUMNS)} |\n| --- | ---: | ---: | ---: | ---: | --- | --- |", flush=True)
+    print(f"| {' | '.join(COLUMNS)} |\n| --- | ---: | ---: | ---: | ---: | ---: | --- | --- |", flush=True)
     for name in names:
         print(f"| {' | '.join(row(options.folder / f'{name}.onnx', options.timeout))} |", flush=True)
 

@@ -96,7 +96,7 @@ class Pipeline(Target):
     track = "pipeline"
     what = "bottleneck"
     kind = "stage"
-    steps = (Step("reweighted", "bound", 0.5), Step("annealing", "solver", 0.5), Step("exact", "bound", 1.0))
+    steps = (Step("reweighted", "bound", 0.2), Step("annealing", "solver", 0.2), Step("exact", "bound", 1.0))
 
     @property
     def devices(self) -> str:
