@@ -102,6 +102,60 @@ def tokens(batch: int, sequence: int) -> Tree:
     return {name: shape(batch, sequence, dtype="int32") for name in ("tokens", "labels")}
 
 
+def turned(x: jax.Array) -> jax.Array:
+    """Rotary positions of (batch, token, head, channel) (Su et al., 2021)."""
+    channels = x.shape[-1] // 2
+    angle = jnp.arange(x.shape[1])[:, None, None] * 500_000.0 ** (-jnp.arange(channels) / channels)
+    cosine, sine = jnp.cos(angle).astype(x.dtype), jnp.sin(angle).astype(x.dtype)
+    first, second = x[..., :channels], x[..., channels:]
+    return jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
+
+
+def llama(
+    *,
+    layers: int = 2,
+    batch: int = 8,
+    sequence: int = 32,
+    width: int = 64,
+    heads: int = 4,
+    groups: int = 2,
+    hidden: int = 128,
+    vocabulary: int = 256,
+) -> tuple[Tree, Tree, Callable[[Tree, Tree], jax.Array]]:
+    """A decoder with rotary positions, ``groups`` key and value heads, and gated layers (Llama 3, 2024)."""
+    channels = width // heads
+    one = {
+        "query": shape(width, groups, heads // groups, channels),
+        "key": shape(width, groups, channels),
+        "value": shape(width, groups, channels),
+        "project": shape(groups, heads // groups, channels, width),
+        **{name: shape(width, hidden) for name in ("gate", "up")},
+        "down": shape(hidden, width),
+        **{name: shape(width) for name in ("norm1", "norm2")},
+    }
+    params = {"embed": shape(vocabulary, width), "layers": [one] * layers, "unembed": shape(width, vocabulary)}
+
+    def grouped(p: Tree, x: jax.Array) -> jax.Array:
+        query = jnp.einsum("bsm,mghd->bsghd", x, p["query"])
+        query = turned(query.reshape(*x.shape[:2], heads, channels)).reshape(query.shape)
+        key, value = turned(jnp.einsum("bsm,mgd->bsgd", x, p["key"])), jnp.einsum("bsm,mgd->bsgd", x, p["value"])
+        scores = jnp.einsum("bqghd,bkgd->bghqk", query, key) / channels**0.5
+        mask = jnp.tril(jnp.ones(scores.shape[-2:], bool))
+        weights = jax.nn.softmax(jnp.where(mask, scores, -1e9))
+        return jnp.einsum("bqghd,ghdm->bqm", jnp.einsum("bghqk,bkgd->bqghd", weights, value), p["project"])
+
+    def loss(params: Tree, batch: Tree) -> jax.Array:
+        x = params["embed"][batch["tokens"]]
+        for number, p in enumerate(params["layers"]):
+            with jax.named_scope(f"layer{number}"):
+                x = x + grouped(p, normalise(x, p["norm1"]))
+                y = normalise(x, p["norm2"])
+                x = x + (jax.nn.silu(y @ p["gate"]) * (y @ p["up"])) @ p["down"]
+        return cross_entropy(x @ params["unembed"], batch["labels"])
+
+    return params, tokens(batch, sequence), loss
+
+
 def mixture_of_experts(
     *,
     layers: int = 2,
@@ -249,6 +303,7 @@ def lstm(
 NETWORKS: Mapping[str, Callable[..., tuple[Tree, Tree, Callable[[Tree, Tree], jax.Array]]]] = {
     "transformer": transformer,
     "mixture-of-experts": mixture_of_experts,
+    "llama": llama,
     "resnet": resnet,
     "u-net": u_net,
     "lstm": lstm,
@@ -270,9 +325,16 @@ def sgd(params: Tree, gradients: Tree, state: Tree) -> tuple[Tree, Tree]:
     return jax.tree.map(lambda p, g: p - 0.01 * g, params, gradients), state
 
 
-def step_of(network: str, optimiser: str = "adam", **sizes: int) -> tuple[Callable[..., Any], tuple[Tree, Tree, Tree]]:
-    """``step(params, state, batch)``, which returns loss, parameters and state, and the shapes of its arguments."""
+def step_of(
+    network: str, optimiser: str = "adam", *, bits: int = 32, **sizes: int
+) -> tuple[Callable[..., Any], tuple[Tree, Tree, Tree]]:
+    """``step(params, state, batch)``, which returns loss, parameters and state, and the shapes of its arguments.
+
+    With 16 ``bits`` the parameters are in bfloat16, which networks of tokens can have.
+    """
     params, batch, loss = NETWORKS[network](**sizes)
+    if bits == 16:
+        params = jax.tree.map(lambda weight: shape(*weight.shape, dtype="bfloat16"), params)
     update = {"adam": adam, "sgd": sgd}[optimiser]
     state = {"count": shape(), "first": params, "second": params} if optimiser == "adam" else {}
 

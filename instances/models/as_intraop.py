@@ -122,12 +122,19 @@ class Sharding:
 
 
 def as_intraop(
-    model: Model, device: Device, mesh: str, *, training: bool = False, memory: float | None = None
+    model: Model,
+    device: Device,
+    mesh: str,
+    *,
+    training: bool = False,
+    updates: bool = True,
+    memory: float | None = None,
 ) -> Sharding:
     """Build the instance of splitting a model over a mesh of equal devices.
 
     ``mesh`` has the sizes of its axes, such as "2x4"; all axes have the device's links. ``training`` adds the backward
-    pass, unless the model has backward operators. ``memory`` is the limit in bytes per device, by default the
+    pass, unless the model has backward operators, and the update of parameters, unless ``updates`` is False, as for one
+    of several microbatches. ``memory`` is the limit in bytes per device, by default the
     device's; infinity stands for no limit.
 
     Raises InputError for a malformed mesh, a mesh that divides no dimension of any tensor, a model that does not fit
@@ -137,7 +144,8 @@ def as_intraop(
     if TRAINING_STATE * sum(tensor.bytes for tensor in model.tensors) > LARGEST:
         raise InputError(model.name, "memory", "expected tensors of less than 2^60 bytes in all")
     grid = Mesh(sizes, (device.link_bandwidth / 1e9,) * len(sizes), device.link_latency * 1e9)
-    builder = _Builder(model, device, grid, training and not any(operator.backward for operator in model.operators))
+    completed = training and not any(operator.backward for operator in model.operators)
+    builder = _Builder(model, device, grid, completed, updates)
     if all(group.size == 1 for group in builder.groups):
         raise InputError(model.name, "mesh", f"expected axis sizes that divide a dimension of a tensor, found {mesh}")
     limit = device.memory if memory is None else memory
@@ -162,8 +170,8 @@ def _require_memory(model: Model, groups: Sequence[Group], instance: Instance) -
 
 
 class _Builder:
-    def __init__(self, model: Model, device: Device, mesh: Mesh, training: bool) -> None:
-        self.model, self.device, self.mesh, self.training = model, device, mesh, training
+    def __init__(self, model: Model, device: Device, mesh: Mesh, training: bool, updates: bool) -> None:
+        self.model, self.device, self.mesh, self.training, self.updates = model, device, mesh, training, updates
         self.nests = [nest(model, operator) for operator in model.operators]
         self.groups = grouped(model, self.nests, mesh, self._times)
         self.costs = [self._group_costs(group) for group in self.groups]
@@ -177,7 +185,7 @@ class _Builder:
         """Nanoseconds of a group's operators, and in training of the update of its parameter."""
         total = np.zeros(group.size)
         for tensor, layouts in group.layouts.items():
-            if self.training and self.model.tensors[tensor].parameter:
+            if self.training and self.updates and self.model.tensors[tensor].parameter:
                 moved = 2 * TRAINING_STATE * self.model.tensors[tensor].bytes / self.mesh.parts(layouts)
                 total += 1e9 * moved / self.device.bandwidth
         return total + sum((self._times(index, splits) for index, splits in group.splits.items()), np.zeros(group.size))

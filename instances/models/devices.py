@@ -36,6 +36,7 @@ class Device:
     ``link_bandwidth``  bytes per second from one device to another
     ``link_latency``    seconds until the first byte of a tensor arrives
     ``source``          of these figures
+    ``network_bandwidth``  bytes per second from one device to one in another machine; None if not known
 
     >>> device("h100").rate("bfloat16")
     989400000000000.0
@@ -49,6 +50,7 @@ class Device:
     link_bandwidth: float
     link_latency: float
     source: str
+    network_bandwidth: float | None = None
 
     def rate(self, dtype: str) -> float:
         """Arithmetic operations per second on numbers of a type; infinite if the device has no rate for such numbers.
@@ -94,11 +96,12 @@ def devices() -> Mapping[str, Device]:
 
 def _device(name: str, entry: Any, source: str, place: str) -> Device:
     positive, others = ("bandwidth", "memory", "link_bandwidth"), ("launch", "link_latency")
-    require_keys(entry, source, place, (*positive, *others, "peak", "source"))
+    require_keys(entry, source, place, (*positive, *others, "peak", "source"), ("network_bandwidth",))
     prefix = f"{place}." if place else ""
     if not isinstance(entry["source"], str):
         raise InputError(source, f"{prefix}source", f"expected a text, found {describe(entry['source'])}")
-    figures = {key: _figure(entry[key], source, prefix + key, positive=key in positive) for key in positive + others}
+    numbers = (*positive, *others, *(["network_bandwidth"] if "network_bandwidth" in entry else []))
+    figures = {key: _figure(entry[key], source, prefix + key, positive=key not in others) for key in numbers}
     return Device(name=name, peak=_peak(entry["peak"], source, f"{prefix}peak"), source=entry["source"], **figures)
 
 

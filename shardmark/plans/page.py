@@ -55,6 +55,7 @@ def facts(plan: CertifiedSplit) -> dict[str, str]:
         "lower bound": f"{plan.lower_bound:,.6g} µs ({plan.bound_from})",
         **_of_modules(plan),
         "speed-up": speedup,
+        **({"training run": "--cluster MxD --batch N chooses replicas and recomputation too"} if plan.passes else {}),
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from shardmark.instances.models.roofline import Costs, roofline
 from shardmark.leaderboard.text import count
 from shardmark.outcomes import Cost
 from shardmark.plans.certified_split import CertifiedSplit
+from shardmark.plans.cluster.layout import ClusterLayout
+from shardmark.plans.cluster.request import plan_run, refuse, require_cluster
 from shardmark.plans.joined_passes import is_training_step
 from shardmark.plans.joining import Joined
 from shardmark.plans.solving import Certified, certify
@@ -128,13 +130,23 @@ def _require_values(
     whole("seed", seed, least=0)
 
 
-def plan(
+@overload
+def plan(model: str | os.PathLike[str], *, cluster: None = None, **options: Any) -> Plan: ...
+@overload
+def plan(model: str | os.PathLike[str], *, cluster: str | Sequence[int], **options: Any) -> ClusterLayout: ...
+def plan(  # type: ignore[misc]  # the overloads name only what their result depends on
     model: str | os.PathLike[str],
     *,
     devices: int | str | None = None,
     device: str | os.PathLike[str] = DEVICE,
     mesh: str | Sequence[int] | None = None,
     machine: str | os.PathLike[str] | None = None,
+    cluster: str | Sequence[int] | None = None,
+    batch: int | None = None,
+    microbatch: int | None = None,
+    train: str = "adam",
+    shard: str = "none",
+    max_tensor: int = 8,
     dims: Mapping[str, int] | None = None,
     branches: Mapping[str, str] | None = None,
     split: Split | None = None,
@@ -146,7 +158,7 @@ def plan(
     cores: int = 1,
     seed: int = 0,
     progress: Tell = lambda _: None,
-) -> Plan:
+) -> Plan | ClusterLayout:
     """Split a model over devices, bound the distance to the best split, and verify the split.
 
     ``model``    an ONNX file, or StableHLO as text or portable artifact
@@ -154,6 +166,10 @@ def plan(
                   for a placement
     ``mesh``     instead of ``devices``: a grid such as "2x4" or (2, 4), for a sharding strategy per operator
     ``machine``  instead of ``devices``: a JSON file of unequal devices and links, for a schedule
+    ``cluster``  instead of ``devices``: machines and the devices of each, such as "4x8" or (4, 8), for a layout of a
+                 training or serving run of which ``batch`` samples make a step, and ``microbatch`` are in the file's
+                 inputs; ``train`` is "adam", "sgd" or "none", ``shard`` what replicas divide among them: "none",
+                 "optimizer", "gradients" or "weights"; ``max_tensor`` is the greatest tensor-parallel degree
     ``device``   the kind of device: a name of the catalog (``shardmark list devices``) or a TOML file
     ``dims``     values for symbolic sizes of an ONNX model, such as ``{"batch": 8}``; a size without a name is called
                  by its tensor and axis, such as ``"x.0"``
@@ -172,6 +188,26 @@ def plan(
 
     Raises InputError for bad input, for an infeasible split, and if no split that fits is found.
     """
+    if cluster is not None:
+        refuse(devices=devices, mesh=mesh, machine=machine, split=split, fuse=fuse, times=times, whole=whole or None)
+        refuse(profile=profile or None)
+        return plan_run(
+            model,
+            cluster=cluster,
+            batch=batch,
+            microbatch=microbatch,
+            train=train,
+            shard=shard,
+            max_tensor=max_tensor,
+            device=device,
+            dims=dims,
+            branches=branches,
+            timeout=timeout,
+            cores=cores,
+            seed=seed,
+            progress=progress,
+        )
+    require_cluster(batch, microbatch)
     paths = {
         "model": model,
         "device": device,

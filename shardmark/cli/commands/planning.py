@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardmark.cli import options as shared
 from shardmark.cli import values
+from shardmark.cli.commands.cluster_planning import cluster_arguments, run_cluster
 from shardmark.cli.options import Answer, Command
 from shardmark.cli.output import NotWrittenError, say, tell
 from shardmark.cli.terminal import pairs, printable, table
@@ -45,6 +46,7 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--machine", type=values.path, metavar="FILE", help="JSON file of unequal devices and links, for a schedule"
     )
+    cluster_arguments(sub)
     costs = sub.add_argument_group("costs")
     costs.add_argument(
         "--device",
@@ -130,6 +132,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
     their times with the plan's. The exit status is 1 if outputs differ. With several folders it shows the slowest stage
     of each plan; `--output SITE` also writes them to a page of the site.
     """
+    from shardmark.plans.cluster.request import require_cluster
     from shardmark.plans.exports.onnx_graph import require_exportable
     from shardmark.plans.saving import require_export, require_folder
 
@@ -137,6 +140,9 @@ def run_plan(options: argparse.Namespace) -> Answer:
         return _run_stages(options)
     if options.folders:
         raise InputError("plan", str(options.folders[0]), f"expected one model, or `plan {VERIFY} DIR`")
+    if options.cluster:
+        return run_cluster(options)
+    require_cluster(options.batch, options.microbatch)
     if options.times_template:
         return _write_template(options)
     if options.export and not options.output:

@@ -1,0 +1,111 @@
+"""The part of the command ``plan`` that lays a run out over a cluster."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from shardmark.cli import values
+from shardmark.cli.options import Answer
+from shardmark.cli.output import say, tell
+from shardmark.cli.terminal import pairs, printable, table
+from shardmark.instances import InputError
+
+if TYPE_CHECKING:
+    from shardmark.plans.cluster.layout import ClusterLayout
+    from shardmark.plans.cluster.practice import Practice
+
+#: Options of `plan` that a layout does not take.
+OTHERS = (
+    *("devices", "mesh", "machine", "profile", "times", "times_template", "fuse"),
+    *("split", "whole", "sweep", "export", "output"),
+)
+
+
+def cluster_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the options of a run on a cluster."""
+    run = sub.add_argument_group("a training or serving run on a cluster")
+    run.add_argument("--cluster", metavar="MxD", help="machines and the devices of each, such as 4x8")
+    run.add_argument("--batch", type=values.positive_int, metavar="N", help="samples per step")
+    run.add_argument(
+        "--microbatch",
+        type=values.positive_int,
+        metavar="N",
+        help="samples in the file's inputs (default: the first dimension of the first input)",
+    )
+    run.add_argument(
+        "--train",
+        choices=("adam", "sgd", "none"),
+        default="adam",
+        help="optimiser, whose state takes memory; none serves the model (default: %(default)s)",
+    )
+    run.add_argument(
+        "--shard",
+        choices=("none", "optimizer", "gradients", "weights"),
+        default="none",
+        help="what the replicas of a stage divide among them, ZeRO 1 to 3 (default: %(default)s)",
+    )
+    run.add_argument(
+        "--max-tensor",
+        type=values.positive_int,
+        default=8,
+        metavar="N",
+        help="greatest tensor-parallel degree (default: %(default)s)",
+    )
+
+
+def run_cluster(options: argparse.Namespace) -> Answer:
+    """Lay a run out over a cluster, and print the layout."""
+    from shardmark.plans.cluster.text import facts, rows
+    from shardmark.plans.plan import plan
+
+    given = [name for name in OTHERS if getattr(options, name)]
+    if given:
+        expected = "expected no such option with --cluster, which chooses stages, replicas and devices of each"
+        raise InputError("plan", f"--{given[0].replace('_', '-')}", expected)
+    found = plan(
+        options.model,
+        cluster=options.cluster,
+        batch=options.batch,
+        microbatch=options.microbatch,
+        train=options.train,
+        shard=options.shard,
+        max_tensor=options.max_tensor,
+        device=options.device,
+        dims=dict(options.dim),
+        branches=dict(options.branch),
+        timeout=options.timeout,
+        cores=options.cores,
+        seed=options.seed,
+        progress=tell,
+    )
+    if options.json:
+        return 0, _as_json(found)
+    about = facts(found)
+    stages = rows(found)
+    say(printable("\n\n".join([table(stages, dict.fromkeys(stages[0], 1)), pairs(about)]), keep="\n") + "\n")
+    return 0, None
+
+
+def _as_json(found: ClusterLayout) -> dict[str, Any]:
+    """The layout for --json."""
+    return {
+        "model": str(found.source),
+        "track": "hybrid",
+        "cost_s": found.cost_s,
+        "lower_bound_s": found.bound_s,
+        "bound_from": found.bound_from,
+        "gap": found.gap,
+        "gap_text": found.gap_text,
+        "samples_per_s": found.samples_per_s,
+        "utilisation": found.utilisation,
+        "stages": [asdict(stage) | {"memory": stage.memory} for stage in found.stages],
+        "practices": [_of_practice(practice) for practice in found.practices],
+        "solution": found.solution,
+    }
+
+
+def _of_practice(practice: Practice) -> dict[str, Any]:
+    keys = ("name", "layout", "cost_s", "lacking_bytes")
+    return dict(zip(keys, (practice.name, practice.layout, practice.cost, practice.lacking), strict=True))

@@ -1,0 +1,173 @@
+"""Divides a forward pass into blocks, of which the stages of a layout consist: repeated modules, or cuts in the graph.
+
+A *numbered* module is one of several whose paths differ in one number, such as ``model.layers.7``. Every outermost
+numbered module is a block; where these are few, so are the numbered modules inside them. The operators between blocks
+are blocks too, such as an embedding and a head. If the file has no such modules, or if data leave one for another and
+come back, blocks end where few bytes cross.
+
+Operators outside of numbered modules that several blocks read from, such as those of a mask or of rotary angles, run in
+every stage that needs them, if they hold little: they are *shared*, and belong to the first block for costs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from shardmark.instances.graph import Graph, find_cycle
+from shardmark.instances.models.model import Model
+from shardmark.plans.modules import Path, enclosing, joined
+
+#: Fewer numbered modules than this are divided further, if there are numbered modules in them.
+FEW = 8
+#: Blocks of a model without numbered modules, at most.
+MOST_CUTS = 64
+#: Share of a model's arithmetic and of its parameters that shared operators may have.
+LITTLE = 0.01
+_NUMBER = re.compile(r"^(.*?)([0-9]+)$")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive operators of a forward pass.
+
+    ``name``       path of its module, or of its first and last one
+    ``operators``  indices in the model, ascending
+    ``tensors``    activations that enter it from earlier blocks
+    """
+
+    name: str
+    operators: tuple[int, ...]
+    tensors: tuple[int, ...]
+
+
+def blocks_of(model: Model) -> list[Block]:
+    """The blocks of a forward pass, in an order in which they can run.
+
+    Every operator is in exactly one. Raises nothing: a model of one operator has one block.
+    """
+    for depth in (1, 2):
+        numbered = _numbered(model, depth)
+        if len(set(filter(None, numbered))) >= (FEW if depth == 1 else 2):
+            break
+    groups = _grouped(model, numbered) if any(numbered) else None
+    ordered = None if groups is None else _in_order(model, groups)
+    return _named(model, ordered or _cut(model))
+
+
+def _numbered(model: Model, depth: int) -> list[Path | None]:
+    """For every operator, the numbered module around it, of several the outermost ``depth``; None if there is none."""
+    families: dict[Path, set[Path]] = {}
+    for path in {path for operator in model.operators for path in enclosing(operator.module)}:
+        families.setdefault(_family(path), set()).add(path)
+    found: list[Path | None] = []
+    for operator in model.operators:
+        levels = [path for path in enclosing(operator.module) if len(families[_family(path)]) > 1]
+        found.append(levels[min(depth, len(levels)) - 1] if levels else None)
+    return found
+
+
+def _family(path: Path) -> Path:
+    """A path with ``*`` for the number at its end; the path itself if it ends in none."""
+    match = _NUMBER.fullmatch(path[-1])
+    return (*path[:-1], f"{match[1]}*") if match else path
+
+
+def _grouped(model: Model, numbered: Sequence[Path | None]) -> list[list[int]]:
+    """Operators by numbered module; others by the last such module that they depend on."""
+    order = {path: number for number, path in enumerate(dict.fromkeys(filter(None, numbered)))}
+    shared = _shared(model, numbered)
+    after = [-1] * len(model.operators)  # the last numbered module that leads to an operator
+    groups: dict[tuple[int, bool], list[int]] = {}
+    for index, operator in enumerate(model.operators):
+        before = [model.tensors[access.tensor].producer for access in operator.reads]
+        after[index] = max((after[source] for source in before if source is not None), default=-1)
+        path = numbered[index]
+        if path is not None:
+            after[index] = max(after[index], order[path])
+        key = (order[path], True) if path is not None else (-1, False) if index in shared else (after[index], False)
+        groups.setdefault(key, []).append(index)
+    return [groups[key] for key in sorted(groups, key=lambda key: (key[0] + (not key[1]) * 0.5, key[1]))]
+
+
+def _shared(model: Model, numbered: Sequence[Path | None]) -> set[int]:
+    """Operators outside of numbered modules that several of these read, and what leads to them, if they hold little."""
+    users: list[set[Path]] = [set() for _ in model.operators]
+    for source, reader in model.edges():
+        path = numbered[reader]
+        if path is not None and numbered[source] is None:
+            users[source].add(path)
+    found = set[int]()
+    waiting = [index for index, paths in enumerate(users) if len(paths) > 1]
+    while waiting:
+        index = waiting.pop()
+        if index not in found and numbered[index] is None:
+            found.add(index)
+            sources = (model.tensors[access.tensor].producer for access in model.operators[index].reads)
+            waiting += [source for source in sources if source is not None]
+    weights = {tensor for index in found for tensor in model.parameters(index)}
+    flops = sum(model.operators[index].flops for index in found)
+    heavy = sum(model.tensors[tensor].bytes for tensor in weights) > LITTLE * model.parameter_bytes()
+    heavy = heavy or flops > LITTLE * sum(operator.flops for operator in model.operators)
+    return set() if heavy else found
+
+
+def _in_order(model: Model, groups: Sequence[list[int]]) -> list[list[int]] | None:
+    """Groups in an order in which they can run; None if data leave one and come back."""
+    group_of = {index: number for number, group in enumerate(groups) for index in group}
+    crossing = {(group_of[u], group_of[v]) for u, v in model.edges()}
+    edges = sorted((tail, head) for tail, head in crossing if tail != head)
+    tail, head = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    if find_cycle(len(groups), tail, head):
+        return None
+    return [groups[group] for group in Graph(len(groups), tail, head, model.name).topological_order.tolist()]
+
+
+def _cut(model: Model) -> list[list[int]]:
+    """Runs of operators between the places where fewest bytes cross, of about equal work."""
+    last = [max(readers, default=-1) for readers in model.readers()]
+    change = np.zeros(len(model.operators) + 1)
+    for tensor, end in zip(model.tensors, last, strict=True):
+        if tensor.producer is not None and end > tensor.producer:
+            change[tensor.producer + 1] += tensor.bytes
+            change[end + 1] -= tensor.bytes
+    crossing = np.cumsum(change)[1:-1]  # behind every operator but the last
+    work = np.cumsum([operator.flops + 1 for operator in model.operators])
+    share = work[-1] / MOST_CUTS
+    cuts, first = [], 0
+    while first < len(crossing):  # the cheapest place in every share of the work
+        end = int(np.searchsorted(work, (work[first - 1] if first else 0) + share, side="right"))
+        place = first + int(np.argmin(crossing[first : max(end, first + 1)]))
+        cuts.append(place + 1)
+        first = max(end, place + 1)
+    ends = [0, *cuts, len(model.operators)]
+    runs = (list(range(a, b)) for a, b in pairwise(ends))
+    return [run for run in runs if run]
+
+
+def _named(model: Model, groups: Sequence[list[int]]) -> list[Block]:
+    group_of = {index: number for number, group in enumerate(groups) for index in group}
+    found = []
+    for number, group in enumerate(groups):
+        reads = (access.tensor for index in group for access in model.operators[index].reads)
+        entering = (t for t in reads if (p := model.tensors[t].producer) is not None and group_of[p] != number)
+        found.append(Block(_name(model, group), tuple(group), tuple(dict.fromkeys(entering))))
+    return found
+
+
+def _name(model: Model, group: Sequence[int]) -> str:
+    """The deepest module around all operators of a group, or its first and last module, or its first operator."""
+    paths = [model.operators[index].module for index in group if model.operators[index].module]
+    if not paths:
+        return model.operators[group[0]].name
+    common = paths[0]
+    while any(path[: len(common)] != common for path in paths):
+        common = common[:-1]
+    if common and _NUMBER.fullmatch(common[-1]):
+        return joined(common)
+    first, last = joined(paths[0]), joined(paths[-1])
+    return first if first == last else f"{first} ... {last}"

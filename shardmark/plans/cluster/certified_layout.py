@@ -1,0 +1,85 @@
+"""A layout of a run on a cluster, verified, with its figures: everything that text and files of it tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shardmark.harness.results import claims
+from shardmark.instances.hybrid import Instance
+from shardmark.plans.cluster.practice import Practice
+from shardmark.plans.cluster.run import Run
+from shardmark.plans.solving import words
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of a layout, per device where it is about bytes.
+
+    ``blocks``      names, in order; ``recomputed`` those whose activations are computed again
+    ``replicas``, ``tensor``  replicas, and devices of each
+    ``microbatch_s``  seconds of a microbatch on a replica
+    ``sync_s``      seconds in which replicas exchange gradients, once per step
+    ``held``        bytes by what they are, "working" for a block that is computed again
+    """
+
+    blocks: tuple[str, ...]
+    recomputed: tuple[str, ...]
+    replicas: int
+    tensor: int
+    microbatch_s: float
+    sync_s: float
+    held: Mapping[str, float]
+
+    @property
+    def memory(self) -> float:
+        """Bytes per device."""
+        return sum(self.held.values())
+
+
+@dataclass(frozen=True)
+class CertifiedLayout:
+    """A verified layout of a run, with a proven bound.
+
+    ``source``       path of the model's file
+    ``run``          what was asked
+    ``instance``, ``solution``  of track ``hybrid``; node i is block i
+    ``cost_s``       seconds per step of the run; per microbatch for serving
+    ``bound_s``      proven for any layout of these blocks and configurations; ``bound_from`` is its method
+    ``stages``       in the order of the pipeline
+    ``practices``    what people do today, on the same costs
+    ``utilisation``  arithmetic of the model per second, of the devices' peak
+    """
+
+    source: Path
+    run: Run
+    instance: Instance = field(repr=False)
+    solution: Mapping[str, Any] = field(repr=False)
+    cost_s: float
+    bound_s: float
+    bound_from: str
+    stages: Sequence[Stage] = field(repr=False)
+    practices: Sequence[Practice] = field(repr=False)
+    utilisation: float
+
+    @property
+    def gap(self) -> float | None:
+        """cost / bound - 1; 0.0 if the layout is proven optimal."""
+        return claims.gap(self.cost_s, self.bound_s)
+
+    @property
+    def gap_text(self) -> str:
+        """The proven gap in words."""
+        return words(self.gap).replace("split", "layout")
+
+    @property
+    def samples_per_s(self) -> float:
+        """Samples per second."""
+        return (self.run.batch if self.run.training else self.run.microbatch) / self.cost_s
+
+    @property
+    def used(self) -> int:
+        """Devices that hold a stage."""
+        return sum(stage.replicas * stage.tensor for stage in self.stages)

@@ -1,0 +1,70 @@
+"""What is asked: a cluster, a batch, how the model is trained, and what the replicas of a stage divide among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shardmark.instances.errors import InputError
+from shardmark.instances.models.devices import Device
+
+#: Bytes per parameter by the optimiser and the bytes of a weight: weight, gradient, and the optimiser's own. In 16 bits
+#: it keeps a copy of the weight in 32 bits (Micikevicius et al., ICLR 2018; Rajbhandari et al., SC 2020, Section 3.1).
+STATE: Mapping[str, Mapping[int, tuple[int, int, int]]] = {
+    "adam": {2: (2, 2, 12), 4: (4, 4, 8), 8: (8, 8, 16)},
+    "sgd": {2: (2, 2, 4), 4: (4, 4, 0), 8: (8, 8, 0)},
+    "none": {1: (1, 0, 0), 2: (2, 0, 0), 4: (4, 0, 0), 8: (8, 0, 0)},
+}
+#: What ``shard`` divides over the replicas of a stage, each with what stands before it: ZeRO 1 to 3.
+SHARDS = ("none", "optimizer", "gradients", "weights")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training or serving run.
+
+    ``machines``, ``devices``  number of machines, and of devices in each
+    ``device``      every device, with its links inside a machine
+    ``network``     bytes per second of one device's link between machines
+    ``batch``       samples per step; ``microbatch`` of them pass the pipeline together
+    ``train``       optimiser, a key of `STATE`; "none" serves
+    ``shard``       one of `SHARDS`
+    ``max_tensor``  greatest tensor-parallel degree
+    """
+
+    machines: int
+    devices: int
+    device: Device
+    network: float
+    batch: int
+    microbatch: int
+    train: str = "adam"
+    shard: str = "none"
+    max_tensor: int = 8
+
+    def __post_init__(self) -> None:
+        if self.batch % self.microbatch:
+            expected = f"expected a multiple of the {self.microbatch} samples of a microbatch, found {self.batch}"
+            raise InputError("plan", "batch", expected)
+
+    @property
+    def training(self) -> bool:
+        """True if there is a backward pass."""
+        return self.train != "none"
+
+    @property
+    def microbatches(self) -> int:
+        """Microbatches per step."""
+        return self.batch // self.microbatch
+
+    @property
+    def degrees(self) -> list[int]:
+        """Tensor-parallel degrees: powers of 2 up to the devices of a machine and ``max_tensor``."""
+        most = min(self.devices, self.max_tensor)
+        return [1 << power for power in range(most.bit_length()) if 1 << power <= most]
+
+    def state(self, weight: int) -> tuple[float, float]:
+        """Bytes per byte of a weight of ``weight`` bytes: those of every replica, and those that replicas divide."""
+        sizes = STATE[self.train].get(weight, STATE[self.train][4])
+        divided = sizes[len(sizes) - SHARDS.index(self.shard) :]
+        return (sum(sizes) - sum(divided)) / weight, sum(divided) / weight

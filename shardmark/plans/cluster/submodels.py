@@ -1,0 +1,102 @@
+"""The operators of a block as a model of its own, whose borders every device of a stage sees whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from shardmark.instances.models.model import Access, Model, Operator
+
+#: An operator that takes no time and needs a whole tensor on every device: what enters or leaves a block.
+BORDER = "border"
+
+
+def part_of(model: Model, operators: Sequence[int], *, keep_outputs: bool = False) -> Model:
+    """The operators of a model with these indices, ascending, as a model.
+
+    Its outputs are those of ``model`` and, unless ``keep_outputs``, the tensors that other operators read.
+    """
+    part, inside = Model(model.name), set(operators)
+    index: dict[int, int] = {}
+    for operator in operators:
+        for access in (*model.operators[operator].reads, *model.operators[operator].writes):
+            if access.tensor not in index:
+                old = model.tensors[access.tensor]
+                index[access.tensor] = part.tensor(old.name, old.shape, old.dtype, parameter=old.parameter)
+        _append(part, model.operators[operator], index)
+    readers, outputs = model.readers(), set(model.outputs)
+    for operator in operators:
+        for access in model.operators[operator].writes:
+            outside = not keep_outputs and any(reader not in inside for reader in readers[access.tensor])
+            if access.tensor in outputs or outside:
+                part.outputs.append(index[access.tensor])
+    return part
+
+
+def with_borders(part: Model) -> Model:
+    """A model with an operator of kind `BORDER` for every activation that enters or leaves; it cannot be split."""
+    bordered = Model(part.name)
+    for old in part.tensors:
+        bordered.tensor(old.name, old.shape, old.dtype, parameter=old.parameter)
+
+    def border(source: int, target: int) -> None:
+        whole = (None,) * len(bordered.tensors[source].shape)
+        name = f"{bordered.tensors[source].name} {BORDER}"
+        bordered.operator(name, BORDER, [Access(source, whole)], [Access(target, whole)], {}, view=True)
+
+    def twin(tensor: int) -> int:
+        old = bordered.tensors[tensor]
+        return bordered.tensor(f"{old.name} {BORDER}", old.shape, old.dtype)
+
+    for number, old in enumerate(part.tensors):
+        if old.producer is None and not old.parameter:
+            border(twin(number), number)
+    same = {number: number for number in range(len(part.tensors))}
+    for operator in part.operators:
+        _append(bordered, operator, same)
+    for tensor in part.outputs:
+        bordered.outputs.append(twin(tensor))
+        border(tensor, bordered.outputs[-1])
+    return bordered
+
+
+def forward_pass(model: Model) -> Model:
+    """The operators of a training step that lead to its loss; the model itself if it has no backward pass.
+
+    What the forward pass computes for the backward pass alone is left out.
+    """
+    if not any(operator.backward for operator in model.operators):
+        return model
+    producers = (model.tensors[tensor].producer for tensor in model.outputs)
+    waiting = [index for index in producers if index is not None and not model.operators[index].backward]
+    forward = set[int]()
+    while waiting:
+        index = waiting.pop()
+        if index not in forward:
+            forward.add(index)
+            sources = (model.tensors[access.tensor].producer for access in model.operators[index].reads)
+            waiting += [source for source in sources if source is not None]
+    return part_of(model, sorted(forward), keep_outputs=True)
+
+
+def structure(model: Model) -> tuple[object, ...]:
+    """What determines the costs of a model: equal for two models that differ in names alone."""
+    tensors = tuple((tensor.shape, tensor.dtype, tensor.producer, tensor.parameter) for tensor in model.tensors)
+    operators = tuple(
+        (
+            *(operator.kind, operator.reads, operator.writes, tuple(operator.loops.items()), operator.flops),
+            *(operator.multiply_adds, frozenset(operator.whole), operator.fused, operator.view, operator.known),
+            None if operator.repeats is None else (operator.repeats[0], structure(operator.repeats[1])),
+        )
+        for operator in model.operators
+    )
+    return tensors, operators, tuple(model.outputs)
+
+
+def _append(part: Model, operator: Operator, index: Mapping[int, int]) -> None:
+    """Append an operator with its tensors renumbered."""
+    reads = tuple(replace(access, tensor=index[access.tensor]) for access in operator.reads)
+    writes = tuple(replace(access, tensor=index[access.tensor]) for access in operator.writes)
+    for access in writes:
+        part.tensors[access.tensor] = replace(part.tensors[access.tensor], producer=len(part.operators))
+    part.operators.append(replace(operator, reads=reads, writes=writes, backward=False, forward=None))

@@ -1,0 +1,74 @@
+"""Blocks are repeated modules, or runs of operators between the places where few bytes cross."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardmark.instances.models.model import Access, Model
+from shardmark.plans.cluster.blocks import FEW, MOST_CUTS, blocks_of
+
+
+def chain(modules, *, weight=1000, skips=(), shared=()):
+    """A chain of operators in modules; ``skips`` are more edges, ``shared`` operators that all later ones read."""
+    model = Model("chain")
+    last = model.tensor("x", (4,), "float32")
+    outputs = []
+    for index, levels in enumerate(modules):
+        reads = [Access(last, ("d",))] if index not in shared else []
+        reads += [Access(outputs[u], ("d",)) for u, v in skips if v == index]
+        reads += [Access(outputs[u], ("d",)) for u in shared if u < index]
+        if index not in shared:
+            w = model.tensor(f"w{index}", (weight,), "float32", parameter=True)
+            reads.append(Access(w, (None,)))
+        written = model.tensor(f"t{index}", (4,), "float32")
+        model.operator(f"o{index}", "any", reads, [Access(written, ("d",))], {"d": 4}, flops=100, module=levels)
+        outputs.append(written)
+        if index not in shared:
+            last = written
+    model.outputs = [last]
+    return model
+
+
+def layered(layers):
+    inner = [("model", f"layers.{layer}", part) for layer in range(layers) for part in ("attention", "mlp")]
+    return [("embed",), *inner, ("head",)]
+
+
+def names(model):
+    return [block.name for block in blocks_of(model)]
+
+
+def test_numbered_modules_are_blocks_and_so_is_what_stands_between():
+    found = blocks_of(chain(layered(FEW)))
+    assert [block.name for block in found] == ["embed", *(f"model.layers.{i}" for i in range(FEW)), "head"]
+    assert [index for block in found for index in block.operators] == list(range(2 * FEW + 2))
+    assert [len(block.tensors) for block in found] == [0, *[1] * FEW, 1]
+
+
+def test_few_modules_are_divided_into_those_inside():
+    modules = [(f"stages.{i}", f"blocks.{j}") for i in range(2) for j in range(3)]
+    assert names(chain(modules)) == [f"stages.{i}.blocks.{j}" for i in range(2) for j in range(3)]
+
+
+def test_what_several_blocks_read_belongs_to_one_and_is_no_block_of_its_own():
+    found = blocks_of(chain([("angles",), *layered(FEW)], shared=(0,)))
+    assert len(found) == FEW + 2
+    assert 0 in found[0].operators
+    assert len(found[3].tensors) == 2  # the activation, and the angles
+
+
+def test_modules_that_data_leave_and_enter_again_are_no_blocks():
+    modules = [("m", f"layers.{i % FEW}") for i in range(2 * FEW)]
+    found = blocks_of(chain(modules))
+    assert [index for block in found for index in block.operators] == list(range(2 * FEW))
+    assert all(len(block.tensors) <= 1 for block in found)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 1000])
+def test_without_modules_blocks_end_where_few_bytes_cross(count):
+    skips = [(u, u + 2) for u in range(0, count - 2, 4)]
+    found = blocks_of(chain([()] * count, skips=skips))
+    assert [index for block in found for index in block.operators] == list(range(count))
+    assert len(found) <= 2 * MOST_CUTS
+    if count == 1000:
+        assert all(len(block.tensors) <= 1 for block in found)

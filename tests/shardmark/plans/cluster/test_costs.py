@@ -1,0 +1,90 @@
+"""Parameters, arithmetic and kept activations of transformers are those of published formulas."""
+
+from __future__ import annotations
+
+import pytest
+from effort import Deferred
+
+from shardmark.instances.models.devices import device
+from shardmark.instances.models.stablehlo.module import parse
+from shardmark.instances.models.stablehlo_file import model_of
+from shardmark.plans.cluster.attention import with_kernels
+from shardmark.plans.cluster.blocks import blocks_of
+from shardmark.plans.cluster.configurations import costs_of
+from shardmark.plans.cluster.kept import kept
+from shardmark.plans.cluster.run import Run
+from shardmark.plans.cluster.submodels import forward_pass, part_of, structure
+
+training_steps = Deferred("training_steps")
+LAYERS, WIDTH, HEADS, TOKENS, WORDS = 3, 256, 4, 128, 1000
+
+
+@pytest.fixture(scope="module")
+def forward():
+    pytest.importorskip("jax")
+    sizes = {"layers": LAYERS, "width": WIDTH, "heads": HEADS, "sequence": TOKENS, "vocabulary": WORDS, "batch": 1}
+    text = training_steps.lowered("transformer", "sgd", bits=16, **sizes)
+    return forward_pass(model_of(parse(text, "step"), "step"))
+
+
+def a_run(**given):
+    usual = {"machines": 1, "devices": 8, "device": device("h100"), "network": 50e9, "batch": 8, "microbatch": 1}
+    return Run(**usual | given)
+
+
+def test_the_forward_pass_has_no_operators_for_the_backward_pass(forward):
+    assert not any(operator.backward for operator in forward.operators)
+    read = {access.tensor for operator in forward.operators for access in operator.reads}
+    written = {access.tensor for operator in forward.operators for access in operator.writes}
+    assert written - read <= set(forward.outputs)
+
+
+def test_parameters_and_arithmetic_are_those_of_megatron(forward):
+    """Narayanan et al., SC 2021, Equations 2 and 3, without biases and positions, and with the head of its own."""
+    parameters = sum(tensor.numbers for tensor in forward.tensors if tensor.parameter)
+    assert parameters == 12 * LAYERS * WIDTH**2 + 2 * WORDS * WIDTH + 2 * LAYERS * WIDTH
+    multiply_adds = sum(operator.multiply_adds for operator in forward.operators)
+    formula = 72 * TOKENS * LAYERS * WIDTH**2 * (1 + TOKENS / (6 * WIDTH) + WORDS / (12 * LAYERS * WIDTH))
+    assert 3 * 2 * multiply_adds == pytest.approx(formula, rel=1e-12)
+
+
+def test_kept_activations_are_those_of_korthikanti_without_masks(forward):
+    """MLSys 2023, Section 4, with attention in one kernel: 34 s b h, of which two masks of dropout are 2 s b h."""
+    layer = with_kernels(part_of(forward, blocks_of(forward)[2].operators))
+    found = sum(layer.tensors[tensor].bytes for tensor in kept(layer) if layer.tensors[tensor].shape[-1] > 1)
+    assert found == pytest.approx(32 * TOKENS * WIDTH, rel=0.01)  # and the sums of norms
+
+
+def test_attention_is_one_kernel(forward):
+    layer = part_of(forward, blocks_of(forward)[2].operators)
+    joined = with_kernels(layer)
+    scores = (1, HEADS, TOKENS, TOKENS)
+    assert any(layer.tensors[access.tensor].shape == scores for o in layer.operators for access in o.writes)
+    assert not any(joined.tensors[access.tensor].shape == scores for o in joined.operators for access in o.writes)
+    assert sum(o.multiply_adds for o in joined.operators) == sum(o.multiply_adds for o in layer.operators)
+    products = [sum(o.multiply_adds > 0 for o in model.operators) for model in (layer, joined)]
+    assert products == [8, 7]
+
+
+def test_layers_of_equal_structure_are_sharded_once(forward):
+    blocks = [part_of(forward, block.operators) for block in blocks_of(forward)]
+    assert len({structure(block) for block in blocks}) == 3
+    told = []
+    costs = costs_of(blocks, a_run(max_tensor=2), told.append)
+    assert len(told) == 3
+    assert costs[1] is costs[2]
+
+
+@pytest.mark.parametrize(
+    ("train", "shard", "own", "divided"),
+    [
+        ("adam", "none", 16, 0),
+        ("adam", "optimizer", 4, 12),
+        ("adam", "gradients", 2, 14),
+        ("adam", "weights", 0, 16),
+        ("sgd", "optimizer", 4, 4),
+        ("none", "none", 2, 0),
+    ],
+)
+def test_replicas_hold_and_divide_bytes_per_parameter(train, shard, own, divided):
+    assert a_run(train=train, shard=shard).state(2) == (own / 2, divided / 2)

@@ -1,0 +1,129 @@
+"""A layout of a run fits, costs what the referee says, is no worse than what people do, and is answered in words."""
+
+from __future__ import annotations
+
+import pytest
+from effort import Deferred
+from referee import answer, refused
+
+import shardmark as sm
+from shardmark.harness.verify import verify
+from shardmark.instances.errors import InputError
+
+training_steps = Deferred("training_steps")
+pytestmark = [pytest.mark.gate, pytest.mark.usefixtures("stablehlo_in_process")]
+SIZES = {"layers": 4, "width": 512, "heads": 8, "sequence": 512, "vocabulary": 1000, "batch": 2}
+DEVICE = """source = "made up"
+peak = { bfloat16 = 100e12, float32 = 10e12 }
+bandwidth = 1e12
+memory = MEMORY
+launch = 1e-6
+link_bandwidth = 100e9
+link_latency = 1e-6
+network_bandwidth = 10e9
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, stablehlo_in_process):
+    pytest.importorskip("jax")
+    folder = tmp_path_factory.mktemp("layouts")
+    (folder / "step.mlir").write_bytes(training_steps.lowered("transformer", "sgd", bits=16, **SIZES))
+    for name, memory in (("large", "1e9"), ("small", "165e6"), ("tiny", "30e6")):
+        (folder / f"{name}.toml").write_text(DEVICE.replace("MEMORY", memory))
+    return folder
+
+
+def laid_out(folder, device, **given):
+    usual = {"cluster": (2, 2), "batch": 16, "timeout": 20, "max_tensor": 2}
+    return sm.plan(folder / "step.mlir", device=folder / f"{device}.toml", **usual | given)
+
+
+@pytest.fixture(scope="module")
+def large(folder):
+    return laid_out(folder, "large")
+
+
+@pytest.fixture(scope="module")
+def small(folder):
+    return laid_out(folder, "small")
+
+
+@pytest.mark.parametrize("name", ["large", "small"])
+def test_a_layout_is_verified_and_no_worse_than_what_people_do(request, name):
+    found = request.getfixturevalue(name)
+    verdict = verify(found.instance, found.solution)
+    assert verdict.feasible
+    assert found.cost_s == verdict.cost
+    assert found.bound_s <= found.cost_s <= 1.05 * found.bound_s
+    assert found.instance.objective == "step"
+    assert all(practice.cost is None or practice.cost >= found.cost_s for practice in found.practices)
+    assert {practice.name for practice in found.practices} == {
+        "equal layers, the best equal degrees",
+        "data parallelism alone",
+        "tensor parallelism in a machine, a pipeline between",
+    }
+    assert sum(stage.replicas * stage.tensor for stage in found.stages) == found.used <= 4
+    assert all(stage.memory <= found.run.device.memory * (1 + 1e-9) for stage in found.stages)
+    assert 0 < found.utilisation < 1
+    assert found.samples_per_s == pytest.approx(16 / found.cost_s)
+    assert found.run.microbatch == 2
+    assert [name for stage in found.stages for name in stage.blocks][1:5] == [f"layer{i}" for i in range(4)]
+
+
+def test_little_memory_costs_time(large, small):
+    assert small.cost_s > large.cost_s
+    assert not any(stage.recomputed for stage in large.stages)
+    assert any(stage.recomputed for stage in small.stages) or len(small.stages) > 1
+
+
+def test_dividing_the_state_over_replicas_takes_less_memory(folder, large):
+    divided = laid_out(folder, "large", shard="optimizer")
+    assert max(stage.memory for stage in divided.stages) < max(stage.memory for stage in large.stages)
+
+
+def test_serving_has_one_pass(folder, large):
+    served = laid_out(folder, "large", train="none")
+    assert served.instance.objective == "throughput"
+    assert served.utilisation > 0
+    assert served.samples_per_s > large.samples_per_s
+    assert not any(stage.recomputed for stage in served.stages)
+
+
+def test_the_command_tells_the_same(folder, large, capsys):
+    command = ["plan", folder / "step.mlir", "--cluster", "2x2", "--batch", 16, "--timeout", 20, "--max-tensor", 2]
+    found = answer(*command, "--device", folder / "large.toml")
+    assert found["cost_s"] == pytest.approx(large.cost_s)
+    assert found["solution"] == large.solution
+    assert [stage["replicas"] for stage in found["stages"]] == [stage.replicas for stage in large.stages]
+    assert len(found["practices"]) == 3
+
+
+def test_words_tell_the_same(small):
+    told = str(small)
+    assert f"time per step: {1e3 * small.cost_s:,.6g} ms, {small.gap_text}" in told
+    assert "data parallelism alone" in told
+    assert sum(line.startswith("stage ") for line in told.splitlines()) == len(small.stages)
+
+
+def test_too_little_memory_is_one_sentence_with_the_number(folder):
+    with pytest.raises(InputError, match=r"expected at least [0-9.]+ bytes, which node .* needs alone"):
+        laid_out(folder, "tiny", batch=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--cluster", "4"), ["cluster: expected machines and the devices of each, such as 4x8, found '4'"]),
+        (("--cluster", "0x8", "--batch", 8), ["found '0x8'"]),
+        (("--cluster", "h100:2,v100:2", "--batch", 8), ["a cluster of unlike machines is a machine file, --machine"]),
+        (("--cluster", "2x2"), ["batch: expected the samples per step, such as --batch 512"]),
+        (("--cluster", "2x2", "--batch", 7, "--microbatch", 2), ["batch: expected a multiple of the 2 samples"]),
+        (("--cluster", "2x2", "--batch", 8, "--device", "t4"), ["network_bandwidth in the TOML file", "t4 has none"]),
+        (("--cluster", "2x2", "--batch", 8, "--devices", 4), ["--devices: expected no such option with --cluster"]),
+        (("--devices", 4, "--batch", 8), ["batch: expected a cluster as well, such as --cluster 4x8"]),
+    ],
+)
+def test_bad_input_is_one_sentence(folder, options, words):
+    told = refused("plan", folder / "step.mlir", *options)
+    assert all(word in told for word in words), told
