@@ -73,6 +73,9 @@ def _units(model: Model) -> tuple[list[int], list[list[int]]]:
     groups: list[list[int]] = []
     for index, operator in enumerate(model.operators):
         home = operator.forward
+        if home is not None:  # no earlier than what the forward pass writes for it, or that pass could lose its order
+            sources = (model.tensors[access.tensor].producer for access in operator.reads)
+            home = max([home, *(s for s in sources if s is not None and not model.operators[s].backward)])
         if home is None or home >= index:
             unit_of.append(len(groups))
             groups.append([])

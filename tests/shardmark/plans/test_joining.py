@@ -78,6 +78,17 @@ def test_a_split_of_units_costs_what_the_split_of_their_operators_costs(drawn, b
     assert crossing_bytes(joined.model, of_units, 3) == crossing_bytes(model, of_operators, 3)
 
 
+@given(training_steps())
+def test_units_keep_the_order_of_the_forward_pass(drawn):
+    model, _ = drawn
+    joined = Joined.of(model, fused=False, passes=True)
+    unit_of = {index: unit for unit, group in enumerate(joined.groups) for index in group}
+    kept = set(joined.model.edges())
+    for source, reader in model.edges():
+        if not model.operators[reader].backward:
+            assert unit_of[source] == unit_of[reader] or (unit_of[source], unit_of[reader]) in kept
+
+
 @pytest.fixture(scope="module")
 def step(stablehlo_in_process):
     return sm.plan(STEP, devices=2, timeout=20)
