@@ -35,8 +35,8 @@ from shardmark.plans.whole import Price
 
 FORMAT = "shardmark/plan/1"
 PLAN, PAGE, INSTANCE, SOLUTION = "plan.json", "plan.html", "instance.json", "solution.json"
-STAGES, SPECS, ANNOTATED = "stages", "specs.json", "annotated.onnx"
-EARLIER = (PAGE, INSTANCE, SOLUTION, STAGES, SPECS, ANNOTATED, "annotated.data")  # files removed with a plan
+STAGES, SPECS, ANNOTATED, TORCH = "stages", "specs.json", "annotated.onnx", "layout.torch.json"
+EARLIER = (PAGE, INSTANCE, SOLUTION, STAGES, SPECS, ANNOTATED, "annotated.data", TORCH)  # files removed with a plan
 KEYS = (
     *("format", "model", "devices", "costs", "track", "instance", "solution", "cost_us"),
     *("lower_bound_us", "bound_from", "gap", "parts", "assignment", "specs", "options"),

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shardmark.cli import values
 from shardmark.cli.options import Answer
-from shardmark.cli.output import say, tell
+from shardmark.cli.output import NotWrittenError, say, tell
 from shardmark.cli.terminal import pairs, printable, table
 from shardmark.instances import InputError
 
 if TYPE_CHECKING:
     from shardmark.plans.cluster.layout import ClusterLayout
-    from shardmark.plans.cluster.practice import Practice
 
 #: Options of `plan` that a layout does not take.
 OTHERS = (
     *("devices", "mesh", "machine", "profile", "times", "times_template", "fuse"),
-    *("split", "whole", "sweep", "export", "output"),
+    *("split", "whole", "sweep"),
 )
 
 
@@ -57,13 +55,22 @@ def cluster_arguments(sub: argparse.ArgumentParser) -> None:
 
 def run_cluster(options: argparse.Namespace) -> Answer:
     """Lay a run out over a cluster, and print the layout."""
-    from shardmark.plans.cluster.text import facts, rows
+    from shardmark.instances.models.reader import read_model
+    from shardmark.plans.cluster.saving import document, require_export
+    from shardmark.plans.exports.torch_layout import require_modules
     from shardmark.plans.plan import plan
+    from shardmark.plans.saving import require_folder
 
     given = [name for name in OTHERS if getattr(options, name)]
     if given:
         expected = "expected no such option with --cluster, which chooses stages, replicas and devices of each"
         raise InputError("plan", f"--{given[0].replace('_', '-')}", expected)
+    dims, branches = dict(options.dim), dict(options.branch)
+    require_export(options.export)
+    if options.export:
+        require_modules(options.model, read_model(options.model, dims, branches=branches))
+    if options.output:
+        require_folder(options.output)
     found = plan(
         options.model,
         cluster=options.cluster,
@@ -73,39 +80,39 @@ def run_cluster(options: argparse.Namespace) -> Answer:
         shard=options.shard,
         max_tensor=options.max_tensor,
         device=options.device,
-        dims=dict(options.dim),
-        branches=dict(options.branch),
+        dims=dims,
+        branches=branches,
         timeout=options.timeout,
         cores=options.cores,
         seed=options.seed,
         progress=tell,
     )
+    if options.output:
+        _write_or_show(found, options)
+        tell(f"wrote {options.output / 'plan.json'}")
     if options.json:
-        return 0, _as_json(found)
-    about = facts(found)
-    stages = rows(found)
-    say(printable("\n\n".join([table(stages, dict.fromkeys(stages[0], 1)), pairs(about)]), keep="\n") + "\n")
+        return 0, document(found)
+    _show(found)
     return 0, None
 
 
-def _as_json(found: ClusterLayout) -> dict[str, Any]:
-    """The layout for --json."""
-    return {
-        "model": str(found.source),
-        "track": "hybrid",
-        "cost_s": found.cost_s,
-        "lower_bound_s": found.bound_s,
-        "bound_from": found.bound_from,
-        "gap": found.gap,
-        "gap_text": found.gap_text,
-        "samples_per_s": found.samples_per_s,
-        "utilisation": found.utilisation,
-        "stages": [asdict(stage) | {"memory": stage.memory} for stage in found.stages],
-        "practices": [_of_practice(practice) for practice in found.practices],
-        "solution": found.solution,
-    }
+def _write_or_show(found: ClusterLayout, options: argparse.Namespace) -> None:
+    """Write the layout; if that fails, print it, so that the time for solving is not lost."""
+    from shardmark.plans.cluster.saving import document
+
+    try:
+        found.save(options.output, export=options.export)
+    except InputError as error:
+        if options.json:
+            raise NotWrittenError(str(error), document(found)) from None
+        _show(found)
+        raise
 
 
-def _of_practice(practice: Practice) -> dict[str, Any]:
-    keys = ("name", "layout", "cost_s", "lacking_bytes")
-    return dict(zip(keys, (practice.name, practice.layout, practice.cost, practice.lacking), strict=True))
+def _show(found: ClusterLayout) -> None:
+    """Print the layout for people."""
+    from shardmark.plans.cluster.text import facts, rows
+
+    about = facts(found)
+    stages = rows(found)
+    say(printable("\n\n".join([table(stages, dict.fromkeys(stages[0], 1)), pairs(about)]), keep="\n") + "\n")

@@ -120,8 +120,9 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
     )
     files.add_argument(
         "--export",
-        choices=("stages", "annotated", "specs"),
-        help="also write an ONNX model per stage, the model annotated with its plan, or partition specs (--mesh)",
+        choices=("stages", "annotated", "specs", "torch"),
+        help="also write an ONNX model per stage, the model annotated with its plan, partition specs (--mesh), or "
+        "stages for torch.distributed.pipelining (--cluster)",
     )
 
 
@@ -140,13 +141,13 @@ def run_plan(options: argparse.Namespace) -> Answer:
         return _run_stages(options)
     if options.folders:
         raise InputError("plan", str(options.folders[0]), f"expected one model, or `plan {VERIFY} DIR`")
+    if options.export and not options.output:
+        raise InputError("plan", "--export", "expected --output as well, the folder for its files")
     if options.cluster:
         return run_cluster(options)
     require_cluster(options.batch, options.microbatch)
     if options.times_template:
         return _write_template(options)
-    if options.export and not options.output:
-        raise InputError("plan", "--export", "expected --output as well, the folder for its files")
     if options.sweep and not (options.devices or "").isdecimal():
         raise InputError("plan", "--sweep", "expected --devices N as well, with equal devices")
     if options.sweep and options.split:

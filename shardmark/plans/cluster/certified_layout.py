@@ -9,6 +9,8 @@ from typing import Any
 
 from shardmark.harness.results import claims
 from shardmark.instances.hybrid import Instance
+from shardmark.instances.models.model import Model
+from shardmark.plans.cluster.blocks import Block
 from shardmark.plans.cluster.practice import Practice
 from shardmark.plans.cluster.run import Run
 from shardmark.plans.solving import words
@@ -44,6 +46,7 @@ class CertifiedLayout:
     """A verified layout of a run, with a proven bound.
 
     ``source``       path of the model's file
+    ``model``, ``blocks``  its forward pass, and what stages consist of
     ``run``          what was asked
     ``instance``, ``solution``  of track ``hybrid``; node i is block i
     ``cost_s``       seconds per step of the run; per microbatch for serving
@@ -54,6 +57,8 @@ class CertifiedLayout:
     """
 
     source: Path
+    model: Model = field(repr=False)
+    blocks: Sequence[Block] = field(repr=False)
     run: Run
     instance: Instance = field(repr=False)
     solution: Mapping[str, Any] = field(repr=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -20,6 +21,7 @@ from shardmark.plans.cluster.memory import lacking_bytes, working_bytes
 from shardmark.plans.cluster.practice import practices
 from shardmark.plans.cluster.problem import AGAIN, problem
 from shardmark.plans.cluster.run import Run
+from shardmark.plans.cluster.saving import save
 from shardmark.plans.cluster.submodels import forward_pass, part_of
 from shardmark.plans.cluster.text import text
 from shardmark.plans.solving import Step, certify
@@ -30,6 +32,14 @@ STEPS = (Step("search", "solver", 0.7), Step("dp", "solver", 1.0))
 @dataclass(frozen=True)
 class ClusterLayout(CertifiedLayout):
     """A layout of a run, as `shardmark.plan` returns it; the fields are those of `CertifiedLayout`."""
+
+    def save(self, folder: str | os.PathLike[str], *, export: str | None = None) -> Path:
+        """Write ``plan.json``, ``instance.json`` and ``solution.json`` into a folder, which is made if needed.
+
+        ``export="torch"`` adds ``layout.torch.json``, of which PyTorch makes a pipeline. Returns the path of
+        ``plan.json``. Raises InputError if the layout has no such file.
+        """
+        return save(self, Path(folder), export)
 
     def __str__(self) -> str:
         return text(self)
@@ -60,6 +70,8 @@ def lay_out(
     cost = float(verify.verify(relaxed, found.solution).cost or 0)
     return ClusterLayout(
         source,
+        forward,
+        blocks,
         run,
         relaxed,
         found.solution,

@@ -1,1 +1,1 @@
-"""Files that run, made from a plan: an ONNX model per stage, or the model with the plan noted in it."""
+"""Files that run, made from a plan: ONNX models by stage, the model with the plan noted in it, or PyTorch modules."""

@@ -1,0 +1,154 @@
+"""Layouts as PyTorch pipelines: split points, modules by stage, and models of which there are none."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from referee import shardmark
+
+import shardmark as sm
+from shardmark.instances import InputError
+
+SCOPES = "pkg.torch.onnx.name_scopes"
+WIDTH = 512
+#: Modules of the operators of a decoder, in the order of its file; the last one of every layer is no product.
+DECODER = ("model.embed", *(f"model.layers.{i}.{part}" for i in range(8) for part in ("up", "down", "act")), "head")
+
+
+def saved(path, modules=DECODER):
+    """A chain of products in modules, and of activations for those called ``act``; None is no module.
+
+    ``late`` reads the input of the model, and ``join`` its result as well as the chain's.
+    """
+    nodes, weights, last = [], [], "t0"
+    for index, module in enumerate(modules):
+        kind = {"act": "Tanh", "late": "Tanh", "join": "Add"}.get((module or "").rpartition(".")[2], "MatMul")
+        other = {"MatMul": f"w{index}", "Add": "late"}.get(kind)
+        written = "late" if module == "late" else f"t{index + 1}"
+        reads = ["t0" if module == "late" else last, *([other] if other else [])]
+        made = helper.make_node(kind, reads, [written], name=f"node{index}")
+        if kind == "MatMul":
+            weights.append(numpy_helper.from_array(np.zeros((WIDTH, WIDTH), np.float32), f"w{index}"))
+        if module:
+            levels = module.split(".")
+            paths = [".".join(levels[:end]) for end in range(len(levels) + 1) if levels[:end][-1:] != ["layers"]]
+            made.metadata_props.add(key=SCOPES, value=repr([*paths, "op"]))
+        last = last if module == "late" else written
+        nodes.append(made)
+    first, end = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, WIDTH]) for name in ("t0", last))
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [first], [end], weights)), path)
+    return path
+
+
+def device(path, memory):
+    """A device on which a pipeline is better than replicas, with a memory in bytes."""
+    numbers = "peak = { float32 = 1e12 }\nbandwidth = 1e11\nlaunch = 0\nlink_bandwidth = 1e9\nlink_latency = 0"
+    path.write_text(f'source = "a test"\nmemory = {memory}\n{numbers}\n')
+    return path
+
+
+def exported(tmp_path, memory=1e9, batch=64, **options):
+    model, slow = saved(tmp_path / "m.onnx"), device(tmp_path / "device.toml", memory)
+    layout = sm.plan(model, cluster=(1, 4), batch=batch, max_tensor=1, device=slow, timeout=20, **options)
+    layout.save(tmp_path / "plan", export="torch")
+    return layout, json.loads((tmp_path / "plan" / "layout.torch.json").read_text())
+
+
+def test_a_stage_begins_with_a_module_and_all_modules_are_named_once(tmp_path):
+    layout, found = exported(tmp_path)
+    modules = [stage["modules"] for stage in found["stages"]]
+    assert len(modules) == len(layout.stages) == 4
+    assert [name for names in modules for name in names] == [
+        "model.embed",
+        *(f"model.layers.{i}" for i in range(8)),
+        "head",
+    ]
+    assert found["split_points"] == [names[0] for names in modules[1:]]
+    assert [stage["data_parallel"] for stage in found["stages"]] == [stage.replicas for stage in layout.stages]
+    assert {stage["tensor_parallel"] for stage in found["stages"]} == {1}
+    assert (found["schedule"], found["batch"], found["microbatch"], found["microbatches"]) == ("1F1B", 64, 2, 32)
+
+
+def test_recomputed_modules_are_those_of_recomputed_blocks(tmp_path):
+    fits = exported(tmp_path)[0]
+    needed = max(stage.memory for stage in fits.stages)
+    layout, found = exported(tmp_path, memory=needed - 1)
+    assert [tuple(stage["recomputed"]) for stage in found["stages"]] == [stage.recomputed for stage in layout.stages]
+    assert any(stage["recomputed"] for stage in found["stages"])
+
+
+def test_the_folder_has_the_problem_and_is_replaced(tmp_path):
+    layout, _ = exported(tmp_path, train="none")
+    names = {path.name for path in (tmp_path / "plan").iterdir()}
+    assert names == {"plan.json", "instance.json", "solution.json", "layout.torch.json"}
+    assert json.loads((tmp_path / "plan" / "layout.torch.json").read_text())["schedule"] is None
+    done = shardmark("check", tmp_path / "plan" / "instance.json", tmp_path / "plan" / "solution.json", "--json")
+    assert json.loads(done.stdout)["cost"] == pytest.approx(layout.cost_s)
+    layout.save(tmp_path / "plan")
+    assert {path.name for path in (tmp_path / "plan").iterdir()} == names - {"layout.torch.json"}
+
+
+CLUSTER = ("--cluster", "1x2", "--max-tensor", 1, "--batch", 4, "--timeout", 10)
+
+
+def test_the_command_line_writes_it(tmp_path):
+    model = saved(tmp_path / "m.onnx")
+    done = shardmark("plan", model, *CLUSTER, "--export", "torch", "--output", tmp_path / "plan", "--json")
+    found = json.loads(done.stdout)
+    layout = json.loads((tmp_path / "plan" / "layout.torch.json").read_text())
+    assert len(layout["stages"]) == len(found["stages"])
+    assert json.loads((tmp_path / "plan" / "plan.json").read_text()) == found
+
+
+STABLEHLO = """module @m { func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.tanh %arg0 : tensor<4xf32>
+  return %0 : tensor<4xf32> } }"""
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        (None, ("--export", "torch"), "expected --output as well"),
+        (None, ("--export", "stages", "--output", "plan"), "expected torch for a layout on a cluster, found 'stages'"),
+        (STABLEHLO, ("--export", "torch", "--output", "plan"), "a StableHLO program has no PyTorch modules"),
+        ((None, None), ("--export", "torch", "--output", "plan"), "torch.onnx.export(..., dynamo=True) writes them"),
+        ("no model", ("--export", "torch", "--output", "plan"), "expected an ONNX model"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_before_the_search(tmp_path, content, options, message):
+    path = tmp_path / "model"
+    if isinstance(content, str):
+        path.write_text(content)
+    else:
+        saved(path, content or DECODER)
+    done = shardmark("plan", path, *CLUSTER, *options, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr.splitlines()[-1]
+    assert "running" not in done.stderr
+    assert not (tmp_path / "plan").exists()
+
+
+@pytest.mark.parametrize(
+    ("modules", "message"),
+    [
+        (
+            ("one", *["two"] * 6, "three"),
+            "expected stage 1 to begin with a module to export torch; it begins inside of module two (operator 'node",
+        ),
+        (
+            (*DECODER[:-1], "late", "join"),
+            "expected stages of consecutive operators to export torch; module late (operator 'node25') is in stage 0",
+        ),
+    ],
+)
+def test_a_stage_that_is_not_made_of_modules_is_refused(tmp_path, modules, message):
+    model, slow = saved(tmp_path / "m.onnx", modules), device(tmp_path / "device.toml", 1e9)
+    layout = sm.plan(model, cluster=(1, 2), batch=64, max_tensor=1, device=slow, timeout=20)
+    with pytest.raises(InputError) as caught:
+        layout.save(tmp_path / "plan", export="torch")
+    assert message in str(caught.value)
+    assert not (tmp_path / "plan").exists()
