@@ -112,7 +112,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "CHECKS", 1000)  # workers give a sign of life twice a second
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")  # of longer life, the loop of other tests' clients may end before it
 def shared_grid() -> Iterator[Grid]:
     grid = Grid()
     yield grid
