@@ -77,7 +77,8 @@ class CertifiedLayout:
     @property
     def gap_text(self) -> str:
         """The proven gap in words."""
-        return words(self.gap).replace("split", "layout")
+        text = words(self.gap).replace("split there is", "layout of these blocks")
+        return f"{text}: no layout of these blocks is faster" if self.gap == 0 else text
 
     @property
     def samples_per_s(self) -> float:
