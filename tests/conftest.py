@@ -12,7 +12,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-import stablehlo_models
+import read_models
 from effort import GATE, THOROUGH, draws
 from referee import CHAIN, ZOO, Lending, Lent, Pool, backend_here
 
@@ -177,7 +177,7 @@ def stablehlo_in_process() -> Iterator[None]:
     """StableHLO is read without a process of its own, which would import JAX anew."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("stablehlo.apart", "reader"):
-            patch.setattr(f"shardmark.instances.models.{module}.read_stablehlo", stablehlo_models.read_stablehlo)
+            patch.setattr(f"shardmark.instances.models.{module}.read_stablehlo", read_models.read_stablehlo)
         yield
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from shardmark.instances.files.columns import Ints
 from shardmark.instances.graph import Graph
 from shardmark.instances.models.model import Access, Model, Operator
 
@@ -108,11 +109,17 @@ def _aliased(model: Model, operator: Operator, shared: Sequence[bool]) -> Iterat
 
 
 def _in_order(model: Model, groups: list[list[int]]) -> list[list[int]]:
+    tail, head = edges_between(model, groups)
+    return [groups[group] for group in Graph(len(groups), tail, head, model.name).topological_order.tolist()]
+
+
+def edges_between(model: Model, groups: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Tails and heads of the edges between groups of operators, by number, each once; shapes (edges,)."""
     group_of = _group_of(groups)
     crossing = {(group_of[tail], group_of[head]) for tail, head in model.edges()}
     edges = sorted((tail, head) for tail, head in crossing if tail != head)
     tail, head = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    return [groups[group] for group in Graph(len(groups), tail, head, model.name).topological_order.tolist()]
+    return tail, head
 
 
 def _group_of(groups: Sequence[Sequence[int]]) -> dict[int, int]:

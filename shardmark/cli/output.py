@@ -35,6 +35,21 @@ def kept(answer: Mapping[str, Any]) -> Iterator[None]:
         raise NotWrittenError(str(error), answer) from None
 
 
+def save_or_show(
+    save: Callable[[], object], answer: Callable[[], Mapping[str, Any]], show: Callable[[], None], *, as_json: bool
+) -> None:
+    """Save what took long to find; if that fails, print it, so that the time is not lost."""
+    if as_json:
+        with kept(answer()):
+            save()
+        return
+    try:
+        save()
+    except InputError:
+        show()
+        raise
+
+
 def open_streams() -> None:
     """Let both streams accept text that the terminal cannot show; InputError if standard output is closed."""
     if sys.stderr is None:

@@ -188,9 +188,16 @@ def plan(  # type: ignore[misc]  # the overloads name only what their result dep
 
     Raises InputError for bad input, for an infeasible split, and if no split that fits is found.
     """
+    paths = {
+        "model": model,
+        "device": device,
+        **({} if machine is None else {"machine": machine}),
+        **({} if times is None else {"times": times}),
+    }
+    _require_values(paths, dims, branches, timeout=timeout, cores=cores, seed=seed)
     if cluster is not None:
-        refuse(devices=devices, mesh=mesh, machine=machine, split=split, fuse=fuse, times=times, whole=whole or None)
-        refuse(profile=profile or None)
+        others = {"devices": devices, "mesh": mesh, "machine": machine, "split": split, "fuse": fuse, "times": times}
+        refuse(**others, whole=whole or None, profile=profile or None)
         return plan_run(
             model,
             cluster=cluster,
@@ -208,13 +215,6 @@ def plan(  # type: ignore[misc]  # the overloads name only what their result dep
             progress=progress,
         )
     require_cluster(batch, microbatch)
-    paths = {
-        "model": model,
-        "device": device,
-        **({} if machine is None else {"machine": machine}),
-        **({} if times is None else {"times": times}),
-    }
-    _require_values(paths, dims, branches, timeout=timeout, cores=cores, seed=seed)
     path, device = Path(os.fsdecode(model)), os.fsdecode(device)
     machine = None if machine is None else os.fsdecode(machine)
     split = os.fsdecode(split) if isinstance(split, str | os.PathLike) else split

@@ -9,9 +9,9 @@
 
 /* cffi: begin */
 
-/* What a stage may hold, relaxed: for each of several exchange rates between time and memory, the nodes of the stage,
- * each with the configuration that is cheapest at this rate, and its transfers cost at most what the limits on its time
- * and memory are worth. Arrays are the caller's and only read; all numbers are not negative. */
+/* The limits of a stage, relaxed: at each of several exchange rates between time and memory, its transfers and its
+ * nodes, each with the configuration that is cheapest at this rate, cost at most what the limits on its time and memory
+ * are worth. Arrays are the caller's and only read; all numbers are not negative. */
 struct shard_stage_type {
     const int64_t *menu_start; /* nodes + 1 elements: node v has the configurations menu_start[v] .. */
     const double *time;        /* seconds; infinite: not allowed */

@@ -1,5 +1,5 @@
-/* Of an ideal only the position counts: the cost of the rest of its cell's open nodes is that of the fractions of them
- * that are cheapest, or dearest, with the right sum of prices. */
+/* Only the position of an ideal counts: the rest of its cell's open nodes costs as much as the cheapest, or the dearest,
+ * fractions of them with the right sum of prices. */
 #include "hybrid/positions/reach.h"
 
 #define FEW 24 /* so many open nodes are sorted by insertion */

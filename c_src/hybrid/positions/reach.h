@@ -1,4 +1,4 @@
-/* How far a stage can reach that begins at a position. */
+/* How far a stage that begins at a position can reach. */
 #pragma once
 
 #include "hybrid/positions/node_costs.h"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardmark.cli import values
 from shardmark.cli.options import Answer
-from shardmark.cli.output import NotWrittenError, say, tell
+from shardmark.cli.output import save_or_show, say, tell
 from shardmark.cli.terminal import pairs, printable, table
 from shardmark.instances import InputError
 
@@ -88,25 +88,17 @@ def run_cluster(options: argparse.Namespace) -> Answer:
         progress=tell,
     )
     if options.output:
-        _write_or_show(found, options)
+        save_or_show(
+            lambda: found.save(options.output, export=options.export),
+            lambda: document(found),
+            lambda: _show(found),
+            as_json=options.json,
+        )
         tell(f"wrote {options.output / 'plan.json'}")
     if options.json:
         return 0, document(found)
     _show(found)
     return 0, None
-
-
-def _write_or_show(found: ClusterLayout, options: argparse.Namespace) -> None:
-    """Write the layout; if that fails, print it, so that the time for solving is not lost."""
-    from shardmark.plans.cluster.saving import document
-
-    try:
-        found.save(options.output, export=options.export)
-    except InputError as error:
-        if options.json:
-            raise NotWrittenError(str(error), document(found)) from None
-        _show(found)
-        raise
 
 
 def _show(found: ClusterLayout) -> None:

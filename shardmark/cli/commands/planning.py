@@ -11,7 +11,7 @@ from shardmark.cli import options as shared
 from shardmark.cli import values
 from shardmark.cli.commands.cluster_planning import cluster_arguments, run_cluster
 from shardmark.cli.options import Answer, Command
-from shardmark.cli.output import NotWrittenError, say, tell
+from shardmark.cli.output import save_or_show, say, tell
 from shardmark.cli.terminal import pairs, printable, table
 from shardmark.instances import InputError
 from shardmark.instances.files.jsonfile import require_regular
@@ -162,7 +162,12 @@ def run_plan(options: argparse.Namespace) -> Answer:
             _require_no_others(options.output / "stages")
     found = _planned(options, options.devices)
     if options.output:
-        _write_or_show(found, options)
+        save_or_show(
+            lambda: found.save(options.output, export=options.export),
+            lambda: _as_json(found, []),
+            lambda: _show(found, []),
+            as_json=options.json,
+        )
         tell(f"wrote {options.output / 'plan.json'}")
     sweep = [_swept(count, options, found) for count in options.sweep or ()]
     if options.json:
@@ -225,17 +230,6 @@ def _swept(count: int, options: argparse.Namespace, known: Plan) -> dict[str, An
         tell(f"{count} devices: {error}")
         return {**dict.fromkeys(keys), "devices": count}
     return dict(zip(keys, (count, found.cost, found.lower_bound, found.gap, found.speedup), strict=True))
-
-
-def _write_or_show(found: Plan, options: argparse.Namespace) -> None:
-    """Write the plan; if that fails, print it, so that the time for solving is not lost."""
-    try:
-        found.save(options.output, export=options.export)
-    except InputError as error:
-        if options.json:
-            raise NotWrittenError(str(error), _as_json(found, [])) from None
-        _show(found, [])
-        raise
 
 
 def _run_stages(options: argparse.Namespace) -> Answer:

@@ -19,6 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from shardmark.instances.graph import Graph, find_cycle
+from shardmark.instances.models.fuse import edges_between
 from shardmark.instances.models.model import Model
 from shardmark.plans.modules import Path, enclosing, joined
 
@@ -46,10 +47,7 @@ class Block:
 
 
 def blocks_of(model: Model) -> list[Block]:
-    """The blocks of a forward pass, in an order in which they can run.
-
-    Every operator is in exactly one. Raises nothing: a model of one operator has one block.
-    """
+    """The blocks of a forward pass, in an order in which they can run; every operator is in exactly one."""
     for depth in (1, 2):
         numbered = _numbered(model, depth)
         if len(set(filter(None, numbered))) >= (FEW if depth == 1 else 2):
@@ -118,10 +116,7 @@ def _shared(model: Model, numbered: Sequence[Path | None]) -> set[int]:
 
 def _in_order(model: Model, groups: Sequence[list[int]]) -> list[list[int]] | None:
     """Groups in an order in which they can run; None if data leave one and come back."""
-    group_of = {index: number for number, group in enumerate(groups) for index in group}
-    crossing = {(group_of[u], group_of[v]) for u, v in model.edges()}
-    edges = sorted((tail, head) for tail, head in crossing if tail != head)
-    tail, head = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    tail, head = edges_between(model, groups)
     if find_cycle(len(groups), tail, head):
         return None
     return [groups[group] for group in Graph(len(groups), tail, head, model.name).topological_order.tolist()]

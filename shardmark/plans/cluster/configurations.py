@@ -28,7 +28,6 @@ class Costs:
 
     ``degree``       devices of a replica
     ``lean``         True for the sharding that was chosen with the update of parameters in mind, which splits these
-    ``proven``       True if the sharding is proven optimal
     ``forward_s``, ``step_s``  seconds of a microbatch: of its forward pass, and of all passes
     ``weights``      bytes of parameters; ``state_own`` and ``state_divided`` those of their state that every replica
                      has, and that the replicas of a stage divide
@@ -38,7 +37,6 @@ class Costs:
 
     degree: int
     lean: bool
-    proven: bool
     forward_s: float
     step_s: float
     weights: float
@@ -61,17 +59,17 @@ def costs_of(blocks: Sequence[Model], run: Run, tell: Callable[[str], None]) -> 
         key = structure(block)
         if key not in known:
             tell(f"sharding {block.name}, {len(block.operators):,} operators")
-            known[key] = [costs for degree in run.degrees for costs in _menu(block, degree, run)]
+            fused, _ = fuse(block)
+            known[key] = [costs for degree in run.degrees for costs in _menu(block, fused, degree, run)]
         found.append(known[key])
     return found
 
 
-def _menu(block: Model, degree: int, run: Run) -> list[Costs]:
-    """The costs in one degree; none if no tensor of the block can be split so."""
-    fused, _ = fuse(block)
+def _menu(block: Model, fused: Model, degree: int, run: Run) -> list[Costs]:
+    """The costs in one degree; none if no tensor of the block can be split so. ``fused`` is what devices run."""
     if degree == 1:
         forward = float(roofline(fused, run.device).seconds.sum())
-        return [_costs(block, run, 1, False, True, (forward, forward * (PASSES if run.training else 1)), {})]
+        return [_costs(block, run, 1, False, (forward, forward * (PASSES if run.training else 1)), {})]
     bordered, found = with_borders(fused), list[Costs]()
     for lean in (False, True) if run.training else (False,):
         sharding = _sharding(bordered, degree, run, training=run.training, updates=lean)
@@ -79,9 +77,8 @@ def _menu(block: Model, degree: int, run: Run) -> list[Costs]:
         if sharding is None or solved is None or solved.cost is None:
             break
         choices = solved.solution[: len(sharding.groups)]
-        proven = solved.cost == solved.lower_bound
         times = _seconds(bordered, degree, run, choices, training=False), _seconds(bordered, degree, run, choices)
-        one = _costs(block, run, degree, lean, proven, times, _parts(sharding, solved.solution))
+        one = _costs(block, run, degree, lean, times, _parts(sharding, solved.solution))
         if not found or (one.weights, one.activations) != (found[0].weights, found[0].activations):
             found.append(one)
     return found
@@ -92,7 +89,6 @@ def _costs(
     run: Run,
     degree: int,
     lean: bool,
-    proven: bool,
     times: tuple[float, float],
     parts: Mapping[str, int],
 ) -> Costs:
@@ -106,7 +102,7 @@ def _costs(
     tensors = block.tensors
     entering = float(sum(x.bytes for x in tensors if x.producer is None and not x.parameter))
     activations = sum(tensors[t].bytes / parts.get(tensors[t].name, 1) for t in kept(block)) if run.training else 0.0
-    return Costs(degree, lean, proven, *times, held, own, divided, activations, entering)
+    return Costs(degree, lean, *times, held, own, divided, activations, entering)
 
 
 def _sharding(block: Model, degree: int, run: Run, *, training: bool, updates: bool) -> Sharding | None:

@@ -59,7 +59,6 @@ LINEAR = frozenset(
         "pad",
         "iota",
         "copy",
-        "border",
     ]
 )
 #: Operators whose gradients need the result instead of what is read.

@@ -14,7 +14,7 @@ from effort import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx_models import LIGHT
-from stablehlo_models import read_stablehlo
+from read_models import read_stablehlo
 
 from shardmark.harness.verify import verify
 from shardmark.instances.errors import InputError

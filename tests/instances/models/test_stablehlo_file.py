@@ -10,7 +10,7 @@ import pytest
 from effort import Deferred
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stablehlo_models import read_stablehlo
+from read_models import read_stablehlo
 
 from shardmark.instances.errors import InputError
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from effort import Deferred
-from stablehlo_models import read_stablehlo
+from read_models import read_stablehlo
 
 from shardmark.instances.models.as_intraop import as_intraop
 from shardmark.instances.models.devices import device

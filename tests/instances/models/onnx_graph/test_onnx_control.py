@@ -7,6 +7,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import parser
+from read_models import flops, kinds, seconds
 
 from shardmark.instances.errors import InputError
 from shardmark.instances.models import devices
@@ -78,18 +79,6 @@ def written(path, text):
 
 def loop(rounds):
     return LOOP.replace("float[R", f"float[{rounds}").replace("value_int = R", f"value_int = {rounds}")
-
-
-def kinds(model):
-    return [operator.kind for operator in model.operators]
-
-
-def flops(model):
-    return sum(operator.flops for operator in model.operators)
-
-
-def seconds(model):
-    return float(roofline(model, devices.device("h100")).seconds.sum())
 
 
 def outputs(model, given):

@@ -8,12 +8,10 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import pytest
-from stablehlo_models import read_stablehlo
+from read_models import flops, kinds, read_stablehlo, seconds
 
 from shardmark.instances.errors import InputError
-from shardmark.instances.models import devices
 from shardmark.instances.models.control.choices import LARGEST_LOOP
-from shardmark.instances.models.roofline import roofline
 from shardmark.plans.saving import require_export
 
 LAYERS, WIDTH, BATCH = 4, 16, 8
@@ -36,18 +34,6 @@ def read(tmp_path):
         return read_stablehlo(path, [].append if told is None else told.append, branches)
 
     return read
-
-
-def kinds(model):
-    return [operator.kind for operator in model.operators]
-
-
-def flops(model):
-    return sum(operator.flops for operator in model.operators)
-
-
-def seconds(model):
-    return float(roofline(model, devices.device("h100")).seconds.sum())
 
 
 def layer(x, weights):

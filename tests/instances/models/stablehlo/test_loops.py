@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from effort import Deferred
-from stablehlo_models import read_stablehlo
+from read_models import read_stablehlo
 
 from shardmark.instances.models.reshape import groups
 from shardmark.instances.models.stablehlo.loops import nest_of

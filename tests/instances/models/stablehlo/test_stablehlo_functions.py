@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stablehlo_models import read_stablehlo
+from read_models import read_stablehlo
 
 from shardmark.instances.errors import InputError
 

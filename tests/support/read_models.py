@@ -1,4 +1,4 @@
-"""StableHLO files read in the process of the test."""
+"""Models that tests read: StableHLO in the process of the test, and figures of any model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable, Mapping
 
 from shardmark.instances.files.jsonfile import read_bytes
+from shardmark.instances.models.devices import device
 from shardmark.instances.models.model import Model
+from shardmark.instances.models.roofline import roofline
 from shardmark.instances.models.stablehlo.module import parse
 from shardmark.instances.models.stablehlo_file import model_of
 
@@ -18,3 +20,16 @@ def read_stablehlo(
 ) -> Model:
     """The model of a file; a crash of MLIR ends the test run."""
     return model_of(parse(read_bytes(path), os.fspath(path)), os.fspath(path), tell, branches)
+
+
+def kinds(model: Model) -> list[str]:
+    return [operator.kind for operator in model.operators]
+
+
+def flops(model: Model) -> int:
+    return sum(operator.flops for operator in model.operators)
+
+
+def seconds(model: Model) -> float:
+    """Time of all operators, one after another, on an h100."""
+    return float(roofline(model, device("h100")).seconds.sum())
