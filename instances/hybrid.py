@@ -62,7 +62,8 @@ class Instance(Evaluator, Workload):
     ``bandwidth``    B > 0, bytes per second that a device sends and receives
     ``objective``    "throughput": the time per microbatch of the slowest stage; "step": the time of one batch
     ``machine``      devices per machine, the largest tensor-parallel degree; None: no machines
-    ``inside``       bytes per second within a machine; None exactly if ``machine`` is
+    ``inside``       bytes per second within a machine; None exactly if ``machine`` is. A stage of several machines
+                     reduces with the ``bandwidth`` of all its replicas in one of them, and at most this
     """
 
     track: ClassVar[str] = "hybrid"
@@ -152,11 +153,16 @@ class Instance(Evaluator, Workload):
         """Largest floating-point sum of bytes that may fit: the capacity plus rounding errors."""
         return self.capacity * (1 + (4 * self.nodes + 8) * 2.0**-52)
 
-    def speed(self, devices: int) -> float:
-        """Bytes per second between the replicas of a stage that has so many devices."""
-        if self.machine is None or self.inside is None or devices > self.machine:
+    def speed(self, data: int, tensor: int) -> float:
+        """Bytes per second with which each replica of a stage with these degrees gathers and reduces.
+
+        In a stage of several machines, all replicas of a machine send at once.
+        """
+        if self.machine is None or self.inside is None:
             return self.bandwidth
-        return self.inside
+        if data * tensor <= self.machine:
+            return self.inside
+        return min(self.bandwidth * max(self.machine // tensor, 1), self.inside)
 
     @cached_property
     def replicas(self) -> Ints:

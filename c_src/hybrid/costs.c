@@ -14,6 +14,13 @@ static int128 share_of_others(int128 number, int64_t d) {
     return number ? number - (number + d - 1) / d : 0;
 }
 
+/* Bytes per second of a replica of degree t in a stage of several machines: all replicas of a machine send at once. */
+static long double speed_across(const struct shard_hybrid *problem, int64_t t) {
+    const int64_t replicas = t < problem->machine ? problem->machine / t : 1;
+    const long double all = (long double)problem->bandwidth * (long double)replicas;
+    return problem->machine ? fminl(all, (long double)problem->inside) : all;
+}
+
 static void fill_configuration(struct costs *costs, int64_t c, int64_t t, long double scale,
                                long double bytes, enum measure measure) {
     const struct shard_hybrid *problem = costs->problem;
@@ -27,7 +34,7 @@ static void fill_configuration(struct costs *costs, int64_t c, int64_t t, long d
     /* Near ones synchronise within a machine. More than twice the limit per replica is too much for any two. */
     int128 synchronised[2], gathered[2];
     for (int near = 0; near < 2; near++) {
-        const long double speed = near ? (long double)problem->inside : (long double)problem->bandwidth;
+        const long double speed = near ? (long double)problem->inside : speed_across(problem, t);
         const long double whole = 4 * (long double)problem->parameters[c] / speed;
         gathered[near] = to_fixed((long double)problem->gathered[c] / speed, scale, MOST_TIME);
         synchronised[near] = measure == PER_SAMPLE

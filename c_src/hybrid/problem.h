@@ -20,7 +20,7 @@ struct shard_hybrid {
     int64_t machine;         /* devices per machine; 0: no machines */
     double memory;           /* bytes per device */
     double bandwidth;        /* bytes per second, positive */
-    double inside;           /* the same within a machine */
+    double inside;           /* the same within a machine; the most for stages of several machines */
     int32_t strict;          /* not 0: round bytes up, not down */
     const int32_t *rank;     /* nodes elements: order in which the published program lists them */
     const int64_t

@@ -180,9 +180,12 @@ class Plan:
 
     def _speed(self, i: int) -> Fraction:
         """Bytes per second between the replicas of a stage."""
-        work = self.instance
-        fits = work.machine is not None and self.data[i] * self.tensor[i] <= work.machine
-        return Fraction(work.inside if fits and work.inside is not None else work.bandwidth)
+        work, t = self.instance, self.tensor[i]
+        between = Fraction(work.bandwidth)
+        if work.machine is None or work.inside is None:
+            return between
+        inside = Fraction(work.inside)
+        return inside if self.data[i] * t <= work.machine else min(max(work.machine // t, 1) * between, inside)
 
     def in_flight(self, i: int) -> int:
         """Microbatches in flight on a replica: one per replica of this and later stages, shared by its replicas."""

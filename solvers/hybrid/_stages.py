@@ -82,7 +82,8 @@ class Chain:
 
     @property
     def _speed(self) -> Floats:
-        return np.array([self.instance.speed(devices) for devices in (self.data * self.tensor).tolist()])
+        pairs = zip(self.data.tolist(), self.tensor.tolist(), strict=True)
+        return np.array([self.instance.speed(data, tensor) for data, tensor in pairs])
 
     @property
     def fits(self) -> bool:

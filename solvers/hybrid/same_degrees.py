@@ -64,7 +64,7 @@ class Spans:
     def balanced(self, d: int, most: int) -> Iterator[tuple[list[int], Ints]]:
         """Yield the stages with the least time of the slowest, for every number of stages up to ``most``."""
         work, count = self.runs.instance, len(self.places)
-        speed, share = work.speed(d * self.degree.t), (d - 1) / d
+        speed, share = work.speed(d, self.degree.t), (d - 1) / d
         cost = (self.time + self.gathered / speed * share) / d + 4 * (self.parameters / speed) * share / work.batch
         held = self.fixed + self.shared / d
         best = np.full(count, np.inf)

@@ -51,7 +51,7 @@ class StageTypes:
         """
         work = self.instance
         kept, start = self._menus[t]
-        speed = work.speed(data * int(self.degrees[t]))
+        speed = work.speed(data, int(self.degrees[t]))
         time = work.time[kept] + (data - 1) / data * (work.gathered[kept] / speed)
         time += weight * (4 * (data - 1) / data) * (work.parameters[kept] / speed)
         memory = work.stashed[kept] * in_flight + work.fixed[kept] + work.shared[kept] / data

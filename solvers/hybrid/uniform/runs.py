@@ -117,7 +117,7 @@ class Costs:
         in_flight = np.arange(len(self.time), 0, -1)
         if (self.stashed * in_flight + self.fixed + self.shared / d > work.memory).any():
             return np.inf
-        speed, share = work.speed(d * self.t), (d - 1) / d
+        speed, share = work.speed(d, self.t), (d - 1) / d
         time, sync = self.time + self.gathered / speed * share, 4 * (self.parameters / speed) * share
         if work.objective == "throughput":
             return float((time / d + sync / work.batch).max())

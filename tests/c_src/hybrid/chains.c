@@ -143,8 +143,12 @@ struct times {
 };
 
 static double speed(const struct problem *p, const struct stage *stage) {
-    const int64_t devices = p->degree[stage->t] * p->replicas[stage->d];
-    return p->hybrid.machine && devices <= p->hybrid.machine ? p->hybrid.inside : p->hybrid.bandwidth;
+    const int64_t degree = p->degree[stage->t], machine = p->hybrid.machine;
+    if (!machine)
+        return p->hybrid.bandwidth;
+    if (degree * p->replicas[stage->d] <= machine)
+        return p->hybrid.inside;
+    return fmin((double)(machine / degree) * p->hybrid.bandwidth, p->hybrid.inside);
 }
 
 /* Sets the time of one microbatch and of a synchronisation; the bytes with y microbatches in flight. */

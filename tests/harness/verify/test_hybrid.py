@@ -81,6 +81,13 @@ def test_a_stage_within_a_machine_synchronises_on_its_links(machine, speed):
     assert verify(instance, plan).cost == (10 + 4) / 2 + 4 * 12 / 2 / speed / 4
 
 
+@pytest.mark.parametrize(("machine", "inside", "speed"), [(2, 12, 8), (3, 12, 12), (2, 6, 6), (1, 12, 4), (1, 3, 3)])
+def test_all_replicas_of_a_machine_send_at_once_to_other_machines(machine, inside, speed):
+    plan = {**PLAN, "data_parallel": [4, 1], "tensor_parallel": [1, 1]}
+    instance = hybrid(devicesPerMachine=machine, bandwidthInside=inside, mbsInBatch=8, maxDevices=8)
+    assert stages(instance, plan).sync[0] == 4 * 3 * 12 / (4 * speed)
+
+
 def broken(instance: Instance, **changes: Any) -> tuple[str, ...]:
     verdict = verify(instance, {**PLAN, **changes})
     assert not verdict.feasible

@@ -70,7 +70,6 @@ class Program:
         self.solution: dict[str, Any] | None = None
         self.bound: float | None = 0.0
         self.slots = range(min(instance.nodes, instance.batch, instance.devices))
-        speeds = [instance.bandwidth, instance.inside or instance.bandwidth]
         self.options = [
             (d, t, y)
             for d in instance.replicas.tolist()
@@ -78,6 +77,7 @@ class Program:
             for y in range(1, -(-min(instance.batch, instance.devices) // d) + 1)
             if d * t <= instance.devices and (instance.machine is None or t <= instance.machine)
         ]
+        speeds = [instance.bandwidth, *(self._speed(d, t) for d, t, _ in self.options)]
         self.scale = lcm(*(max(1, int(s)) for s in speeds)) * instance.batch * lcm(*(d for d, _, _ in self.options))
         self.most = self._most_time()
         self._variables()
@@ -85,6 +85,13 @@ class Program:
         for slot in self.slots:
             self._stage(slot)
         self._spread_work()
+
+    def _speed(self, d: int, t: int) -> float:
+        """Bytes per second between the replicas of a stage."""
+        work = self.work
+        if work.machine is None or work.inside is None:
+            return work.bandwidth
+        return work.inside if d * t <= work.machine else min(work.machine // t * work.bandwidth, work.inside)
 
     def _most_time(self) -> int:
         """No cost is greater: each stage has all nodes, all configurations of them, and all edges."""
@@ -165,8 +172,7 @@ class Program:
             held = total(d * (work.stashed * y + work.fixed) + work.shared)
             model.add_linear_constraint(d * y - later, d, 2 * d - 1).only_enforce_if(used)
             model.add(held <= min(floor(d * Fraction(work.capacity)), 2**61)).only_enforce_if(used)
-            near = work.machine is not None and d * t <= work.machine
-            rate = Fraction(self.scale * (d - 1), int(work.inside if near and work.inside else work.bandwidth) * d)
+            rate = Fraction(self.scale * (d - 1), int(self._speed(d, t)) * d)
             assert rate.denominator == 1
             once = total(self.scale * work.time + int(rate) * work.gathered) + moved
             sync = total(4 * int(rate) * work.parameters)

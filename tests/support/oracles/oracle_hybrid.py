@@ -103,7 +103,9 @@ class Oracle:
 
     def speed(self, stage: Stage) -> Fraction:
         """Bytes per second between replicas."""
-        return self.inside if self.P is not None and stage.d * stage.t <= self.P else self.B
+        if self.P is None:
+            return self.B
+        return self.inside if stage.d * stage.t <= self.P else min(self.P // stage.t * self.B, self.inside)
 
     def fits(self, stage: Stage, later: int) -> bool:
         """Whether a stage fits its devices, with so many replicas in the stages after it."""
