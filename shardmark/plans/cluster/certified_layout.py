@@ -11,6 +11,7 @@ from shardmark.harness.results import claims
 from shardmark.instances.hybrid import Instance
 from shardmark.instances.models.model import Model
 from shardmark.plans.cluster.blocks import Block
+from shardmark.plans.cluster.configurations import Costs
 from shardmark.plans.cluster.practice import Practice
 from shardmark.plans.cluster.run import Run
 from shardmark.plans.solving import words
@@ -42,15 +43,33 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Unproven:
+    """A sharding that some blocks may have, which is not proven to be the fastest in the time for it.
+
+    ``blocks``  names of the blocks, which are equal
+    ``degree``  devices
+    ``lean``    True for the sharding chosen with the update of parameters in mind
+    ``gap``     by how much it is above the fastest at most, of the time; None without a bound
+    """
+
+    blocks: tuple[str, ...]
+    degree: int
+    lean: bool
+    gap: float | None
+
+
+@dataclass(frozen=True)
 class CertifiedLayout:
     """A verified layout of a run, with a proven bound.
 
     ``source``       path of the model's file
     ``model``, ``blocks``  its forward pass, and what stages consist of
+    ``costs``        of every block, in the same order
     ``run``          what was asked
     ``instance``, ``solution``  of track ``hybrid``; node i is block i
     ``cost_s``       seconds per step of the run; per microbatch for serving
-    ``bound_s``      proven for any layout of these blocks and configurations; ``bound_from`` is its method
+    ``bound_s``      proven for any layout of these blocks and shardings; ``bound_from`` is its method
+    ``unproven``     the shardings among them that may not be the fastest
     ``stages``       in the order of the pipeline
     ``practices``    what people do today, on the same costs
     ``utilisation``  arithmetic of the model per second, of the devices' peak
@@ -59,12 +78,14 @@ class CertifiedLayout:
     source: Path
     model: Model = field(repr=False)
     blocks: Sequence[Block] = field(repr=False)
+    costs: Sequence[Sequence[Costs]] = field(repr=False)
     run: Run
     instance: Instance = field(repr=False)
     solution: Mapping[str, Any] = field(repr=False)
     cost_s: float
     bound_s: float
     bound_from: str
+    unproven: Sequence[Unproven]
     stages: Sequence[Stage] = field(repr=False)
     practices: Sequence[Practice] = field(repr=False)
     utilisation: float
@@ -77,8 +98,9 @@ class CertifiedLayout:
     @property
     def gap_text(self) -> str:
         """The proven gap in words."""
-        text = words(self.gap).replace("split there is", "layout of these blocks")
-        return f"{text}: no layout of these blocks is faster" if self.gap == 0 else text
+        layouts = "layout of these blocks and shardings"
+        text = words(self.gap).replace("split there is", layouts)
+        return f"{text}: no {layouts} is faster" if self.gap == 0 else text
 
     @property
     def samples_per_s(self) -> float:

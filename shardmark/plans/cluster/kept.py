@@ -113,6 +113,8 @@ def _needed(model: Model, operator: Operator) -> list[int]:
     if operator.kind in OF_RESULT:
         return [access.tensor for access in operator.writes]
     reads = [access.tensor for access in operator.reads]
+    if operator.kind == "multiply" and len(reads) == 1:  # by numbers of the program, such as rotary angles
+        return []
     scaled = operator.kind in ("Mul", "Div", "multiply", "divide")
     if scaled and any(model.tensors[tensor].parameter and model.tensors[tensor].numbers == 1 for tensor in reads):
         return []

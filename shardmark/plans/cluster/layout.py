@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from shardmark.harness import verify
+from shardmark.instances.errors import InputError
 from shardmark.instances.hybrid import Instance
 from shardmark.instances.models.model import Model
 from shardmark.instances.models.roofline import computed_in
 from shardmark.plans.cluster.attention import with_kernels
 from shardmark.plans.cluster.blocks import Block, blocks_of
-from shardmark.plans.cluster.certified_layout import CertifiedLayout, Stage
+from shardmark.plans.cluster.certified_layout import CertifiedLayout, Stage, Unproven
 from shardmark.plans.cluster.configurations import Costs, costs_of
 from shardmark.plans.cluster.memory import lacking_bytes, working_bytes
-from shardmark.plans.cluster.practice import practices
+from shardmark.plans.cluster.practice import Practice, practices
 from shardmark.plans.cluster.problem import AGAIN, problem
 from shardmark.plans.cluster.run import Run
 from shardmark.plans.cluster.saving import save
 from shardmark.plans.cluster.submodels import forward_pass, part_of
 from shardmark.plans.cluster.text import text
-from shardmark.plans.solving import Step, certify
+from shardmark.plans.solving import Certified, Step, certify
 
-STEPS = (Step("search", "solver", 0.7), Step("dp", "solver", 1.0))
+#: Blocks mostly follow each other in a chain, along which the exact program is fastest.
+STEPS = (Step("dp", "solver", 0.6), Step("search", "solver", 1.0))
+#: Share of the time for the layout and bound without the memory that blocks need while they run.
+FIRST = 0.7
+#: Search for a layout with that memory, whose bounds do not count.
+SEARCH = (Step("search", "solver", 1.0),)
 
 
 @dataclass(frozen=True)
@@ -51,37 +59,73 @@ def lay_out(
     """The best layout that is found; InputError if none fits, with the bytes that are missing."""
     forward = forward_pass(model)
     blocks = blocks_of(forward)
-    parts = [with_kernels(part_of(forward, block.operators)) for block in blocks]
+    readers = forward.readers()
+    parts = [with_kernels(part_of(forward, block.operators, readers=readers)) for block in blocks]
     for part, block in zip(parts, blocks, strict=True):
         part.name = block.name
     tell(f"{len(blocks)} blocks; degrees {', '.join(map(str, run.degrees))}")
     costs = costs_of(parts, run, tell)
     relaxed = problem(forward, blocks, costs, run, run.device.memory)
     customs = practices(relaxed, costs)
-    known = min(((one.solution, one.cost) for one in customs if one.cost is not None), key=itemgetter(1), default=None)
-    found = certify(relaxed, STEPS, timeout, tell, cores=cores, seed=seed, unit_us=1e6, known=known)
-    bound, bound_from = found.lower_bound, found.bound_from
-    reserve = 0.0
-    while lacking_bytes(relaxed, found.solution, costs) > 0:
-        reserve = max(2 * reserve, *working_bytes(found.solution, costs))
-        tell(f"reserving {reserve / 2**30:.2g} GiB for blocks while they are computed again")
-        tightened = problem(forward, blocks, costs, run, max(run.device.memory - reserve, 0.0))
-        found = certify(tightened, STEPS, timeout, tell, cores=cores, seed=seed, unit_us=1e6, known=known)
-    cost = float(verify.verify(relaxed, found.solution).cost or 0)
+    search = partial(certify, tell=tell, cores=cores, seed=seed, unit_us=1e6)
+    found = _best(relaxed, partial(problem, forward, blocks, costs, run), costs, customs, search, timeout, tell)
+    cost = float(found.cost)
     return ClusterLayout(
         source,
         forward,
         blocks,
+        costs,
         run,
         relaxed,
         found.solution,
         cost,
-        float(bound),
-        bound_from,
+        float(found.lower_bound),
+        found.bound_from,
+        _unproven(blocks, costs),
         _stages(relaxed, found.solution, blocks, costs),
         customs,
         _utilisation(forward, run, cost),
     )
+
+
+def _best(
+    relaxed: Instance,
+    problem_of: Callable[..., Instance],
+    costs: Sequence[Sequence[Costs]],
+    customs: Sequence[Practice],
+    search: Callable[..., Certified],
+    timeout: float,
+    tell: Callable[[str], None],
+) -> Certified:
+    """The best layout that is found, customary ones among them, with a bound.
+
+    The problem ``relaxed`` leaves out the memory that blocks need while they run. The bound is for that with the memory
+    of the largest block alone. If the layout still lacks memory, it is reserved on all devices.
+    """
+    largest = max(range(len(costs)), key=lambda number: max(one.running for one in costs[number]))
+    ends = time.monotonic() + timeout
+    known = min(((one.solution, one.cost) for one in customs if one.cost is not None), key=itemgetter(1), default=None)
+    try:
+        found = search(problem_of(relaxed.memory, largest), STEPS, FIRST * timeout, known=known)
+        solution = found.solution
+        while lacking_bytes(relaxed, solution, costs) > 0:
+            reserve = max(working_bytes(solution, costs))  # grows, as the last one did not suffice
+            tell(f"reserving {reserve / 2**30:.2g} GiB for blocks while they run")
+            try:
+                tightened = problem_of(max(relaxed.memory - reserve, 0.0))
+                solution = search(tightened, SEARCH, max(ends - time.monotonic(), 0.0)).solution
+            except InputError:
+                if known is None:
+                    raise
+                solution = known[0]
+    except InputError as error:
+        closest = min(customs, key=lambda one: one.lacking)
+        lack = f"{closest.layout}, which lacks least memory, needs {closest.lacking:,.0f} bytes more per device"
+        raise InputError(error.source, error.place, f"{error.expected}; the customary layout {lack}") from error
+    cost = verify.verify(relaxed, solution).cost
+    assert cost is not None
+    best = min([(solution, cost), *([] if known is None else [known])], key=itemgetter(1))
+    return Certified(*best, found.lower_bound, found.bound_from)
 
 
 def _stages(
@@ -105,6 +149,15 @@ def _stages(
             )
         )
     return rows
+
+
+def _unproven(blocks: Sequence[Block], costs: Sequence[Sequence[Costs]]) -> list[Unproven]:
+    found: dict[Costs, list[str]] = {}
+    for block, menu in zip(blocks, costs, strict=True):
+        for one in menu:
+            if one.gap != 0:
+                found.setdefault(one, []).append(block.name)
+    return [Unproven(tuple(names), one.degree, one.lean, one.gap) for one, names in found.items()]
 
 
 def _utilisation(model: Model, run: Run, cost: float) -> float:

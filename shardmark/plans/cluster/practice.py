@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 
 from shardmark.harness.verify import verify
-from shardmark.instances.files.columns import Ints
+from shardmark.instances.files.columns import Floats, Ints
 from shardmark.instances.hybrid import Instance
 from shardmark.plans.cluster.configurations import Costs
 from shardmark.plans.cluster.memory import lacking_bytes
+from shardmark.plans.cluster.problem import LEAN
+
+#: Relative error of sums of floating-point numbers, generously.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -67,12 +71,19 @@ def _best(
     instance: Instance, costs: Sequence[Sequence[Costs]], name: str, choices: Iterator[tuple[int, int, int]]
 ) -> Practice | None:
     best: Practice | None = None
+    menus: dict[tuple[int, str], Ints | None] = {}
     for stages, replicas, degree in choices:
+        if not 1 <= replicas * stages <= instance.batch or stages > instance.nodes:
+            continue
+        stage = np.empty(instance.nodes, dtype=np.int64)
+        stage[instance.graph.topological_order] = _dealt(instance.nodes, stages)
         for kind in instance.kinds:
-            solution = _solution(instance, stages, replicas, degree, kind)
-            if solution is None or replicas * stages > instance.batch:
+            if (degree, kind) not in menus:
+                menus[degree, kind] = _chosen(instance, degree, kind)
+            chosen = menus[degree, kind]
+            if chosen is None or (best is not None and _rank(best) <= _at_best(instance, stage, chosen, replicas)):
                 continue
-            one = _judged(instance, costs, name, solution)
+            one = judged(instance, costs, name, _solution(instance, stage, chosen, replicas, degree))
             if best is None or _rank(one) < _rank(best):
                 best = one
     return best
@@ -82,23 +93,42 @@ def _rank(practice: Practice) -> tuple[bool, float]:
     return practice.cost is None, practice.lacking if practice.cost is None else practice.cost
 
 
-def _solution(instance: Instance, stages: int, replicas: int, degree: int, kind: str) -> dict[str, Any] | None:
-    """Equal runs of blocks; None if a block has no such degree. Blocks at the ends join the runs of equal ones."""
-    if stages > instance.nodes or replicas < 1:
-        return None
-    names = {}
+def _chosen(instance: Instance, degree: int, kind: str) -> Ints | None:
+    """The configuration of each node in a degree: of a kind, or else of the same with the other sharding, shape (n,).
+
+    None if a node has no such degree.
+    """
+    found = []
     for v in range(instance.nodes):
-        menu = range(instance.start[v], instance.start[v + 1])
-        kinds = [instance.kinds[instance.kind[c]] for c in menu if instance.degree[c] == degree]
-        if not kinds:
+        menu = [c for c in range(instance.start[v], instance.start[v + 1]) if instance.degree[c] == degree]
+        names = [instance.kinds[instance.kind[c]] for c in menu]
+        if not names:
             return None
-        names[v] = kind if kind in kinds else kinds[0]
-    order = instance.graph.topological_order
-    stage = np.empty(instance.nodes, dtype=np.int64)
-    stage[order] = _dealt(instance.nodes, stages)
+        found.append(menu[names.index(kind if kind in names else kind.removesuffix(LEAN))])
+    return np.array(found, dtype=np.int64)
+
+
+def _at_best(instance: Instance, stage: Ints, chosen: Ints, replicas: int) -> tuple[bool, float]:
+    """A rank that equal stages cannot beat: without transfers, and without memory for blocks while they run."""
+
+    def sums(column: Floats) -> Floats:
+        return np.bincount(stage, weights=column[chosen]).astype(np.float64)
+
+    time, count = sums(instance.time), int(stage.max()) + 1
+    in_flight = np.arange(count, 0, -1)
+    held = sums(instance.fixed) + sums(instance.shared) / replicas + sums(instance.stashed) * in_flight
+    lacking = float(held.max()) - instance.room
+    if lacking > 0:
+        return True, lacking * (1 - ROUNDING)
+    step = float(time.sum() + (instance.batch / replicas - 1) * time.max())
+    return False, (step if instance.objective == "step" else float(time.max()) / replicas) * (1 - ROUNDING)
+
+
+def _solution(instance: Instance, stage: Ints, chosen: Ints, replicas: int, degree: int) -> dict[str, Any]:
+    stages = int(stage.max()) + 1
     return {
         "stage": stage.tolist(),
-        "configuration": [names[v] for v in range(instance.nodes)],
+        "configuration": [instance.kinds[kind] for kind in instance.kind[chosen].tolist()],
         "data_parallel": [replicas] * stages,
         "tensor_parallel": [degree] * stages,
     }
@@ -111,7 +141,8 @@ def _dealt(nodes: int, stages: int) -> Ints:
     return np.concatenate([[0], np.arange(nodes - 2) * stages // (nodes - 2), [stages - 1]])
 
 
-def _judged(instance: Instance, costs: Sequence[Sequence[Costs]], name: str, solution: Mapping[str, Any]) -> Practice:
+def judged(instance: Instance, costs: Sequence[Sequence[Costs]], name: str, solution: Mapping[str, Any]) -> Practice:
+    """A layout with its cost, or with the memory that it lacks."""
     lacking = max(lacking_bytes(instance, solution, costs), 0.0)
     layout = f"{len(solution['data_parallel'])} x {solution['data_parallel'][0]} x {solution['tensor_parallel'][0]}"
     cost = verify(instance, solution).cost

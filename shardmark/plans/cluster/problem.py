@@ -12,24 +12,29 @@ from shardmark.plans.cluster.blocks import Block
 from shardmark.plans.cluster.configurations import Costs
 from shardmark.plans.cluster.run import Run
 
-KEPT, AGAIN = "kept", "recomputed"
+#: Names of configurations, and what those of lean shardings have at the end.
+KEPT, AGAIN, LEAN = "kept", "recomputed", ", lean"
 
 
 def problem(
-    model: Model, blocks: Sequence[Block], costs: Sequence[Sequence[Costs]], run: Run, memory: float
+    model: Model,
+    blocks: Sequence[Block],
+    costs: Sequence[Sequence[Costs]],
+    run: Run,
+    memory: float,
+    running: int | None = None,
 ) -> Instance:
     """The instance, in seconds and bytes; node i is block i.
 
-    The replicas of a stage sum gradients by all-reduce, which moves 2 (d - 1) / d of their bytes; the formula of the
-    track has twice that for ``parameterSize``. Weights that replicas divide are gathered for both passes, and their
-    gradients scattered, for every microbatch.
+    The memory that a block needs while it runs is left out, but for the block ``running``: no stage needs less than
+    one of its blocks. What replicas exchange per byte of weights is `Run.exchanged`, what stages do `_crossing`.
     """
     sent = _sent(model, blocks)
-    passes = 1.0 if run.training else 0.5  # the track counts a way back
+    common = min(min(_crossing(run, degree)) for degree in run.degrees)
     document = {
         "maxDevices": run.machines * run.devices,
         "maxMemoryPerDevice": memory,
-        "bandwidth": run.network if run.machines > 1 else run.device.link_bandwidth,
+        "bandwidth": _between(run),
         "mbsInBatch": run.microbatches,
         "devicesPerMachine": run.devices,
         "bandwidthInside": run.device.link_bandwidth,
@@ -39,14 +44,18 @@ def problem(
                 "id": number,
                 "name": block.name,
                 "TMPCs": {
-                    str(degree): [entry for one in menu for entry in _entries(number, one, run, sent)]
+                    str(degree): [
+                        entry
+                        for one in menu
+                        for entry in _entries(number, one, run, sent, common, running=number == running)
+                    ]
                     for degree, menu in groupby(costs[number], key=lambda one: one.degree)
                 },
             }
             for number, block in enumerate(blocks)
         ],
         "edges": [
-            {"sourceId": source, "destId": target, "communicationCost": passes * size}
+            {"sourceId": source, "destId": target, "communicationCost": common * size}
             for (source, target), size in sorted(sent.items())
         ],
     }
@@ -55,28 +64,52 @@ def problem(
 
 def names(costs: Costs) -> tuple[str, str]:
     """The names of the configurations with activations that are kept, and that are computed again."""
-    return (f"{KEPT}, lean", f"{AGAIN}, lean") if costs.lean else (KEPT, AGAIN)
+    return (KEPT + LEAN, AGAIN + LEAN) if costs.lean else (KEPT, AGAIN)
 
 
-def _entries(number: int, costs: Costs, run: Run, sent: dict[tuple[int, int], int]) -> list[dict[str, Any]]:
-    """The configurations of a sharding of a block."""
+def _between(run: Run) -> float:
+    """Bytes per second of a device's link to another stage."""
+    return run.network if run.machines > 1 else run.device.link_bandwidth
+
+
+def _crossing(run: Run, degree: int) -> tuple[float, float]:
+    """What a byte that enters and that leaves a stage costs each device of a replica, in half bytes between stages.
+
+    Every device of the one stage sends its share, and those of the other gather the shares by their links (Narayanan et
+    al., SC 2021, Section 4.1), so that all of them have the whole tensor; gradients go the other way. The track counts
+    a way back, which serving has not.
+    """
+    share = 1 / degree
+    gather = (1 - share) * _between(run) / run.device.link_bandwidth
+    return (share + gather / 2, share + gather / 2) if run.training else ((share + gather) / 2, share / 2)
+
+
+def _entries(
+    number: int, costs: Costs, run: Run, sent: dict[tuple[int, int], int], common: float, *, running: bool
+) -> list[dict[str, Any]]:
+    """The configurations of a sharding of a block; what edges have in ``common`` is not theirs.
+
+    With the memory that it needs while it runs if ``running``.
+    """
     stored, repeated = names(costs)
-    gathered = run.training and run.shard == "weights"
+    once, always = run.exchanged
+    enters, leaves = (part - common for part in _crossing(run, costs.degree))
     one = {
         "id": stored,
-        "timePerSample": costs.step_s,
-        "parameterSize": 0.0 if gathered or not run.training else costs.weights / 2,
+        "timePerSample": costs.step_s + costs.gather_s,
+        "parameterSize": once * costs.weights / 4,
         "memoryUsageA": costs.activations,
-        "memoryUsageB": costs.state_own,
+        "memoryUsageB": costs.state_own + running * (costs.running - costs.activations),
         "memoryShared": costs.state_divided,
-        "gatherSize": 3 * costs.weights if gathered else 0.0,
-        "syncTimeFw": {str(source): 0 for source, target in sent if target == number},
-        "syncTimeBw": {str(target): 0 for source, target in sent if source == number},
+        "gatherSize": always * costs.weights,
+        "syncTimeFw": {str(source): enters * size for (source, target), size in sent.items() if target == number},
+        "syncTimeBw": {str(target): leaves * size for (source, target), size in sent.items() if source == number},
     }
     if not run.training:
         return [one]
-    again = {"id": repeated, "timePerSample": costs.step_s + costs.forward_s, "memoryUsageA": costs.entering}
-    return [one, one | again]
+    seconds = costs.step_s + costs.enter_s + costs.forward_s
+    memory = {"memoryUsageA": costs.entering, "memoryUsageB": costs.state_own + running * costs.running}
+    return [one, one | {"id": repeated, "timePerSample": seconds} | memory]
 
 
 def _sent(model: Model, blocks: Sequence[Block]) -> dict[tuple[int, int], int]:

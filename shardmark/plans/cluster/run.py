@@ -17,6 +17,10 @@ STATE: Mapping[str, Mapping[int, tuple[int, int, int]]] = {
 }
 #: What ``shard`` divides over the replicas of a stage, each with what stands before it: ZeRO 1 to 3.
 SHARDS = ("none", "optimizer", "gradients", "weights")
+#: How many times replicas pass the bytes of weights around, by what they divide: once per step, and per microbatch. An
+#: all-reduce does so twice, a reduce-scatter of gradients and an all-gather of weights once. Gradients that are divided
+#: are scattered for every microbatch, weights gathered for both of its passes (Rajbhandari et al., SC 2020, Section 7).
+EXCHANGED: Mapping[str, tuple[int, int]] = {"none": (2, 0), "optimizer": (2, 0), "gradients": (1, 1), "weights": (0, 3)}
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,17 @@ class Run:
         """Tensor-parallel degrees: powers of 2 up to the devices of a machine and ``max_tensor``."""
         most = min(self.devices, self.max_tensor)
         return [1 << power for power in range(most.bit_length()) if 1 << power <= most]
+
+    @property
+    def exchanged(self) -> tuple[int, int]:
+        """How many times replicas pass the bytes of weights around, once per step, and for every microbatch."""
+        return EXCHANGED[self.shard] if self.training else (0, int(self.shard == "weights"))
+
+    @property
+    def whole(self) -> int:
+        """Bytes per byte of weights that replicas divide, but have whole while a block runs: gradients and weights."""
+        divided = SHARDS.index(self.shard)
+        return int(self.training and divided >= SHARDS.index("gradients")) + int(self.shard == "weights")
 
     def state(self, weight: int) -> tuple[float, float]:
         """Bytes per byte of a weight of ``weight`` bytes: those of every replica, and those that replicas divide."""

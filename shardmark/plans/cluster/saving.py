@@ -36,6 +36,7 @@ def document(layout: CertifiedLayout) -> dict[str, Any]:
         "bound_from": layout.bound_from,
         "gap": layout.gap,
         "gap_text": layout.gap_text,
+        "unproven_shardings": [asdict(one) for one in layout.unproven],
         "samples_per_s": layout.samples_per_s,
         "utilisation": layout.utilisation,
         "stages": [asdict(stage) | {"memory": stage.memory} for stage in layout.stages],

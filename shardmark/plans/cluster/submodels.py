@@ -11,10 +11,17 @@ from shardmark.instances.models.model import Access, Model, Operator
 BORDER = "border"
 
 
-def part_of(model: Model, operators: Sequence[int], *, keep_outputs: bool = False) -> Model:
+def part_of(
+    model: Model,
+    operators: Sequence[int],
+    *,
+    keep_outputs: bool = False,
+    readers: Sequence[Sequence[int]] | None = None,
+) -> Model:
     """The operators of a model with these indices, ascending, as a model.
 
-    Its outputs are those of ``model`` and, unless ``keep_outputs``, the tensors that other operators read.
+    Its outputs are those of ``model`` and, unless ``keep_outputs``, the tensors that other operators read. ``readers``
+    are those of ``model``, if known.
     """
     part, inside = Model(model.name), set(operators)
     index: dict[int, int] = {}
@@ -24,7 +31,7 @@ def part_of(model: Model, operators: Sequence[int], *, keep_outputs: bool = Fals
                 old = model.tensors[access.tensor]
                 index[access.tensor] = part.tensor(old.name, old.shape, old.dtype, parameter=old.parameter)
         _append(part, model.operators[operator], index)
-    readers, outputs = model.readers(), set(model.outputs)
+    readers, outputs = readers or model.readers(), set(model.outputs)
     for operator in operators:
         for access in model.operators[operator].writes:
             outside = not keep_outputs and any(reader not in inside for reader in readers[access.tensor])

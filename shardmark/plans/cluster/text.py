@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from shardmark.leaderboard.text import count
-from shardmark.plans.cluster.certified_layout import CertifiedLayout, Stage
+from shardmark.plans.cluster.certified_layout import CertifiedLayout, Stage, Unproven
 from shardmark.plans.cluster.practice import Practice
+from shardmark.plans.solving import words
 
 GIB = 2**30
 
@@ -48,10 +49,18 @@ def facts(layout: CertifiedLayout) -> dict[str, str | list[str]]:
         + (f"; {run.train}; divided over replicas: {kept}" if run.training else "; serving"),
         what: f"{1e3 * layout.cost_s:,.6g} ms, {layout.gap_text}",
         "lower bound": f"{1e3 * layout.bound_s:,.6g} ms ({layout.bound_from})",
+        "block shardings": [_unproven(one) for one in layout.unproven] or "all proven optimal",
         "samples per second": f"{layout.samples_per_s:,.4g}",
         "utilisation": f"{100 * layout.utilisation:.1f} % of the peak rate; a roofline, so an upper limit",
         "people do today": [_practice(layout, practice) for practice in layout.practices],
     }
+
+
+def _unproven(one: Unproven) -> str:
+    """A sharding that is not proven to be the fastest, with the blocks that it is for."""
+    more = f" and {count(len(one.blocks) - 1, 'equal block')}" if len(one.blocks) > 1 else ""
+    purpose = " with updates" if one.lean else ""
+    return f"{one.blocks[0]}{more} on {one.degree} devices{purpose}: {words(one.gap).replace('split there is', 'one')}"
 
 
 def _practice(layout: CertifiedLayout, practice: Practice) -> str:

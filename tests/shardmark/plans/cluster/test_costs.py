@@ -27,6 +27,10 @@ def forward():
     return forward_pass(model_of(parse(text, "step"), "step"))
 
 
+def blocks(forward):
+    return [part_of(forward, block.operators) for block in blocks_of(forward)]
+
+
 def a_run(**given):
     usual = {"machines": 1, "devices": 8, "device": device("h100"), "network": 50e9, "batch": 8, "microbatch": 1}
     return Run(**usual | given)
@@ -50,13 +54,13 @@ def test_parameters_and_arithmetic_are_those_of_megatron(forward):
 
 def test_kept_activations_are_those_of_korthikanti_without_masks(forward):
     """MLSys 2023, Section 4, with attention in one kernel: 34 s b h, of which two masks of dropout are 2 s b h."""
-    layer = with_kernels(part_of(forward, blocks_of(forward)[2].operators))
+    layer = with_kernels(blocks(forward)[2])
     found = sum(layer.tensors[tensor].bytes for tensor in kept(layer) if layer.tensors[tensor].shape[-1] > 1)
     assert found == pytest.approx(32 * TOKENS * WIDTH, rel=0.01)  # and the sums of norms
 
 
 def test_attention_is_one_kernel(forward):
-    layer = part_of(forward, blocks_of(forward)[2].operators)
+    layer = blocks(forward)[2]
     joined = with_kernels(layer)
     scores = (1, HEADS, TOKENS, TOKENS)
     assert any(layer.tensors[access.tensor].shape == scores for o in layer.operators for access in o.writes)
@@ -67,10 +71,10 @@ def test_attention_is_one_kernel(forward):
 
 
 def test_layers_of_equal_structure_are_sharded_once(forward):
-    blocks = [part_of(forward, block.operators) for block in blocks_of(forward)]
-    assert len({structure(block) for block in blocks}) == 3
+    parts = blocks(forward)
+    assert len({structure(part) for part in parts}) == 3
     told = []
-    costs = costs_of(blocks, a_run(max_tensor=2), told.append)
+    costs = costs_of(parts, a_run(max_tensor=2), told.append)
     assert len(told) == 3
     assert costs[1] is costs[2]
 

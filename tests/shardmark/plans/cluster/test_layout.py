@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 from effort import Deferred
 from referee import answer, refused
 
 import shardmark as sm
+from shardmark import api
 from shardmark.harness.verify import verify
 from shardmark.instances.errors import InputError
+from shardmark.plans.cluster import configurations
+from shardmark.plans.cluster.saving import document
 
 training_steps = Deferred("training_steps")
 pytestmark = [pytest.mark.gate, pytest.mark.usefixtures("stablehlo_in_process")]
@@ -29,7 +35,7 @@ def folder(tmp_path_factory, stablehlo_in_process):
     pytest.importorskip("jax")
     folder = tmp_path_factory.mktemp("layouts")
     (folder / "step.mlir").write_bytes(training_steps.lowered("transformer", "sgd", bits=16, **SIZES))
-    for name, memory in (("large", "1e9"), ("small", "165e6"), ("tiny", "30e6")):
+    for name, memory in (("large", "1e9"), ("small", "90e6"), ("tiny", "20e6")):
         (folder / f"{name}.toml").write_text(DEVICE.replace("MEMORY", memory))
     return folder
 
@@ -104,6 +110,37 @@ def test_words_tell_the_same(small):
     assert f"time per step: {1e3 * small.cost_s:,.6g} ms, {small.gap_text}" in told
     assert "data parallelism alone" in told
     assert sum(line.startswith("stage ") for line in told.splitlines()) == len(small.stages)
+
+
+def test_shardings_that_are_not_proven_the_fastest_are_told(folder, monkeypatch):
+    def unsure(instance, method, **given):
+        found = api.solve(instance, method, **given)
+        return replace(found, lower_bound=int(found.cost / 1.25), bound_from=method)
+
+    monkeypatch.setattr(configurations, "api", SimpleNamespace(solve=unsure))
+    found = laid_out(folder, "large")
+    assert {(one.degree, round(one.gap, 3)) for one in found.unproven} == {(2, 0.25)}
+    assert {name for one in found.unproven for name in one.blocks} == {
+        name for stage in found.stages for name in stage.blocks
+    }
+    assert "block shardings: layer0 and 3 equal blocks on 2 devices: at most 26 % above the best one" in str(found)
+    told = document(found)["unproven_shardings"]
+    assert [one["blocks"] for one in told] == [one.blocks for one in found.unproven]
+
+
+def test_proven_shardings_are_told(large):
+    assert large.unproven == []
+    assert "block shardings: all proven optimal" in str(large)
+    assert large.gap_text.startswith("proven optimal: no layout of these blocks and shardings")
+
+
+def test_a_block_without_a_sharding_in_time_is_refused(folder, monkeypatch):
+    def nothing(instance, method, **given):
+        return replace(api.solve(instance, method, **given), cost=None)
+
+    monkeypatch.setattr(configurations, "api", SimpleNamespace(solve=nothing))
+    with pytest.raises(InputError, match=r"max_tensor: expected at most 1: no sharding of \d+ operators on 2 devices"):
+        laid_out(folder, "large")
 
 
 def test_too_little_memory_is_one_sentence_with_the_number(folder):
