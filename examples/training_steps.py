@@ -327,14 +327,17 @@ def sgd(params: Tree, gradients: Tree, state: Tree) -> tuple[Tree, Tree]:
 
 def step_of(
     network: str, optimiser: str = "adam", *, bits: int = 32, **sizes: int
-) -> tuple[Callable[..., Any], tuple[Tree, Tree, Tree]]:
+) -> tuple[Callable[..., Any], tuple[Tree, ...]]:
     """``step(params, state, batch)``, which returns loss, parameters and state, and the shapes of its arguments.
 
-    With 16 ``bits`` the parameters are in bfloat16, which networks of tokens can have.
+    With 16 ``bits`` the parameters are in bfloat16, which networks of tokens can have. The optimiser "none" stands for
+    ``loss(params, batch)`` alone.
     """
     params, batch, loss = NETWORKS[network](**sizes)
     if bits == 16:
         params = jax.tree.map(lambda weight: shape(*weight.shape, dtype="bfloat16"), params)
+    if optimiser == "none":
+        return lambda params, batch: loss(params, batch), (params, batch)
     update = {"adam": adam, "sgd": sgd}[optimiser]
     state = {"count": shape(), "first": params, "second": params} if optimiser == "adam" else {}
 
@@ -349,17 +352,17 @@ def step_of(
 def lowered(network: str, optimiser: str = "adam", *, artifact: bool = False, **sizes: int) -> bytes:
     """The StableHLO of a training step: text with locations, or the portable artifact."""
     step, arguments = step_of(network, optimiser, **sizes)
-    jitted = jax.jit(step, donate_argnums=(0, 1))
+    jitted = jax.jit(step, donate_argnums=() if optimiser == "none" else (0, 1))
     if artifact:
         return bytes(jax.export.export(jitted)(*arguments).mlir_module_serialized)
     return str(jitted.lower(*arguments).as_text(debug_info=True)).encode()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Write the StableHLO of a network's training step.")
+    parser = argparse.ArgumentParser(description="Write the StableHLO of a network's training step, or of its loss.")
     parser.add_argument("network", choices=NETWORKS)
     parser.add_argument("sizes", nargs="*", help="sizes of the network, such as layers=24")
-    parser.add_argument("--optimiser", choices=("adam", "sgd"), default="adam")
+    parser.add_argument("--optimiser", choices=("adam", "sgd", "none"), default="adam")
     parser.add_argument("--output", type=Path, required=True, help="FILE.mlir, FILE.bin, either with .gz")
     given = parser.parse_intermixed_args()
     sizes = {name: int(value) for name, value in (size.split("=") for size in given.sizes)}
