@@ -4,10 +4,14 @@
     shardmark plan model.onnx --cluster 1x4 --max-tensor 1 --batch 16 --export torch --output plan
     torchrun --nproc-per-node 4 pytorch_pipeline.py run plan/layout.torch.json
 
-Every process runs a stage of a replica on the CPU. `torch.distributed.pipelining` traces the model and splits it at the
-layout's split points, so that neither stages nor the tensors between them are written by hand. A step of training goes
-through the layout's schedule; then the outputs of the last stage and the gradients of all stages are compared with the
-whole model's. The exit status is 1 if they differ.
+Every process is a device of the layout, on the CPU. `torch.distributed.pipelining` traces the model and splits it at
+the layout's split points, so that neither stages nor the tensors between them are written by hand. A step of training
+goes through the layout's schedule; then the outputs of the last stage and the gradients of all stages are compared with
+the whole model's. The exit status is 1 if they differ.
+
+If stages have different numbers of replicas, microbatches take as many lanes as the least common multiple of these, one
+after the other: a program that is to be fast would mix them. Devices of a tensor-parallel replica gather the outputs of
+every product, where a fast program exchanges less.
 
 The model is the small transformer below, or any other with ``--model FILE``: a Python file with a function ``build``
 like the one here. Needs torch and, to export, onnxscript; no Shardmark.
@@ -19,19 +23,25 @@ import argparse
 import copy
 import importlib.util
 import json
+import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, fx, nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.pipelining import Pipe, Schedule1F1B, ScheduleGPipe, SplitPoint, build_stage
 from torch.distributed.pipelining._IR import annotate_split_points, aten_pipe_split_alias
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.experimental import implicit_replication
 from torch.nn import functional
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.checkpoint import checkpoint
 
 #: Greatest difference of two results that count as equal, relative to the largest number of the whole model's.
@@ -109,37 +119,58 @@ def refuse(condition: bool, sentence: str) -> None:
 def export(path: Path, samples: int, build: Callable[..., Any]) -> None:
     """Write the model, with as many samples as a microbatch will have."""
     model, inputs = build(samples)
+    require_tensors(model(*inputs))
     torch.onnx.export(model, inputs, path, dynamo=True, external_data=False, verbose=False)
 
 
-def grid(layout: Mapping[str, Any], processes: int) -> tuple[int, int]:
-    """Replicas and stages of a layout that this program can run."""
+def check(layout: Mapping[str, Any], processes: int) -> None:
+    """End the program if it cannot run a layout with this many processes."""
     expected = "shardmark/torch-layout/1"
     refuse(layout.get("format") != expected, f"expected a layout.torch.json with the format {expected}")
     stages = layout["stages"]
-    replicas = stages[0]["data_parallel"]
+    degrees = sorted({stage["tensor_parallel"] for stage in stages})
+    unlike = " and ".join(map(str, degrees))
+    refuse(len(degrees) > 1, f"expected equal tensor-parallel degrees, found {unlike}; plan with --max-tensor 1")
+    lanes, found = math.lcm(*(stage["data_parallel"] for stage in stages)), layout["microbatches"]
     refuse(
-        any(stage["tensor_parallel"] > 1 for stage in stages),
-        "expected a tensor-parallel degree of 1, as from shardmark plan --max-tensor 1",
+        found < lanes, f"expected at least {lanes} microbatches for these replicas, found {found}; plan a larger batch"
     )
-    unlike = ", ".join(str(stage["data_parallel"]) for stage in stages)
-    refuse(any(stage["data_parallel"] != replicas for stage in stages), f"expected equal replicas, found {unlike}")
-    refuse(
-        layout["microbatches"] % replicas > 0,
-        f"expected microbatches that {replicas} replicas can share equally, found {layout['microbatches']}",
-    )
-    needed = replicas * len(stages)
+    needed = sum(stage["data_parallel"] * stage["tensor_parallel"] for stage in stages)
     refuse(processes != needed, f"expected {needed} processes (torchrun --nproc-per-node {needed}), found {processes}")
-    return replicas, len(stages)
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a process is: a device of a replica of a stage."""
+
+    stage: int
+    replica: int
+    device: int
+
+
+def places(layout: Mapping[str, Any]) -> list[Place]:
+    """What every process is, by rank."""
+    sizes = [(stage["data_parallel"], stage["tensor_parallel"]) for stage in layout["stages"]]
+    return [Place(i, r, d) for i, size in enumerate(sizes) for r, d in product(*map(range, size))]
+
+
+def group_of(everyone: list[Place], key: Callable[[Place], Any]) -> dist.ProcessGroup:
+    """The group of the processes with the same key as this one; all processes call this together."""
+    keys = list(map(key, everyone))
+    ranks = {one: [rank for rank, other in enumerate(keys) if other == one] for one in keys}
+    groups = {one: dist.new_group(members) for one, members in ranks.items()}
+    return groups[keys[dist.get_rank()]]
+
+
+def lane_of(everyone: list[Place], replicas: list[int], lane: int) -> dist.ProcessGroup:
+    """The group of a process in a lane, which goes through one replica of every stage."""
+    return group_of(everyone, lambda one: (lane % replicas[one.stage] == one.replica, one.device))
 
 
 def traced(model: nn.Module, inputs: tuple[Tensor, ...], layout: Mapping[str, Any]) -> Pipe:
     """The stages of a model, traced with the inputs of a microbatch."""
     annotate_split_points(model, dict.fromkeys(layout["split_points"], SplitPoint.BEGINNING))
-    pipe = Pipe.from_tracing(model, inputs, split_policy=with_constants)
-    tied = " and ".join(name for names in pipe.replicated_params[:1] for name in names.values())
-    refuse(bool(tied), f"expected weights of one stage each, found {tied} tied (tie_word_embeddings=False unties them)")
-    return pipe
+    return Pipe.from_tracing(model, inputs, split_policy=with_constants)
 
 
 def with_constants(model: fx.GraphModule) -> fx.GraphModule:
@@ -178,64 +209,138 @@ def recompute(module: nn.Module) -> None:
     module.forward = partial(checkpoint, module.forward, use_reentrant=False)  # type: ignore[method-assign]
 
 
-def loss_of(output: Tensor, target: Tensor) -> Tensor:
+def loss_of(outputs: Any, target: Tensor) -> Tensor:
     """A loss for any model: replace it by your own."""
-    return functional.mse_loss(output, target)
+    return functional.mse_loss(first(outputs), target)
 
 
-def first(output: Any) -> Tensor:
+def first(outputs: Any) -> Tensor:
     """The first tensor of what a model returns."""
-    return (
-        output if isinstance(output, Tensor) else next(iter(output.values() if hasattr(output, "values") else output))
-    )
+    return next(leaf for leaf in tree_leaves(outputs) if isinstance(leaf, Tensor))
+
+
+def require_tensors(outputs: Any) -> None:
+    """End the program if a model returns anything but tensors."""
+    kinds = {type(leaf).__name__ for leaf in tree_leaves(outputs) if not isinstance(leaf, Tensor | None)}
+    more = "; with use_cache=False a model of transformers returns no cache"
+    refuse(bool(kinds), f"expected a model that returns tensors, found {', '.join(sorted(kinds))}{more}")
+
+
+def split_weights(module: nn.Module, devices: DeviceMesh) -> None:
+    """Let every device of a replica hold and compute a part of each product's output, which all of them gather."""
+    split: dict[nn.Parameter, nn.Parameter] = {}
+    for owner in module.modules():
+        weights = dict(owner.named_parameters(recurse=False))
+        if not any(weight.dim() > 1 for weight in weights.values()):
+            continue
+        for name, weight in weights.items():
+            if weight not in split:
+                placement = Shard(0) if weight.dim() and weight.shape[0] % devices.size() == 0 else Replicate()
+                split[weight] = nn.Parameter(distribute_tensor(weight.data, devices, [placement]))
+            owner.register_parameter(name, split[weight])
+        owner.forward = partial(gathered, owner.forward, devices)  # type: ignore[method-assign]
+
+
+def gathered(forward: Callable[..., Any], devices: DeviceMesh, *inputs: Any) -> Any:
+    """Run a module whose weights are split; inputs and outputs are whole."""
+    split = tree_map(lambda x: DTensor.from_local(x, devices, [Replicate()]) if isinstance(x, Tensor) else x, inputs)
+    with implicit_replication():
+        return tree_map(full, forward(*split))
+
+
+def full(tensor: Any) -> Any:
+    """The whole of a tensor that devices have split."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def run(path: Path, build: Callable[..., Any]) -> bool:
     """Run a step of a layout; True if it computes what the whole model does."""
     layout = json.loads(path.read_text())
     dist.init_process_group("gloo")
-    replicas, stages = grid(layout, dist.get_world_size())
-    mesh = init_device_mesh("cpu", (replicas, stages), mesh_dim_names=("replica", "stage"))
-    replica, number = mesh.get_local_rank("replica"), mesh.get_local_rank("stage")
-
+    check(layout, dist.get_world_size())
+    everyone = places(layout)
+    me = everyone[dist.get_rank()]
     whole, inputs = build(layout["batch"])
-    expected = first(whole(*inputs))
+    outputs = whole(*inputs)
+    require_tensors(outputs)
+    expected = first(outputs)
     targets = torch.rand(expected.shape, generator=torch.Generator().manual_seed(1), dtype=expected.dtype)
 
     pipe = traced(copy.deepcopy(whole), tuple(tensor[: layout["microbatch"]] for tensor in inputs), layout)
-    module = pipe.get_stage_module(number)
-    for name in layout["stages"][number]["recomputed"]:
+    module = pipe.get_stage_module(me.stage)
+    for name in layout["stages"][me.stage]["recomputed"]:
         recompute(module.get_submodule(name))
-    training = layout["schedule"] is not None
-    stage = build_stage(module, number, pipe.info(), torch.device("cpu"), mesh.get_group("stage"))
-    microbatches = layout["microbatches"] // replicas
-    share = slice(replica * microbatches * layout["microbatch"], (replica + 1) * microbatches * layout["microbatch"])
-
-    mine = tuple(tensor[share] for tensor in inputs) if number == 0 else ()
-    if training:
-        schedule = Schedule1F1B(stage, microbatches, loss_fn=loss_of)
-        output = schedule.step(*mine, target=targets[share] if number == stages - 1 else None)
-        for weight in module.parameters():
-            dist.all_reduce(weight.grad, group=mesh.get_group("replica"))
-            weight.grad /= replicas
-        loss_of(expected, targets).backward()
-    else:
-        with torch.no_grad():
-            output = ScheduleGPipe(stage, microbatches).step(*mine)
-    found = {"stage": number, "replica": replica}
-    if number == stages - 1:
-        found["outputs"] = difference(first(output), expected[share])
-    if training:
-        theirs = dict(whole.named_parameters())
-        found["gradients"] = max(difference(own.grad, theirs[name].grad) for name, own in module.named_parameters())
+    devices = DeviceMesh.from_group(group_of(everyone, lambda one: (one.stage, one.replica)), "cpu")
+    if devices.size() > 1:
+        split_weights(module, devices)
+    found = asdict(me)
+    for share, result in step(layout, pipe, module, inputs, targets):
+        found["outputs"] = max(found.get("outputs", 0.0), difference(first(result), expected[share]))
+    if layout["schedule"]:
+        loss_of(outputs, targets).backward()
+        sum_gradients(module, pipe, everyone)
+        found["gradients"] = difference(*gradients(module, whole, layout["microbatches"]))
     return reported(found, layout)
 
 
-def difference(found: Tensor | None, expected: Tensor | None) -> float:
+def step(
+    layout: Mapping[str, Any], pipe: Pipe, module: nn.Module, inputs: tuple[Tensor, ...], targets: Tensor
+) -> Iterator[tuple[slice, Any]]:
+    """Run the lanes that this process is in; in the last stage, yield their samples with the outputs."""
+    everyone, stages = places(layout), len(layout["stages"])
+    me = everyone[dist.get_rank()]
+    replicas = [stage["data_parallel"] for stage in layout["stages"]]
+    lanes = math.lcm(*replicas)
+    for lane in range(lanes):
+        group = lane_of(everyone, replicas, lane)
+        begin, end = (number * layout["microbatches"] // lanes for number in (lane, lane + 1))
+        if lane % replicas[me.stage] != me.replica:
+            continue
+        share = slice(begin * layout["microbatch"], end * layout["microbatch"])
+        mine = tuple(tensor[share] for tensor in inputs) if me.stage == 0 else ()
+        stage = build_stage(module, me.stage, pipe.info(), torch.device("cpu"), group)
+        if layout["schedule"]:
+            kind = Schedule1F1B if end - begin >= stages else ScheduleGPipe  # equal for so few
+            schedule = kind(stage, end - begin, loss_fn=loss_of, scale_grads=False)
+            result = schedule.step(*mine, target=targets[share] if me.stage == stages - 1 else None)
+        else:
+            with torch.no_grad():
+                result = ScheduleGPipe(stage, end - begin).step(*mine)
+        if me.stage == stages - 1:
+            yield share, result
+
+
+def sum_gradients(module: nn.Module, pipe: Pipe, everyone: list[Place]) -> None:
+    """Sum gradients over the replicas of a stage, those of a weight that several stages have over all of these."""
+    me = everyone[dist.get_rank()]
+    groups = dict.fromkeys(dict(module.named_parameters()), group_of(everyone, lambda one: (one.stage, one.device)))
+    for tie in pipe.replicated_params:
+        names = {int(part.rpartition("_")[2]): name for part, name in tie.items()}
+        group = group_of(everyone, partial(lambda names, one: (one.stage in names, one.device), names))
+        groups |= {names[me.stage]: group} if me.stage in names else {}
+    for name, weight in module.named_parameters():
+        if weight.grad is not None:  # the loss depends on it
+            if isinstance(weight, DTensor):
+                weight.grad = weight.grad.redistribute(weight.device_mesh, weight.placements)
+            dist.all_reduce(weight.grad.to_local() if isinstance(weight, DTensor) else weight.grad, group=groups[name])
+
+
+def gradients(module: nn.Module, whole: nn.Module, microbatches: int) -> tuple[Tensor, Tensor]:
+    """The gradients of a stage's weights, and the whole model's, one after the other."""
+    theirs = dict(whole.named_parameters(remove_duplicate=False))
+    own: dict[nn.Parameter, Tensor] = {}
+    for name, weight in module.named_parameters():
+        if weight.grad is not None:
+            own[theirs[name]] = full(weight.grad) / microbatches
+        elif theirs[name].grad is not None:  # wrong, unless the stage has the weight by another name as well
+            own.setdefault(theirs[name], torch.zeros_like(theirs[name]))
+    pairs = [(gradient.flatten(), one.grad.flatten()) for one, gradient in own.items() if one.grad is not None]
+    return torch.cat([torch.zeros(0), *(x for x, _ in pairs)]), torch.cat([torch.zeros(0), *(y for _, y in pairs)])
+
+
+def difference(found: Tensor, expected: Tensor) -> float:
     """The greatest difference of two tensors, relative to the largest number of the second."""
-    assert found is not None
-    assert expected is not None
-    return float(((found - expected).abs().max() / expected.abs().max()).detach())
+    return float(((found - expected).abs().max() / expected.abs().max()).detach()) if expected.numel() else 0.0
 
 
 def reported(found: dict[str, Any], layout: Mapping[str, Any]) -> bool:
@@ -246,7 +351,8 @@ def reported(found: dict[str, Any], layout: Mapping[str, Any]) -> bool:
         for one in everyone:
             modules = layout["stages"][one["stage"]]["modules"]
             results = ", ".join(f"{name} {one[name]:.1e}" for name in ("outputs", "gradients") if name in one)
-            print(f"stage {one['stage']}, replica {one['replica']}: {modules[0]} ... {modules[-1]}: {results}")
+            where = ", ".join(f"{name} {one[name]}" for name in ("stage", "replica", "device"))
+            print(f"{where}: {modules[0]} ... {modules[-1]}: {results}")
     worst = max(one.get(name, 0.0) for one in everyone for name in ("outputs", "gradients"))
     if dist.get_rank() == 0:
         print(f"{'equal' if worst <= TOLERANCE else 'DIFFERENT'}: relative differences of at most {worst:.1e}")
@@ -259,7 +365,7 @@ def builder(path: Path) -> Callable[..., Any]:
     spec = importlib.util.spec_from_file_location("model", path)
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.build
 

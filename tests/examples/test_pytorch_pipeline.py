@@ -44,10 +44,29 @@ def planned(model, folder, devices):
     return found
 
 
-def run(folder, layout, processes):
+#: A model whose first and last stage have the same weights, and whose loss does not depend on all of them.
+TIED = """from torch import nn
+from pytorch_pipeline import Transformer, build as untied
+
+class Tied(Transformer):
+    def __init__(self):
+        super().__init__()
+        self.head.weight, self.idle = self.embed.weight, nn.Linear(256, 2)
+
+    def forward(self, words):
+        last = super().forward(words)
+        return last, self.idle(self.norm.weight)
+
+def build(samples):
+    inputs = untied(samples)[1]
+    return Tied().eval(), inputs
+"""
+
+
+def run(folder, layout, processes, *options):
     (folder / "layout.torch.json").write_text(json.dumps(layout))
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes), PROGRAM]
-    command += ["run", folder / "layout.torch.json"]
+    command += ["run", folder / "layout.torch.json", *options]
     return subprocess.run(command, capture_output=True, text=True, env=os.environ | ALONE, check=False)
 
 
@@ -62,21 +81,28 @@ def test_four_stages_compute_what_the_whole_model_does(model, tmp_path, schedule
     assert ["outputs" in line for line in stages] == [False, False, False, True]
 
 
-def test_replicas_and_recomputed_modules(model, tmp_path):
+@pytest.mark.parametrize(
+    ("replicas", "degree", "tied"), [((2, 2), 1, False), ((1, 3), 1, True), ((1, 1), 2, False), ((1, 1), 2, True)]
+)
+def test_replicas_tensor_parallelism_and_recomputed_modules(model, tmp_path, replicas, degree, tied):
     layout = planned(model, tmp_path, 2)
-    for stage in layout["stages"]:
-        stage |= {"data_parallel": 2, "recomputed": [name for name in stage["modules"] if "layers" in name]}
-    done = run(tmp_path, layout, 4)
+    for stage, number in zip(layout["stages"], replicas, strict=True):
+        recomputed = [name for name in stage["modules"] if "layers" in name]
+        stage |= {"data_parallel": number, "tensor_parallel": degree, "recomputed": recomputed}
+    (tmp_path / "tied.py").write_text(TIED)
+    done = run(tmp_path, layout, 4, *(["--model", tmp_path / "tied.py"] if tied else []))
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 5
-    assert done.stdout.splitlines()[-1].startswith("equal:")
+    *devices, verdict = done.stdout.splitlines()
+    assert len(devices) == 4
+    assert verdict.startswith("equal:")
+    assert ["outputs" in line for line in devices] == [False] * replicas[0] * degree + [True] * replicas[1] * degree
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"tensor_parallel": 2}, "expected a tensor-parallel degree of 1"),
-        ({"data_parallel": 2}, "expected equal replicas, found 2, 1"),
+        ({"tensor_parallel": 2}, "expected equal tensor-parallel degrees, found 1 and 2; plan with --max-tensor 1"),
+        ({"data_parallel": 2}, "expected 3 processes (torchrun --nproc-per-node 3), found 1"),
         ({}, "expected 2 processes (torchrun --nproc-per-node 2), found 1"),
     ],
 )
@@ -116,10 +142,7 @@ def test_stages_exchange_one_activation_and_no_angles(program):
     assert torch.equal(program.first(pipe(*inputs)), program.build(2)[0](*inputs))
 
 
-def test_weights_of_two_stages_are_refused(program):
-    model, inputs = program.build(2)
-    model.head.weight = model.embed.weight
-    with pytest.raises(
-        SystemExit, match=r"expected weights of one stage each, found embed.weight and head.weight tied"
-    ):
-        program.traced(model, inputs, {"split_points": ["layers.4"]})
+def test_a_model_that_returns_more_than_tensors_is_refused(program):
+    program.require_tensors((torch.zeros(1), [torch.zeros(1), None]))
+    with pytest.raises(SystemExit, match="expected a model that returns tensors, found object; with use_cache=False"):
+        program.require_tensors((torch.zeros(1), object()))
