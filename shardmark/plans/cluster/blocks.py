@@ -5,8 +5,8 @@ numbered module is a block; where these are few, so are the numbered modules ins
 are blocks too, such as an embedding and a head. If the file has no such modules, or if data leave one for another and
 come back, blocks end where few bytes cross.
 
-Operators outside of numbered modules that several blocks read from, such as those of a mask or of rotary angles, run in
-every stage that needs them, if they hold little: they are *shared*, and belong to the first block for costs.
+Operators in front of numbered modules that several of these read from, such as those of a mask or of rotary angles, run
+in every stage that needs them, if they hold little: they are *shared*, and belong to the first block for costs.
 """
 
 from __future__ import annotations
@@ -46,15 +46,21 @@ class Block:
     tensors: tuple[int, ...]
 
 
-def blocks_of(model: Model) -> list[Block]:
-    """The blocks of a forward pass, in an order in which they can run; every operator is in exactly one."""
-    for depth in (1, 2):
-        numbered = _numbered(model, depth)
-        if len(set(filter(None, numbered))) >= (FEW if depth == 1 else 2):
+def blocks_of(model: Model, *, at_modules: bool = False) -> list[Block]:
+    """The blocks of a forward pass, in an order in which they can run; every operator is in exactly one.
+
+    ``at_modules`` lets all blocks but the first begin where a module does, in the order of the file, apart from shared
+    operators: so a PyTorch pipeline can have any of them as a stage.
+    """
+    outer = _numbered(model, 1)
+    for numbered in [outer] if len(set(filter(None, outer))) >= FEW else [_numbered(model, 2), outer]:
+        shared = _shared(model, numbered)
+        groups = _in_order(model, _grouped(model, numbered, shared, at_modules=at_modules)) if any(numbered) else None
+        if groups is not None and not (at_modules and _mixed(groups, shared)):
             break
-    groups = _grouped(model, numbered) if any(numbered) else None
-    ordered = None if groups is None else _in_order(model, groups)
-    return _named(model, ordered or _cut(model))
+    else:
+        groups, shared = _cut(model), set()
+    return _named(model, _at_modules(model, groups, shared) if at_modules else groups)
 
 
 def _numbered(model: Model, depth: int) -> list[Path | None]:
@@ -75,35 +81,44 @@ def _family(path: Path) -> Path:
     return (*path[:-1], f"{match[1]}*") if match else path
 
 
-def _grouped(model: Model, numbered: Sequence[Path | None]) -> list[list[int]]:
-    """Operators by numbered module; others by the last such module that they depend on."""
+def _grouped(model: Model, numbered: Sequence[Path | None], shared: set[int], *, at_modules: bool) -> list[list[int]]:
+    """Operators by numbered module; others by the last such module that they depend on.
+
+    ``at_modules`` takes the last one that ends before them if that is a later one.
+    """
     order = {path: number for number, path in enumerate(dict.fromkeys(filter(None, numbered)))}
-    shared = _shared(model, numbered)
+    end = {path: index for index, path in enumerate(numbered) if path is not None}
     after = [-1] * len(model.operators)  # the last numbered module that leads to an operator
+    ended = -1
     groups: dict[tuple[int, bool], list[int]] = {}
     for index, operator in enumerate(model.operators):
         before = [model.tensors[access.tensor].producer for access in operator.reads]
-        after[index] = max((after[source] for source in before if source is not None), default=-1)
+        after[index] = max([ended, *(after[source] for source in before if source is not None)])
         path = numbered[index]
         if path is not None:
             after[index] = max(after[index], order[path])
+            ended = max(ended, order[path]) if at_modules and end[path] == index else ended
         key = (order[path], True) if path is not None else (-1, False) if index in shared else (after[index], False)
         groups.setdefault(key, []).append(index)
     return [groups[key] for key in sorted(groups, key=lambda key: (key[0] + (not key[1]) * 0.5, key[1]))]
 
 
 def _shared(model: Model, numbered: Sequence[Path | None]) -> set[int]:
-    """Operators outside of numbered modules that several of these read, and what leads to them, if they hold little."""
+    """Operators in front of all numbered modules that several read, with what leads to them, if they hold little."""
+    depends = [path is not None for path in numbered]
     users: list[set[Path]] = [set() for _ in model.operators]
+    for index, operator in enumerate(model.operators):
+        sources = (model.tensors[access.tensor].producer for access in operator.reads)
+        depends[index] |= any(depends[source] for source in sources if source is not None)
     for source, reader in model.edges():
         path = numbered[reader]
-        if path is not None and numbered[source] is None:
+        if path is not None and not depends[source]:
             users[source].add(path)
     found = set[int]()
     waiting = [index for index, paths in enumerate(users) if len(paths) > 1]
     while waiting:
         index = waiting.pop()
-        if index not in found and numbered[index] is None:
+        if index not in found:
             found.add(index)
             sources = (model.tensors[access.tensor].producer for access in model.operators[index].reads)
             waiting += [source for source in sources if source is not None]
@@ -112,6 +127,28 @@ def _shared(model: Model, numbered: Sequence[Path | None]) -> set[int]:
     heavy = sum(model.tensors[tensor].bytes for tensor in weights) > LITTLE * model.parameter_bytes()
     heavy = heavy or flops > LITTLE * sum(operator.flops for operator in model.operators)
     return set() if heavy else found
+
+
+def _mixed(groups: Sequence[list[int]], shared: set[int]) -> bool:
+    """True if groups, in order, run operators in another order than the file, apart from shared ones."""
+    order = [index for group in groups for index in group if index not in shared]
+    return order != sorted(order)
+
+
+def _at_modules(model: Model, groups: Sequence[list[int]], shared: set[int]) -> list[list[int]]:
+    """Groups that begin where a module does; what is in front of the first module of a group joins the one before."""
+    begun, begins = set[Path](), set[int]()
+    for index, operator in enumerate(model.operators):
+        levels = set(enclosing(operator.module))
+        if not levels <= begun and index not in shared:
+            begins.add(index)
+        begun |= levels
+    found: list[list[int]] = [[]]
+    for group in groups:
+        place = next((place for place, index in enumerate(group) if index in begins), len(group))
+        found[-1] += group[:place]
+        found += [group[place:]] if place < len(group) else []
+    return [sorted(group) for group in found if group]
 
 
 def _in_order(model: Model, groups: Sequence[list[int]]) -> list[list[int]] | None:

@@ -27,6 +27,7 @@ from shardmark.plans.cluster.run import Run
 from shardmark.plans.cluster.saving import save
 from shardmark.plans.cluster.submodels import forward_pass, part_of
 from shardmark.plans.cluster.text import text
+from shardmark.plans.exports.torch_layout import has_modules
 from shardmark.plans.solving import Certified, Step, certify
 
 #: Blocks mostly follow each other in a chain, along which the exact program is fastest.
@@ -58,13 +59,15 @@ def lay_out(
 ) -> ClusterLayout:
     """The best layout that is found; InputError if none fits, with the bytes that are missing."""
     forward = forward_pass(model)
-    blocks = blocks_of(forward)
+    blocks = blocks_of(forward, at_modules=has_modules(source, forward))
     readers = forward.readers()
     parts = [with_kernels(part_of(forward, block.operators, readers=readers)) for block in blocks]
     for part, block in zip(parts, blocks, strict=True):
         part.name = block.name
     tell(f"{len(blocks)} blocks; degrees {', '.join(map(str, run.degrees))}")
     costs = costs_of(parts, run, tell)
+    if not any(one.step_s for menu in costs for one in menu):
+        raise InputError(source, "", "expected operators that take time, found none to lay out")
     relaxed = problem(forward, blocks, costs, run, run.device.memory)
     customs = practices(relaxed, costs)
     search = partial(certify, tell=tell, cores=cores, seed=seed, unit_us=1e6)

@@ -26,7 +26,8 @@ Operators outside of these modules, such as those of a mask, run where the model
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import Any
 
 from shardmark.instances.errors import InputError
@@ -39,37 +40,37 @@ from shardmark.plans.modules import enclosing, held_modules, joined
 FORMAT = "shardmark/torch-layout/1"
 
 
+def has_modules(source: str | os.PathLike[str], model: Model) -> bool:
+    """True if a model, read from ``source``, names the PyTorch modules of its operators."""
+    return begins_as_onnx(source) and any(operator.module for operator in model.operators)
+
+
 def require_modules(source: str | os.PathLike[str], model: Model) -> None:
-    """InputError unless a model, read from ``source``, names the PyTorch modules of its operators."""
-    if not begins_as_onnx(source):
-        expected = "expected an ONNX model to export torch; a StableHLO program has no PyTorch modules"
-        raise InputError(source, "", expected)
-    if not any(operator.module for operator in model.operators):
-        expected = "expected PyTorch modules in the metadata of nodes to export torch, found none"
-        raise InputError(source, "", f"{expected}; torch.onnx.export(..., dynamo=True) writes them")
+    """InputError unless a model names the PyTorch modules of its operators, and has no loops or branches."""
+    if model.unrolled:
+        raise InputError(source, "", "expected a model without loops and branches to export torch")
+    if not has_modules(source, model):
+        expected = "expected an ONNX model with PyTorch modules in the metadata of its nodes to export torch"
+        raise InputError(source, "", f"{expected}, found none; torch.onnx.export(..., dynamo=True) writes them")
 
 
 def torch_layout(layout: CertifiedLayout) -> dict[str, Any]:
     """The document of a layout.
 
-    Raises InputError if the model's file names no modules, or if a stage or what it recomputes is not made of modules.
+    Raises InputError if the model's file names no modules, if stages run it in another order than the file, or if one
+    recomputes a part of a module.
     """
     require_modules(layout.source, layout.model)
-    run, stage_of = layout.run, layout.solution["stage"]
-    held = [part.modules for part in held_modules(layout.model, _block_of(layout), len(layout.blocks))]
-    modules = [
-        _modules(layout, held, [block for block, stage in enumerate(stage_of) if stage == number])
-        for number in range(len(layout.stages))
-    ]
-    stages = [
-        {
-            "modules": modules[number],
-            "recomputed": _recomputed(layout, held, number),
-            "data_parallel": stage.replicas,
-            "tensor_parallel": stage.tensor,
-        }
-        for number, stage in enumerate(layout.stages)
-    ]
+    _require_order(layout)
+    run, block_of = layout.run, _block_of(layout)
+    held = [part.modules for part in held_modules(layout.model, block_of, len(layout.blocks))]
+    modules, recomputed = [], []
+    for number in range(len(layout.stages)):
+        blocks = {block for block, stage in enumerate(layout.solution["stage"]) if stage == number}
+        again = {block for block in blocks if layout.solution["configuration"][block].startswith(AGAIN)}
+        modules.append(_modules(layout, block_of, held, blocks))
+        recomputed.append(_modules(layout, block_of, held, again))
+        _require_whole(layout, block_of, again, recomputed[-1])
     return {
         "format": FORMAT,
         "model": layout.source.name,
@@ -77,64 +78,73 @@ def torch_layout(layout: CertifiedLayout) -> dict[str, Any]:
         "batch": run.batch,
         "microbatch": run.microbatch,
         "microbatches": run.microbatches,
-        "split_points": _split_points(layout, modules),
-        "stages": stages,
+        "split_points": _split_points(layout, block_of, modules),
+        "stages": [
+            {
+                "modules": modules[number],
+                "recomputed": recomputed[number],
+                "data_parallel": stage.replicas,
+                "tensor_parallel": stage.tensor,
+            }
+            for number, stage in enumerate(layout.stages)
+        ],
     }
 
 
-def _modules(layout: CertifiedLayout, held: Sequence[Sequence[str]], blocks: Sequence[int]) -> list[str]:
-    """The modules ``held`` by blocks, without those that have operators elsewhere, and those inside of others."""
-    operators, part_of = layout.model.operators, [1] * len(layout.model.operators)
-    for index in (index for block in blocks for index in layout.blocks[block].operators):
-        part_of[index] = 0
-    outside = {joined(p) for x, part in zip(operators, part_of, strict=True) if part for p in enclosing(x.module)}
-    names = dict.fromkeys(name for block in blocks for name in held[block] if name not in outside)
-    return [name for name in names if not any(name.startswith(f"{other}.") for other in names)]
+def _require_order(layout: CertifiedLayout) -> None:
+    """InputError if stages run independent blocks in another order than the file, which PyTorch splits in its order."""
+    placed = list(zip(layout.blocks, layout.solution["stage"], strict=True))
+    for (block, stage), (later, earlier) in pairwise(placed):
+        if earlier < stage:
+            expected = "expected stages in the order of the file to export torch"
+            where = f"{later.name} is in stage {earlier}, behind {block.name} in stage {stage}"
+            raise InputError(layout.source, "", f"{expected}; {where}")
 
 
 def _block_of(layout: CertifiedLayout) -> list[int]:
-    """The block of every operator."""
-    found = {index: number for number, block in enumerate(layout.blocks) for index in block.operators}
-    return [found[index] for index in range(len(layout.model.operators))]
+    """The block in which a PyTorch pipeline runs every operator.
 
-
-def _recomputed(layout: CertifiedLayout, held: Sequence[Sequence[str]], stage: int) -> list[str]:
-    """The modules that a stage recomputes; InputError if products that it recomputes are outside of them."""
-    chosen = zip(layout.solution["stage"], layout.solution["configuration"], strict=True)
-    blocks = [block for block, choice in enumerate(chosen) if choice[0] == stage and choice[1].startswith(AGAIN)]
-    names = _modules(layout, held, blocks)
-    for index in (index for block in blocks for index in layout.blocks[block].operators):
-        operator = layout.model.operators[index]
-        if operator.multiply_adds and not any(joined(path) in names for path in enclosing(operator.module)):
-            expected = f"expected stage {stage} to recompute whole modules to export torch"
-            raise InputError(layout.source, "", f"{expected}; it recomputes only a part of {_where(layout, index)}")
-    return names
-
-
-def _split_points(layout: CertifiedLayout, modules: Sequence[Sequence[str]]) -> list[str]:
-    """The modules with which the stages after the first begin; InputError if one begins elsewhere."""
-    operators = layout.model.operators
-    stage_of = [layout.solution["stage"][block] for block in _block_of(layout)]
-    begun, found = set[str](), list[str]()
-    for index, (operator, stage) in enumerate(zip(operators, stage_of, strict=True)):
-        levels = [joined(path) for path in enclosing(operator.module)]
-        if index and stage < stage_of[index - 1]:
-            expected = "expected stages of consecutive operators to export torch"
-            late = (
-                f"{_where(layout, index)} is in stage {stage}, and runs after operators of stage {stage_of[index - 1]}"
-            )
-            raise InputError(layout.source, "", f"{expected}; {late}")
-        if stage > len(found):
-            fresh = [level for level in levels if level not in begun]
-            if not fresh:
-                expected = f"expected stage {stage} to begin with a module to export torch"
-                raise InputError(layout.source, "", f"{expected}; it begins inside of {_where(layout, index)}")
-            found.append(next((level for level in fresh if level in modules[stage]), fresh[0]))
-        begun.update(levels)
+    It is the operator's own, or, for one that several blocks share and that the model runs late, the block of the one
+    before.
+    """
+    own = {index: number for number, block in enumerate(layout.blocks) for index in block.operators}
+    stage_of, found = layout.solution["stage"], list[int]()
+    for index in range(len(own)):
+        late = bool(found) and stage_of[own[index]] < stage_of[found[-1]]
+        found.append(found[-1] if late else own[index])
     return found
 
 
-def _where(layout: CertifiedLayout, index: int) -> str:
-    """The module and the name of an operator."""
-    operator = layout.model.operators[index]
-    return f"module {joined(operator.module) or 'of the whole model'} (operator {operator.name!r})"
+def _modules(
+    layout: CertifiedLayout, block_of: Sequence[int], held: Sequence[Sequence[str]], blocks: Collection[int]
+) -> list[str]:
+    """The modules ``held`` by blocks, without those that have operators elsewhere, and those inside of others."""
+    pairs = zip(layout.model.operators, block_of, strict=True)
+    outside = {joined(path) for x, block in pairs if block not in blocks for path in enclosing(x.module)}
+    names = dict.fromkeys(name for block in sorted(blocks) for name in held[block] if name not in outside)
+    return [name for name in names if not any(name.startswith(f"{other}.") for other in names)]
+
+
+def _require_whole(
+    layout: CertifiedLayout, block_of: Sequence[int], blocks: Collection[int], names: Collection[str]
+) -> None:
+    """InputError if products that are computed again, those of ``blocks``, are outside of the modules ``names``."""
+    for operator, block in zip(layout.model.operators, block_of, strict=True):
+        inside = any(joined(path) in names for path in enclosing(operator.module))
+        if block in blocks and operator.multiply_adds and not inside:
+            where = f"a part of module {joined(operator.module) or 'of the whole model'} (operator {operator.name!r})"
+            expected = "expected a layout that recomputes whole modules to export torch"
+            raise InputError(layout.source, "", f"{expected}; it recomputes only {where}")
+
+
+def _split_points(layout: CertifiedLayout, block_of: Sequence[int], modules: Sequence[Sequence[str]]) -> list[str]:
+    """The modules with which the stages after the first begin: the one of its list, or else the outermost new one."""
+    begun, found = set[str](), list[str]()
+    for operator, block in zip(layout.model.operators, block_of, strict=True):
+        levels = [joined(path) for path in enclosing(operator.module)]
+        stage = layout.solution["stage"][block]
+        if stage > len(found):
+            fresh = [level for level in levels if level not in begun]
+            found.append(next((level for level in fresh if level in modules[stage]), fresh[0]))
+        begun.update(levels)
+    return found

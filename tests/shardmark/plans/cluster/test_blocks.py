@@ -57,6 +57,32 @@ def test_what_several_blocks_read_belongs_to_one_and_is_no_block_of_its_own():
     assert len(found[3].tensors) == 2  # the activation, and the angles
 
 
+def test_what_depends_on_a_block_is_not_shared_by_later_ones():
+    """As the states of an encoder, which all blocks of the decoder read."""
+    encoder, decoder = ([(name, f"block.{i}") for i in range(FEW)] for name in ("encoder", "decoder"))
+    skips = [(FEW, reader) for reader in range(FEW + 2, 2 * FEW + 1)]
+    found = names(chain([*encoder, ("norm",), *decoder], skips=skips))
+    assert found == [*map(".".join, encoder), "norm", *map(".".join, decoder)]
+
+
+def test_few_modules_whose_inner_ones_are_no_blocks_stay_whole():
+    """As layers whose projections number only the last ones, ``fc1`` and ``fc2``, where data come back to a layer."""
+    modules = [(f"layers.{i}", part) for i in range(4) for part in ("fc1", "fc2", "fc1")]
+    assert names(chain(modules)) == [f"layers.{i}" for i in range(4)]
+
+
+def test_at_modules_all_blocks_but_the_first_begin_with_one():
+    inner = [(f"layers.{i}", part) for i in range(FEW) for part in ("up", "down")]
+    model = chain([(), *inner, (), ("norm",), (), ("head",)])
+    assert [block.operators[0] for block in blocks_of(model, at_modules=True)] == [
+        0,
+        *range(1, 2 * FEW, 2),
+        2 * FEW + 2,
+    ]
+    cut = chain([("one",), *[("two",)] * 6, ("three",)])
+    assert [block.operators for block in blocks_of(cut, at_modules=True)] == [(0,), tuple(range(1, 7)), (7,)]
+
+
 def test_modules_that_data_leave_and_enter_again_are_no_blocks():
     modules = [("m", f"layers.{i % FEW}") for i in range(2 * FEW)]
     found = blocks_of(chain(modules))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -12,6 +13,7 @@ from referee import shardmark
 
 import shardmark as sm
 from shardmark.instances import InputError
+from shardmark.plans.exports.torch_layout import torch_layout
 
 SCOPES = "pkg.torch.onnx.name_scopes"
 WIDTH = 512
@@ -114,7 +116,7 @@ STABLEHLO = """module @m { func.func public @main(%arg0: tensor<4xf32>) -> tenso
     [
         (None, ("--export", "torch"), "expected --output as well"),
         (None, ("--export", "stages", "--output", "plan"), "expected torch for a layout on a cluster, found 'stages'"),
-        (STABLEHLO, ("--export", "torch", "--output", "plan"), "a StableHLO program has no PyTorch modules"),
+        (STABLEHLO, ("--export", "torch", "--output", "plan"), "expected an ONNX model with PyTorch modules"),
         ((None, None), ("--export", "torch", "--output", "plan"), "torch.onnx.export(..., dynamo=True) writes them"),
         ("no model", ("--export", "torch", "--output", "plan"), "expected an ONNX model"),
     ],
@@ -133,22 +135,31 @@ def test_what_cannot_be_exported_is_refused_before_the_search(tmp_path, content,
 
 
 @pytest.mark.parametrize(
-    ("modules", "message"),
+    ("modules", "begins", "held"),
     [
-        (
-            ("one", *["two"] * 6, "three"),
-            "expected stage 1 to begin with a module to export torch; it begins inside of module two (operator 'node",
-        ),
-        (
+        (("one", *["two"] * 6, "three"), ["three"], [["one", "two"], ["three"]]),
+        (  # "late" needs no layer, but the file has it after them
             (*DECODER[:-1], "late", "join"),
-            "expected stages of consecutive operators to export torch; module late (operator 'node25') is in stage 0",
+            ["model.layers.4"],
+            [
+                ["model.embed", *(f"model.layers.{i}" for i in range(4))],
+                [*(f"model.layers.{i}" for i in range(4, 8)), "late", "join"],
+            ],
         ),
     ],
 )
-def test_a_stage_that_is_not_made_of_modules_is_refused(tmp_path, modules, message):
+def test_stages_begin_where_modules_do_in_the_order_of_the_file(tmp_path, modules, begins, held):
     model, slow = saved(tmp_path / "m.onnx", modules), device(tmp_path / "device.toml", 1e9)
     layout = sm.plan(model, cluster=(1, 2), batch=64, max_tensor=1, device=slow, timeout=20)
-    with pytest.raises(InputError) as caught:
-        layout.save(tmp_path / "plan", export="torch")
-    assert message in str(caught.value)
-    assert not (tmp_path / "plan").exists()
+    layout.save(tmp_path / "plan", export="torch")
+    found = json.loads((tmp_path / "plan" / "layout.torch.json").read_text())
+    assert found["split_points"] == begins
+    assert [stage["modules"] for stage in found["stages"]] == held
+
+
+def test_stages_in_another_order_than_the_file_are_refused(tmp_path):
+    """As of two towers, of which the file has the first one in the last stage."""
+    layout, _ = exported(tmp_path)
+    turned = [3 - stage for stage in layout.solution["stage"]]
+    with pytest.raises(InputError, match=r"expected stages in the order of the file to export torch; model.layers"):
+        torch_layout(replace(layout, solution={**layout.solution, "stage": turned}))
