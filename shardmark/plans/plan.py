@@ -214,7 +214,7 @@ def plan(  # type: ignore[misc]  # the overloads name only what their result dep
             seed=seed,
             progress=progress,
         )
-    require_cluster(batch, microbatch)
+    require_cluster(batch=batch, microbatch=microbatch, train=train, shard=shard, max_tensor=max_tensor)
     path, device = Path(os.fsdecode(model)), os.fsdecode(device)
     machine = None if machine is None else os.fsdecode(machine)
     split = os.fsdecode(split) if isinstance(split, str | os.PathLike) else split

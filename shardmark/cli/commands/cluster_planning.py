@@ -55,23 +55,19 @@ def cluster_arguments(sub: argparse.ArgumentParser) -> None:
 
 def run_cluster(options: argparse.Namespace) -> Answer:
     """Lay a run out over a cluster, and print the layout."""
-    from shardmark.instances.models.reader import read_model
+    from shardmark.plans.cluster.request import plan_run
     from shardmark.plans.cluster.saving import document, require_export
     from shardmark.plans.exports.torch_layout import require_modules
-    from shardmark.plans.plan import plan
     from shardmark.plans.saving import require_folder
 
-    given = [name for name in OTHERS if getattr(options, name)]
+    given = [name for name in OTHERS if getattr(options, name) or (name, options.fuse) == ("fuse", False)]
     if given:
         expected = "expected no such option with --cluster, which chooses stages, replicas and devices of each"
         raise InputError("plan", f"--{given[0].replace('_', '-')}", expected)
-    dims, branches = dict(options.dim), dict(options.branch)
     require_export(options.export)
-    if options.export:
-        require_modules(options.model, read_model(options.model, dims, branches=branches))
     if options.output:
         require_folder(options.output)
-    found = plan(
+    found = plan_run(
         options.model,
         cluster=options.cluster,
         batch=options.batch,
@@ -80,12 +76,13 @@ def run_cluster(options: argparse.Namespace) -> Answer:
         shard=options.shard,
         max_tensor=options.max_tensor,
         device=options.device,
-        dims=dims,
-        branches=branches,
+        dims=dict(options.dim),
+        branches=dict(options.branch),
         timeout=options.timeout,
         cores=options.cores,
         seed=options.seed,
         progress=tell,
+        **({"check": require_modules} if options.export else {}),
     )
     if options.output:
         save_or_show(

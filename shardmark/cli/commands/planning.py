@@ -133,7 +133,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
     their times with the plan's. The exit status is 1 if outputs differ. With several folders it shows the slowest stage
     of each plan; `--output SITE` also writes them to a page of the site.
     """
-    from shardmark.plans.cluster.request import require_cluster
+    from shardmark.plans.cluster.request import DEFAULTS, require_cluster
     from shardmark.plans.exports.onnx_graph import require_exportable
     from shardmark.plans.saving import require_export, require_folder
 
@@ -145,7 +145,7 @@ def run_plan(options: argparse.Namespace) -> Answer:
         raise InputError("plan", "--export", "expected --output as well, the folder for its files")
     if options.cluster:
         return run_cluster(options)
-    require_cluster(options.batch, options.microbatch)
+    require_cluster(**{name: getattr(options, name) for name in DEFAULTS})
     if options.times_template:
         return _write_template(options)
     if options.sweep and not (options.devices or "").isdecimal():

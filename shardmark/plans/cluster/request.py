@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from shardmark.instances import InputError
@@ -16,8 +16,12 @@ from shardmark.plans.cluster.layout import ClusterLayout, lay_out
 from shardmark.plans.cluster.run import SHARDS, STATE, Run
 from shardmark.runs import whole
 
-#: Devices or machines, at most.
+#: Devices of a cluster, at most.
 MOST = 10**6
+#: Samples, and devices of a replica, at most.
+MOST_SAMPLES = 2**31 - 1
+#: Arguments of `shardmark.plan` that only a cluster has, with their defaults.
+DEFAULTS = {"batch": None, "microbatch": None, "train": "adam", "shard": "none", "max_tensor": 8}
 
 
 def plan_run(
@@ -36,18 +40,26 @@ def plan_run(
     cores: int,
     seed: int,
     progress: Callable[[str], None],
+    check: Callable[[Path, Model], None] = lambda path, model: None,
 ) -> ClusterLayout:
     """Lay a run out over a cluster of machines with equal devices; the arguments are those of `shardmark.plan`.
+
+    ``check`` may refuse the model before the search.
 
     Raises InputError for bad input, and if no layout fits.
     """
     machines, devices = _sizes(cluster)
     if batch is None:
         raise InputError("plan", "batch", "expected the samples per step, such as --batch 512 (batch=512 in Python)")
-    for name, number in (("batch", batch), ("microbatch", microbatch), ("max_tensor", max_tensor)):
-        if number is not None:
-            whole(name, number)
-    if train not in STATE:
+    for name, number in (
+        ("batch", batch),
+        ("microbatch", 1 if microbatch is None else microbatch),
+        ("max_tensor", max_tensor),
+    ):
+        whole(name, number)
+        if number > MOST_SAMPLES:
+            raise InputError("plan", name, f"expected at most {MOST_SAMPLES:,}, found {number:,}")
+    if train not in list(STATE):
         raise InputError("plan", "train", f"expected one of {', '.join(STATE)}, found {train!r}")
     if shard not in SHARDS:
         raise InputError("plan", "shard", f"expected one of {', '.join(SHARDS)}, found {shard!r}")
@@ -58,13 +70,14 @@ def plan_run(
     require_regular(model)
     path = Path(os.fsdecode(model))
     read = read_model(path, dims=dims or {}, tell=progress, branches=branches)
+    check(path, read)
     run = Run(
         machines,
         devices,
         chosen,
         chosen.network_bandwidth or chosen.link_bandwidth,
-        batch,
-        _samples(read) if microbatch is None else microbatch,
+        int(batch),
+        _samples(path, read) if microbatch is None else int(microbatch),
         train,
         shard,
         max_tensor,
@@ -79,27 +92,33 @@ def refuse(**others: object) -> None:
         raise InputError("plan", name, expected)
 
 
-def require_cluster(batch: object, microbatch: object) -> None:
-    """InputError for arguments that only a cluster has."""
-    for name, value in (("batch", batch), ("microbatch", microbatch)):
-        if value is not None:
-            raise InputError(
-                "plan", name, "expected a cluster as well, such as --cluster 4x8 (cluster=(4, 8) in Python)"
-            )
+def require_cluster(**given: object) -> None:
+    """InputError for one of the arguments that only a cluster has, which is not its default."""
+    for name in (name for name, value in given.items() if value != DEFAULTS[name]):
+        expected = "expected a cluster as well, such as --cluster 4x8 (cluster=(4, 8) in Python)"
+        raise InputError("plan", name, expected)
 
 
 def _sizes(cluster: str | Sequence[int]) -> tuple[int, int]:
     """Machines, and devices in each; InputError for anything else."""
-    text = cluster if isinstance(cluster, str) else "x".join(map(str, cluster))
+    text = (
+        "x".join(map(str, cluster)) if isinstance(cluster, Iterable) and not isinstance(cluster, str) else str(cluster)
+    )
     match = re.fullmatch("([0-9]{1,7})x([0-9]{1,7})", text)
-    if not match or not all(0 < int(size) <= MOST for size in match.groups()):
+    if not match or not all(map(int, match.groups())):
         expected = "expected machines and the devices of each, such as 4x8"
         more = "; a cluster of unlike machines is a machine file, --machine" if "," in text or ":" in text else ""
         raise InputError("plan", "cluster", f"{expected}, found {text!r}{more}")
-    return int(match[1]), int(match[2])
+    machines, devices = int(match[1]), int(match[2])
+    if machines * devices > MOST:
+        raise InputError("plan", "cluster", f"expected at most {MOST:,} devices, found {machines * devices:,}")
+    return machines, devices
 
 
-def _samples(model: Model) -> int:
+def _samples(path: Path, model: Model) -> int:
     """Samples in the file's inputs: the first dimension of the first one that has any."""
     inputs = (tensor for tensor in model.tensors if tensor.producer is None and not tensor.parameter and tensor.shape)
-    return next((tensor.shape[0] for tensor in inputs), 1)
+    samples = next((tensor.shape[0] for tensor in inputs), 1)
+    if not samples:
+        raise InputError(path, "", "expected at least one sample in the first dimension of the first input, found 0")
+    return samples
