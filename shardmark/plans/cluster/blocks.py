@@ -90,7 +90,7 @@ def _grouped(model: Model, numbered: Sequence[Path | None], shared: set[int], *,
     end = {path: index for index, path in enumerate(numbered) if path is not None}
     after = [-1] * len(model.operators)  # the last numbered module that leads to an operator
     ended = -1
-    groups: dict[tuple[int, bool], list[int]] = {}
+    keys = list[tuple[int, bool]]()
     for index, operator in enumerate(model.operators):
         before = [model.tensors[access.tensor].producer for access in operator.reads]
         after[index] = max([ended, *(after[source] for source in before if source is not None)])
@@ -98,7 +98,16 @@ def _grouped(model: Model, numbered: Sequence[Path | None], shared: set[int], *,
         if path is not None:
             after[index] = max(after[index], order[path])
             ended = max(ended, order[path]) if at_modules and end[path] == index else ended
-        key = (order[path], True) if path is not None else (-1, False) if index in shared else (after[index], False)
+        keys.append(
+            (order[path], True) if path is not None else (-1, False) if index in shared else (after[index], False)
+        )
+    readers = model.readers()
+    for index in reversed(range(len(keys))):  # what no numbered module needs, such as labels, waits for its reader
+        users = [keys[user] for access in model.operators[index].writes for user in readers[access.tensor]]
+        if keys[index] == (-1, False) and users and not any(user[1] for user in users):
+            keys[index] = min(users)
+    groups: dict[tuple[int, bool], list[int]] = {}
+    for index, key in enumerate(keys):
         groups.setdefault(key, []).append(index)
     return [groups[key] for key in sorted(groups, key=lambda key: (key[0] + (not key[1]) * 0.5, key[1]))]
 

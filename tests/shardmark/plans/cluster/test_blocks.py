@@ -83,6 +83,20 @@ def test_at_modules_all_blocks_but_the_first_begin_with_one():
     assert [block.operators for block in blocks_of(cut, at_modules=True)] == [(0,), tuple(range(1, 7)), (7,)]
 
 
+def test_what_a_loss_makes_of_the_labels_belongs_to_the_last_block():
+    model = chain(layered(FEW))
+    labels, weights = model.tensor("labels", (4,), "int32"), model.tensor("w", (1000,), "float32", parameter=True)
+    made = [model.tensor(name, (1000,), "float32") for name in ("one hot", "cast", "loss")]
+    for source, target in zip((labels, weights), made, strict=False):
+        model.operator(model.tensors[target].name, "any", [Access(source, ("d",))], [Access(target, ("d",))], {"d": 4})
+    reads = [Access(tensor, ("d",)) for tensor in (model.outputs[0], *made[:2])]
+    model.operator("loss", "any", reads, [Access(made[2], ("d",))], {"d": 4})
+    model.outputs = made[2:]
+    found = blocks_of(model)
+    assert found[0].operators == (0,)
+    assert [len(block.tensors) for block in found] == [0, *[1] * (FEW + 1)]
+
+
 def test_modules_that_data_leave_and_enter_again_are_no_blocks():
     modules = [("m", f"layers.{i % FEW}") for i in range(2 * FEW)]
     found = blocks_of(chain(modules))

@@ -24,14 +24,14 @@ DECODER = ("model.embed", *(f"model.layers.{i}.{part}" for i in range(8) for par
 def saved(path, modules=DECODER):
     """A chain of products in modules, and of activations for those called ``act``; None is no module.
 
-    ``late`` reads the input of the model, and ``join`` its result as well as the chain's.
+    ``late`` adds two results of the first layer of `DECODER`, and ``join`` its result and the chain's.
     """
     nodes, weights, last = [], [], "t0"
     for index, module in enumerate(modules):
-        kind = {"act": "Tanh", "late": "Tanh", "join": "Add"}.get((module or "").rpartition(".")[2], "MatMul")
-        other = {"MatMul": f"w{index}", "Add": "late"}.get(kind)
+        kind = {"act": "Tanh", "late": "Add", "join": "Add"}.get((module or "").rpartition(".")[2], "MatMul")
+        other = {"MatMul": f"w{index}", "Add": "t2" if module == "late" else "late"}.get(kind)
         written = "late" if module == "late" else f"t{index + 1}"
-        reads = ["t0" if module == "late" else last, *([other] if other else [])]
+        reads = ["t4" if module == "late" else last, *([other] if other else [])]
         made = helper.make_node(kind, reads, [written], name=f"node{index}")
         if kind == "MatMul":
             weights.append(numpy_helper.from_array(np.zeros((WIDTH, WIDTH), np.float32), f"w{index}"))
