@@ -20,11 +20,27 @@ STYLE = Markup("""<style>
 .shardmark svg text { fill: currentColor; }
 .shardmark svg .grid, .shardmark svg .base { stroke: currentColor; stroke-opacity: 0.15; }
 .shardmark svg .rule { stroke: currentColor; stroke-dasharray: 1 4; }
-.shardmark svg .series path { fill: none; stroke: var(--line); stroke-width: 2; }
-.shardmark svg .series .lead { stroke-width: 1; }
-.shardmark svg .series circle { fill: var(--line); }
-.shardmark svg .cost { --line: #2c58c5; }
-.shardmark svg .bound { --line: #a57f11; }
+.shardmark { --s0: #98948c; --s1: #4a76d8; --s2: #b78a17; --s3: #1e9b93; --s4: #b84468; --s5: #7f55c4; --s6: #a8661c; }
+.shardmark .narrow { display: none; }
+.shardmark .s0 { --c: var(--s0); } .shardmark .s1, .shardmark .cost { --c: var(--s1); }
+.shardmark .s2, .shardmark .bound { --c: var(--s2); } .shardmark .s3 { --c: var(--s3); }
+.shardmark .s4 { --c: var(--s4); } .shardmark .s5 { --c: var(--s5); } .shardmark .s6 { --c: var(--s6); }
+.shardmark .series path { fill: none; stroke: var(--c); stroke-width: 2; }
+.shardmark .series .lead, .shardmark .series .within { stroke-width: 1; }
+.shardmark .series circle { fill: var(--c); }
+.shardmark .mark.ring circle { fill: none; stroke: var(--c); stroke-width: 1.6; }
+.shardmark .across { fill: none; stroke: currentColor; stroke-opacity: 0.4; stroke-width: 0.8; }
+.shardmark .lane path { stroke: var(--s1); } .shardmark .lane.odd path { stroke: var(--s3); }
+.shardmark .hit { fill: transparent; }
+.shardmark .limit { stroke: currentColor; stroke-dasharray: 5 3; }
+.shardmark .pass.forward { --c: var(--s1); } .shardmark .pass.backward { --c: var(--s3); }
+.shardmark .pass.recomputation { --c: var(--s2); } .shardmark .pass.sync { --c: var(--s5); }
+.shardmark rect.pass { fill: var(--c); } .shardmark path.pass { fill: none; stroke: var(--c); }
+.shardmark rect.idle { fill: currentColor; fill-opacity: 0.08; }
+.shardmark svg .inside { fill: #fff; font-size: 10px; }
+.shardmark .legend { display: flex; flex-wrap: wrap; gap: 2px 16px; margin: 4px 0; padding: 0; list-style: none; }
+.shardmark .legend li { display: flex; align-items: center; gap: 6px; }
+.shardmark .legend svg { margin: 0; }
 </style>""")
 
 
