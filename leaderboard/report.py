@@ -172,7 +172,7 @@ class Load:
 
     ``times`` has sequences of times by kind, as `shardmark.harness.verify.Parts` has; the longest is the ``load``, or
     the sum of those of all passes. ``nodes`` counts its nodes, ``filled`` is the share of its memory that it uses, if
-    that is limited.
+    that is limited. ``work`` divides its time to compute: (name, time, class of the style sheet) each.
     """
 
     name: str
@@ -180,6 +180,7 @@ class Load:
     times: Sequence[Mapping[str, float]]
     nodes: int
     filled: float | None = None
+    work: Sequence[tuple[str, float, str]] = ()
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,8 @@ class Loads:
     """The loads of stages or devices, stacked by kind of time, and the tensors between them.
 
     ``cost`` is the bottleneck and ``bound`` a lower bound on it, None if they cannot be compared with a single load;
-    ``passes`` names those whose largest loads are summed to the cost. No load may exceed the ``limit``.
+    ``passes`` names those whose largest loads are summed to the cost. No load may exceed the ``limit``. ``cells`` has
+    columns beside the bars, by their headings, instead of the number of nodes.
     """
 
     rows: Sequence[Load]
@@ -211,6 +213,7 @@ class Loads:
     bound: float | None = None
     passes: Sequence[str] = ()
     limit: float | None = None
+    cells: Mapping[str, Sequence[str]] = field(default_factory=dict)
     title: str = ""
     caption: str = ""
 
@@ -247,13 +250,17 @@ class Share:
 
 @dataclass(frozen=True)
 class Shares:
-    """Parts of a whole, one per row, and marks (value, label, style) across the rows."""
+    """Parts of a whole, one per row, and marks (value, label, style) across the rows.
+
+    Long names stand ``above`` their bars.
+    """
 
     rows: Sequence[Share]
     axis: str
     marks: Sequence[tuple[float, str, str]] = ()
     title: str = ""
     caption: str = ""
+    above: bool = False
 
 
 @dataclass(frozen=True)
@@ -295,8 +302,47 @@ class Schedule:
     light: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class Pass:
+    """What a stage does from ``start`` to ``finish``; of a microbatch unless that is None.
+
+    ``kind`` is "forward", "recomputation", "backward" or "sync".
+    """
+
+    kind: str
+    start: float
+    finish: float
+    microbatch: int | None = None
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A stage: its name, what is told at its end, and its passes in the order of time."""
+
+    name: str
+    cell: str
+    passes: Sequence[Pass]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Stages over time.
+
+    Each of the ``windows``, (begin, end), is drawn, and nothing between them: ``left_out`` says what. ``marks`` are
+    (time, label, style).
+    """
+
+    lanes: Sequence[Lane]
+    windows: Sequence[tuple[float, float]]
+    axis: str
+    marks: Sequence[tuple[float, str, str]] = ()
+    left_out: str = ""
+    title: str = ""
+    caption: str = ""
+
+
 #: Pictures that a page can draw.
-Picture = Plot | Ladder | Strips | Bars | Split | Schedule | Loads | Memory | Shares
+Picture = Plot | Ladder | Strips | Bars | Split | Schedule | Loads | Memory | Shares | Timeline
 
 
 @dataclass(frozen=True)

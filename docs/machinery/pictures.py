@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 DOCS = Path(__file__).resolve().parents[1]
@@ -19,6 +20,9 @@ sys.path[:0] = [str(DOCS.parent)]
 from shardmark import instances  # noqa: E402 the root of the project is on the path now
 from shardmark.harness import verify  # noqa: E402
 from shardmark.harness.verify.intraop import usage_profile  # noqa: E402
+from shardmark.leaderboard.drawings import timeline_svg  # noqa: E402
+from shardmark.plans.cluster.stages import Stage  # noqa: E402
+from shardmark.plans.cluster.views import timeline  # noqa: E402
 
 FILE = re.compile(r'^```json title="([^"]+)"\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 STYLE = """<style>
@@ -30,6 +34,16 @@ text { font: 13px system-ui, sans-serif; fill: #1c1b19; } .soft { fill: #5f5c56;
 @media (prefers-color-scheme: dark) { text { fill: #ecebe7; } .soft { fill: #a8a49c; } .in { fill: #10131a; }
 .limit, .bad { stroke: #ff9aa8; } .alarm, .x { fill: #ff9aa8; } .a, .w { fill: #8aaef0; } .b, .i { fill: #57d0b8; }
 .o { fill: #e5b84a; } .good { stroke: #8aaef0; } .s { fill: #e39ac9; } }
+</style>"""
+#: Of passes over time.
+PASSES = """<style>
+.tick, .axis { fill: #5f5c56; font-size: 12px; } .grid, .hit { fill: none; } .base { stroke: #5f5c56; }
+.inside { fill: #fff; font-size: 10px; } line.limit { stroke: #1c1b19; stroke-width: 1.5; }
+.forward { fill: #2c58c5; } .recomputation { fill: #a57f11; } .backward { fill: #1e9b93; } .sync { fill: #4c1781; }
+.idle { fill: #ece9e4; }
+@media (prefers-color-scheme: dark) { .tick, .axis { fill: #a8a49c; } .base { stroke: #a8a49c; }
+.inside { fill: #10131a; } line.limit { stroke: #ecebe7; } .idle { fill: #2a2926; }
+.forward { fill: #8aaef0; } .recomputation { fill: #fec84c; } .backward { fill: #57ebd0; } .sync { fill: #9663d4; } }
 </style>"""
 ARROW = (
     '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
@@ -228,7 +242,22 @@ def hybrid() -> str:
     return picture("Three layers in two stages, the time and the memory of each", 690, 204, shapes)
 
 
+def clusters() -> str:
+    """Draw the stages of the layout on the page over time; ``layout.json`` has them from its ``plan.json``."""
+    plan = json.loads((DOCS / "machinery" / "layout.json").read_text(encoding="utf-8"))
+    stages = [Stage(**stage) for stage in plan["stages"]]
+    run = SimpleNamespace(microbatches=plan["microbatches"], training=True)
+    layout: Any = SimpleNamespace(stages=stages, run=run, cost_s=plan["cost_s"])
+    drawn = timeline_svg.drawing(timeline.timeline(layout, timeline.simulated(layout)), 700)
+    height = int(float(re.findall(r'height="([^"]+)"', str(drawn))[0]))
+    shapes = [PASSES, re.sub(r"^<svg[^>]*>|</svg>$", "", str(drawn))]
+    for i, (kind, words) in enumerate(timeline_svg.KINDS.items()):
+        shapes += legend(20 + (0, 90, 300, 400)[i], height + 16, [(words, kind)], 0)
+    return picture("A step of a layout under 1F1B", 700, height + 30, shapes)
+
+
 PICTURES = {
+    "clusters": clusters,
     "intraop": intraop,
     "pipeline": pipeline,
     "placement": placement,

@@ -12,16 +12,18 @@ from shardmark.leaderboard.charts.scales import Scale
 from shardmark.leaderboard.text import printable
 
 LINE = 14.0  # height of a label above the rows
+LETTER = 6.5  # width of a letter inside a bar
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A bar from ``start`` to ``end``, drawn in a class of the style sheet."""
+    """A bar from ``start`` to ``end`` in a class of the style sheet, with its ``label`` inside if there is room."""
 
     start: float
     end: float
     style: str
     title: str
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,12 @@ def _piece(frame: Frame, piece: Piece, y: float, height: float) -> Markup:
     x = frame.at(piece.start)
     width = max(frame.at(piece.end) - x, 0.6)
     gap = 0.7 if width > 3 else 0.0  # neighbours can be told apart
+    if piece.end <= piece.start:
+        return Markup("")
     shape = tag("rect", tooltip(piece.title), x=x, y=y, width=width - gap, height=height, class_=piece.style)
-    return shape if piece.end > piece.start else Markup("")
+    if not piece.label or width < LETTER * len(piece.label) + 6:
+        return shape
+    return shape + text(piece.label, x + width / 2, y + height / 2 + 4, class_="inside", text_anchor="middle")
 
 
 def across(frame: Frame, rows: int, marks: Sequence[tuple[float, str, str]]) -> list[Markup]:

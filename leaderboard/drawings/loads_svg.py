@@ -27,9 +27,14 @@ KINDS = {
     "out": "tensors out",
     "overflow": "memory overflow, streamed",
     "sync": "synchronising replicas",
+    "moved": "transfers",
     "fixed": "weights, gradients, optimizer",
     "shared": "its share of what replicas divide",
+    "weights": "weights",
+    "gradients": "gradients",
+    "optimizer": "state of the optimizer",
     "activations": "activations in flight",
+    "working": "working memory of a block",
 }
 KEY = "Each row is {what}, in the order of the data flow"
 ARCS = "; arcs at the left are tensors, and thicker arcs take longer"
@@ -60,6 +65,7 @@ def draw(loads: Loads, wide: int = WIDE) -> Markup:
     joined = _joined(loads, shown)
     drawing = charts.responsive(lambda width: _drawing(loads, shown, joined, width), wide)
     there = {kind for row in loads.rows for times in row.times for kind, time in times.items() if time > 0}
+    there -= {"work"} if any(row.work for row in loads.rows) else set()
     legend = stacks.swatches((f"time {kind}", words) for kind, words in KINDS.items() if kind in there)
     return drawing + legend + _left_out(len(loads.rows) - len(shown), len(joined) - MAX_ARCS)
 
@@ -112,6 +118,11 @@ def _name(name: str, roomy: bool) -> str:
 
 def _columns(loads: Loads) -> list[tuple[float, str, list[str]]]:
     """Columns right of the bars: width, heading, and a cell per row of the loads."""
+    if loads.cells:
+        return [
+            (7.0 * max(map(len, [heading, *cells])) + 14, heading, list(cells))
+            for heading, cells in loads.cells.items()
+        ]
     found = [(58.0, "nodes", [f"{row.nodes:,}" for row in loads.rows])]
     if any(row.filled is not None for row in loads.rows):
         cells = ["–" if row.filled is None else f"{100 * row.filled:.0f} %" for row in loads.rows]
@@ -147,9 +158,11 @@ def _row(
 def _pieces(row: Load, times: Mapping[str, float]) -> list[Piece]:
     pieces, start = [], 0.0
     for kind in KINDS:
-        if time := times.get(kind, 0.0):
-            words = f"{row.name}, {KINDS[kind]}: {time:,.6g}"
-            pieces.append(Piece(start, start + time, f"time {kind}", words))
+        for name, time, style in (
+            row.work if kind == "work" and row.work else [("", times.get(kind, 0.0), f"time {kind}")]
+        ):
+            words = f"{row.name}, {name or KINDS[kind]}: {time:,.6g}"
+            pieces.append(Piece(start, start + time, style, words, ".".join(name.split(".")[-2:])))
             start += time
     return pieces
 

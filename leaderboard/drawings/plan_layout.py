@@ -40,7 +40,7 @@ def timeline(instance: Any, solution: Any) -> Schedule | None:
         return None
     most = max(max(found.data), MOST_PASSES // (2 * len(found.data)))
     count = min(instance.batch, most)
-    passes = simulate(found, count)
+    passes = simulate(found, count, [FORWARD * time for time in found.microbatch])
     shown = "" if count == instance.batch else f" Only {count:,} of {instance.batch:,} microbatches are drawn."
     order = sorted({task.device for task in passes})
     number = {device: i for i, device in enumerate(order)}
@@ -74,9 +74,10 @@ class Pass:
     cause: str
 
 
-def simulate(found: Stages, count: int) -> list[Pass]:
+def simulate(found: Stages, count: int, forward: Sequence[float]) -> list[Pass]:
     """Run ``count`` microbatches, dealt to replicas in turn, each replica in the order of 1F1B.
 
+    ``forward`` has the seconds of every stage's forward pass, the rest of a microbatch's time is its backward pass.
     A replica first runs as many forward passes as microbatches are in flight there, then one backward and one forward
     pass in turn; a pass starts as soon as its input is there. No replicas wait for each other in a circle, as a stage
     has at least as many microbatches in flight as all later stages and itself have replicas.
@@ -97,7 +98,8 @@ def simulate(found: Stages, count: int) -> list[Pass]:
                 if needed is not None and needed not in index:
                     break
                 given = None if needed is None else index[needed]
-                _append(passes, (device, m, back), found.microbatch[stage], last[device], given)
+                took = found.microbatch[stage] - forward[stage] if back else forward[stage]
+                _append(passes, (device, m, back), took, last[device], given)
                 index[stage, m, back] = last[device] = len(passes) - 1
                 at[device] += 1
     return passes
@@ -120,7 +122,7 @@ def _input(stage: int, microbatch: int, back: bool, stages: int) -> tuple[int, i
 
 
 def _append(
-    passes: list[Pass], task: tuple[tuple[int, int], int, bool], time: float, before: int, given: int | None
+    passes: list[Pass], task: tuple[tuple[int, int], int, bool], took: float, before: int, given: int | None
 ) -> None:
     """Append a pass (device, microbatch, whether backward) after the one ``before`` on its device and its input."""
     device, m, back = task
@@ -133,7 +135,6 @@ def _append(
         waited, cause = given, "input" if passes[given].device == device else "transfer"
     elif before >= 0:
         waited, cause = before, "device"
-    took = time * (1 - FORWARD if back else FORWARD)
     passes.append(Pass(device, m, back, start, start + took, waited, cause))
 
 

@@ -33,7 +33,7 @@ from shardmark.instances.files.jsonfile import read_bytes, read_json, require_ke
 from shardmark.plans.certified_split import CertifiedSplit
 from shardmark.plans.whole import Price
 
-FORMAT = "shardmark/plan/1"
+FORMAT, LAYOUT_FORMAT = "shardmark/plan/1", "shardmark/layout/1"
 PLAN, PAGE, INSTANCE, SOLUTION = "plan.json", "plan.html", "instance.json", "solution.json"
 STAGES, SPECS, ANNOTATED, TORCH = "stages", "specs.json", "annotated.onnx", "layout.torch.json"
 EARLIER = (PAGE, INSTANCE, SOLUTION, STAGES, SPECS, ANNOTATED, "annotated.data", TORCH)  # files removed with a plan
@@ -175,7 +175,11 @@ def load(folder: Path) -> dict[str, Any]:
     path = folder / PLAN
     if not path.exists():
         raise InputError(folder, "", f"expected the folder of a plan, with a file {PLAN}")
-    found = dict(require_keys(read_json(path), str(path), "", KEYS, ("whole",)))
+    content = read_json(path)
+    if isinstance(content, dict) and content.get("format") == LAYOUT_FORMAT:
+        expected = "expected a plan of --devices, --mesh or --machine, found a layout, which `plan verify` takes alone"
+        raise InputError(path, "", expected)
+    found = dict(require_keys(content, str(path), "", KEYS, ("whole",)))
     if found["format"] != FORMAT:
         raise InputError(path, "format", f"expected {FORMAT!r}, found {found['format']!r}")
     for key, sound in _SOUND.items():

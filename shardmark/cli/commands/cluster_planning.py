@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shardmark.cli import values
@@ -98,9 +100,31 @@ def run_cluster(options: argparse.Namespace) -> Answer:
     return 0, None
 
 
+def check_folder(folder: Path, *, as_json: bool) -> Answer:
+    """Compare the figures of a layout in a folder with the verifier's; the exit status is 1 if they differ."""
+    from shardmark.plans.runs.layout_check import check_layout
+    from shardmark.plans.saving import INSTANCE, SOLUTION
+
+    found = check_layout(folder)
+    different = [asdict(figure) for figure in found.figures if not figure.equal]
+    if as_json:
+        return int(not found.equal), {"violations": found.violations, "different": different}
+    judged = "equal to those of the verifier of track hybrid" if found.equal else "DIFFERENT from the verifier's"
+    facts = {
+        "layout": f"time, degrees and memory of its stages are {judged}",
+        **({"violations": list(found.violations)} if found.violations else {}),
+        "lower bound": "not proven again, as by "
+        f"shardmark check {folder / INSTANCE} {folder / SOLUTION} --method relaxed-dp",
+        "outputs": "nothing was run; with --export torch, examples/pytorch_pipeline.py runs the pipeline and compares",
+    }
+    tables = [table(different, dict.fromkeys(different[0], 6))] if different else []
+    say(printable("\n\n".join([*tables, pairs(facts)]), keep="\n") + "\n")
+    return int(not found.equal), None
+
+
 def _show(found: ClusterLayout) -> None:
     """Print the layout for people."""
-    from shardmark.plans.cluster.text import facts, rows
+    from shardmark.plans.cluster.views.text import facts, rows
 
     about = facts(found)
     stages = rows(found)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardmark.cli import options as shared
 from shardmark.cli import values
-from shardmark.cli.commands.cluster_planning import cluster_arguments, run_cluster
+from shardmark.cli.commands.cluster_planning import check_folder, cluster_arguments, run_cluster
 from shardmark.cli.options import Answer, Command
 from shardmark.cli.output import save_or_show, say, tell
 from shardmark.cli.terminal import pairs, printable, table
@@ -131,7 +131,8 @@ def run_plan(options: argparse.Namespace) -> Answer:
 
     `shardmark plan verify DIR` runs the exported stages in order and compares their outputs with the whole model's, and
     their times with the plan's. The exit status is 1 if outputs differ. With several folders it shows the slowest stage
-    of each plan; `--output SITE` also writes them to a page of the site.
+    of each plan; `--output SITE` also writes them to a page of the site. Of a layout on a cluster, time, degrees and
+    memory are verified.
     """
     from shardmark.plans.cluster.request import DEFAULTS, require_cluster
     from shardmark.plans.exports.onnx_graph import require_exportable
@@ -233,7 +234,8 @@ def _swept(count: int, options: argparse.Namespace, known: Plan) -> dict[str, An
 
 
 def _run_stages(options: argparse.Namespace) -> Answer:
-    """Run the stages of a plan, and compare them with the model and the plan."""
+    """Run the stages of a plan, and compare them with the model and the plan; of a layout only figures."""
+    from shardmark.plans.runs.layout_check import is_layout
     from shardmark.plans.runs.stage_runs import verify
     from shardmark.plans.saving import load
 
@@ -243,6 +245,8 @@ def _run_stages(options: argparse.Namespace) -> Answer:
     if len(options.folders) > 1 or options.output:
         return _run_stages_of_several(options)
     (folder,) = options.folders
+    if is_layout(folder):
+        return check_folder(folder, as_json=options.json)
     found = verify(folder, tell=tell)
     if options.json:
         return int(not found.equal), found.rows()

@@ -14,32 +14,8 @@ from shardmark.plans.cluster.blocks import Block
 from shardmark.plans.cluster.configurations import Costs
 from shardmark.plans.cluster.practice import Practice
 from shardmark.plans.cluster.run import Run
+from shardmark.plans.cluster.stages import Stage
 from shardmark.plans.solving import words
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A stage of a layout, per device where it is about bytes.
-
-    ``blocks``      names, in order; ``recomputed`` those whose activations are computed again
-    ``replicas``, ``tensor``  replicas, and devices of each
-    ``microbatch_s``  seconds of a microbatch on a replica
-    ``sync_s``      seconds in which replicas exchange gradients, once per step
-    ``held``        bytes by what they are, "working" for a block that is computed again
-    """
-
-    blocks: tuple[str, ...]
-    recomputed: tuple[str, ...]
-    replicas: int
-    tensor: int
-    microbatch_s: float
-    sync_s: float
-    held: Mapping[str, float]
-
-    @property
-    def memory(self) -> float:
-        """Bytes per device."""
-        return sum(self.held.values())
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from shardmark.instances.models.model import BITS, Model
 from shardmark.instances.models.roofline import roofline
 from shardmark.instances.models.sharding.times import PASSES
 from shardmark.plans.cluster.kept import kept
-from shardmark.plans.cluster.run import Run
+from shardmark.plans.cluster.run import KINDS, Run
 from shardmark.plans.cluster.submodels import structure, with_borders
 
 #: Seconds for the search for the sharding of one block in one degree.
@@ -30,8 +30,7 @@ class Costs:
     ``lean``         True for the sharding that was chosen with the update of parameters in mind, which splits these
     ``forward_s``, ``step_s``  seconds of a microbatch: of its forward pass, and of all passes
     ``gather_s``     seconds to gather the activations that are kept, ``enter_s`` those for what enters the block
-    ``weights``      bytes of parameters; ``state_own`` and ``state_divided`` those of their state that every replica
-                     has, and that the replicas of a stage divide
+    ``weights``      bytes of parameters; ``state`` those of their state by `run.KINDS`, before replicas divide any
     ``whole``        bytes of weights and gradients that replicas divide, but have whole while the block runs
     ``activations``  bytes that a microbatch keeps for the backward pass; ``running`` the same while that runs
     ``entering``     bytes that a microbatch keeps of what enters the block
@@ -45,8 +44,7 @@ class Costs:
     gather_s: float
     enter_s: float
     weights: float
-    state_own: float
-    state_divided: float
+    state: tuple[float, ...]
     whole: float
     activations: float
     running: float
@@ -151,19 +149,20 @@ def _costs(
     sequence parallelism (Korthikanti et al., MLSys 2023, Section 4.2).
     """
     weights = {t for index in range(len(block.operators)) for t in block.parameters(index)}
-    own = divided = held = 0.0
+    state, held = [0.0] * len(KINDS), 0.0
     for tensor in (block.tensors[weight] for weight in weights):
         share = tensor.bytes / parts.get(tensor.name, 1)
-        more = run.state(max(BITS[tensor.dtype] // 8, 1)) if "float" in tensor.dtype else (1.0, 0.0)
-        own, divided, held = own + more[0] * share, divided + more[1] * share, held + share
+        sizes = run.state(max(BITS[tensor.dtype] // 8, 1)) if "float" in tensor.dtype else (1.0, 0.0, 0.0)
+        state, held = [old + size * share for old, size in zip(state, sizes, strict=True)], held + share
     stored = [block.tensors[index] for index in kept(block)] if run.training else []
     running = sum(tensor.bytes / parts.get(tensor.name, 1) for tensor in stored)
     gathered = [tensor.bytes for tensor in stored if parts.get(tensor.name, 1) == 1]
     entering = [tensor.bytes for tensor in block.tensors if tensor.producer is None and not tensor.parameter]
     activations = running - sum(gathered) * (1 - 1 / degree)
     gather_s, enter_s = (_gathering(sizes, degree, run) for sizes in (gathered, entering))
-    state = held, own, divided, run.whole * held
-    return Costs(degree, lean, *times, gather_s, enter_s, *state, activations, running, sum(entering) / degree, gap)
+    seconds, whole = (*times, gather_s, enter_s), run.whole * held
+    enters = sum(entering) / degree
+    return Costs(degree, lean, *seconds, held, tuple(state), whole, activations, running, enters, gap)
 
 
 def _gathering(sizes: Sequence[int], degree: int, run: Run) -> float:

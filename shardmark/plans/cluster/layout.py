@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from shardmark.harness import verify
 from shardmark.instances.errors import InputError
@@ -18,15 +17,17 @@ from shardmark.instances.models.model import Model
 from shardmark.instances.models.roofline import computed_in
 from shardmark.plans.cluster.attention import with_kernels
 from shardmark.plans.cluster.blocks import Block, blocks_of
-from shardmark.plans.cluster.certified_layout import CertifiedLayout, Stage, Unproven
+from shardmark.plans.cluster.certified_layout import CertifiedLayout, Unproven
 from shardmark.plans.cluster.configurations import Costs, costs_of
 from shardmark.plans.cluster.memory import lacking_bytes, working_bytes
 from shardmark.plans.cluster.practice import Practice, practices
-from shardmark.plans.cluster.problem import AGAIN, problem
+from shardmark.plans.cluster.problem import problem
 from shardmark.plans.cluster.run import Run
 from shardmark.plans.cluster.saving import save
+from shardmark.plans.cluster.stages import stages_of
 from shardmark.plans.cluster.submodels import forward_pass, part_of
-from shardmark.plans.cluster.text import text
+from shardmark.plans.cluster.views.notebook import notebook
+from shardmark.plans.cluster.views.text import text
 from shardmark.plans.exports.torch_layout import has_modules
 from shardmark.plans.solving import Certified, Step, certify
 
@@ -43,7 +44,7 @@ class ClusterLayout(CertifiedLayout):
     """A layout of a run, as `shardmark.plan` returns it; the fields are those of `CertifiedLayout`."""
 
     def save(self, folder: str | os.PathLike[str], *, export: str | None = None) -> Path:
-        """Write ``plan.json``, ``instance.json`` and ``solution.json`` into a folder, which is made if needed.
+        """Write ``plan.json``, ``plan.html``, the instance and its solution into a folder, which is made if needed.
 
         ``export="torch"`` adds ``layout.torch.json``, of which PyTorch makes a pipeline. Returns the path of
         ``plan.json``. Raises InputError if the layout has no such file.
@@ -52,6 +53,9 @@ class ClusterLayout(CertifiedLayout):
 
     def __str__(self) -> str:
         return text(self)
+
+    def _repr_html_(self) -> str:
+        return notebook(self)
 
 
 def lay_out(
@@ -85,7 +89,7 @@ def lay_out(
         float(found.lower_bound),
         found.bound_from,
         _unproven(blocks, costs),
-        _stages(relaxed, found.solution, blocks, costs),
+        stages_of(relaxed, found.solution, blocks, costs, run),
         customs,
         _utilisation(forward, run, cost),
     )
@@ -129,29 +133,6 @@ def _best(
     assert cost is not None
     best = min([(solution, cost), *([] if known is None else [known])], key=itemgetter(1))
     return Certified(*best, found.lower_bound, found.bound_from)
-
-
-def _stages(
-    instance: Instance, solution: Mapping[str, Any], blocks: Sequence[Block], costs: Sequence[Sequence[Costs]]
-) -> list[Stage]:
-    stages, working = verify.stages(instance, solution), working_bytes(solution, costs)
-    assert stages is not None
-    rows = []
-    for i, replicas in enumerate(stages.data):
-        mine = [v for v, stage in enumerate(solution["stage"]) if stage == i]
-        again = [v for v in mine if solution["configuration"][v].startswith(AGAIN)]
-        rows.append(
-            Stage(
-                tuple(blocks[v].name for v in mine),
-                tuple(blocks[v].name for v in again),
-                replicas,
-                stages.tensor[i],
-                stages.microbatch[i],
-                stages.sync[i],
-                {**stages.held[i], "working": working[i]},
-            )
-        )
-    return rows
 
 
 def _unproven(blocks: Sequence[Block], costs: Sequence[Sequence[Costs]]) -> list[Unproven]:

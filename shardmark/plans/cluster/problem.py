@@ -93,14 +93,15 @@ def _entries(
     """
     stored, repeated = names(costs)
     once, always = run.exchanged
+    own = sum(costs.state[: run.own])
     enters, leaves = (part - common for part in _crossing(run, costs.degree))
     one = {
         "id": stored,
         "timePerSample": costs.step_s + costs.gather_s,
         "parameterSize": once * costs.weights / 4,
         "memoryUsageA": costs.activations,
-        "memoryUsageB": costs.state_own + running * (costs.running - costs.activations),
-        "memoryShared": costs.state_divided,
+        "memoryUsageB": own + running * (costs.running - costs.activations),
+        "memoryShared": sum(costs.state[run.own :]),
         "gatherSize": always * costs.weights,
         "syncTimeFw": {str(source): enters * size for (source, target), size in sent.items() if target == number},
         "syncTimeBw": {str(target): leaves * size for (source, target), size in sent.items() if source == number},
@@ -108,7 +109,7 @@ def _entries(
     if not run.training:
         return [one]
     seconds = costs.step_s + costs.enter_s + costs.forward_s
-    memory = {"memoryUsageA": costs.entering, "memoryUsageB": costs.state_own + running * costs.running}
+    memory = {"memoryUsageA": costs.entering, "memoryUsageB": own + running * costs.running}
     return [one, one | {"id": repeated, "timePerSample": seconds} | memory]
 
 

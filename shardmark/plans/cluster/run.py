@@ -15,6 +15,8 @@ STATE: Mapping[str, Mapping[int, tuple[int, int, int]]] = {
     "sgd": {2: (2, 2, 4), 4: (4, 4, 0), 8: (8, 8, 0)},
     "none": {1: (1, 0, 0), 2: (2, 0, 0), 4: (4, 0, 0), 8: (8, 0, 0)},
 }
+#: What the state of a parameter consists of, in the order of `STATE`.
+KINDS = ("weights", "gradients", "optimizer")
 #: What ``shard`` divides over the replicas of a stage, each with what stands before it: ZeRO 1 to 3.
 SHARDS = ("none", "optimizer", "gradients", "weights")
 #: How many times replicas pass the bytes of weights around, by what they divide: once per step, and per microbatch. An
@@ -78,8 +80,12 @@ class Run:
         divided = SHARDS.index(self.shard)
         return int(self.training and divided >= SHARDS.index("gradients")) + int(self.shard == "weights")
 
-    def state(self, weight: int) -> tuple[float, float]:
-        """Bytes per byte of a weight of ``weight`` bytes: those of every replica, and those that replicas divide."""
-        sizes = STATE[self.train].get(weight, STATE[self.train][4])
-        divided = sizes[len(sizes) - SHARDS.index(self.shard) :]
-        return (sum(sizes) - sum(divided)) / weight, sum(divided) / weight
+    @property
+    def own(self) -> int:
+        """How many of `KINDS`, the first ones, every replica has in whole; replicas divide the others."""
+        return len(KINDS) - SHARDS.index(self.shard)
+
+    def state(self, weight: int) -> tuple[float, float, float]:
+        """Bytes by `KINDS` per byte of a weight of ``weight`` bytes."""
+        weights, gradients, optimizer = STATE[self.train].get(weight, STATE[self.train][4])
+        return weights / weight, gradients / weight, optimizer / weight

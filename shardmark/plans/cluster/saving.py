@@ -12,10 +12,10 @@ from shardmark.instances import save as save_instance
 from shardmark.instances.files.jsonfile import write_bytes, write_json
 from shardmark.plans.cluster.certified_layout import CertifiedLayout
 from shardmark.plans.cluster.practice import Practice
+from shardmark.plans.cluster.views.page import page
 from shardmark.plans.exports.torch_layout import torch_layout
-from shardmark.plans.saving import INSTANCE, PLAN, SOLUTION, TORCH, staged
+from shardmark.plans.saving import INSTANCE, LAYOUT_FORMAT, PAGE, PLAN, SOLUTION, TORCH, staged
 
-FORMAT = "shardmark/layout/1"
 EXPORT = "torch"
 
 
@@ -28,7 +28,7 @@ def require_export(export: str | None) -> None:
 def document(layout: CertifiedLayout) -> dict[str, Any]:
     """The content of ``plan.json``; times in seconds, sizes in bytes."""
     return {
-        "format": FORMAT,
+        "format": LAYOUT_FORMAT,
         "model": str(layout.source.absolute()),
         "track": "hybrid",
         "cost_s": layout.cost_s,
@@ -51,6 +51,7 @@ def save(layout: CertifiedLayout, folder: Path, export: str | None = None) -> Pa
     with staged(folder) as temporary:
         save_instance(layout.instance, temporary / INSTANCE)
         write_json(temporary / SOLUTION, layout.solution)
+        write_bytes(temporary / PAGE, page(layout).encode())
         if export:
             _write_lines(temporary / TORCH, torch_layout(layout))
         _write_lines(temporary / PLAN, document(layout))

@@ -40,7 +40,7 @@ def test_stages_of_one_replica_run_as_simulated_by_the_oracle(seed):
     count = rng.randint(1, 9)
     share = Fraction(FORWARD)
     exact = makespan([t * share for t in times], [t * (1 - share) for t in times], count, one_f_one_b)
-    passes = simulate(stages_of([1] * len(times), [float(t) for t in times]), count)
+    passes = simulate(stages_of([1] * len(times), [float(t) for t in times]), count, [FORWARD * t for t in times])
     assert max(task.finish for task in passes) == pytest.approx(float(exact))
 
 
@@ -50,7 +50,7 @@ def test_replicas_run_every_pass_once_after_its_input(seed):
     data = [rng.choice([1, 1, 2, 3, 4, 6]) for _ in range(rng.randint(1, 5))]
     found = stages_of(data, [rng.random() for _ in data])
     count = rng.randint(1, 30)
-    passes = simulate(found, count)
+    passes = simulate(found, count, [FORWARD * time for time in found.microbatch])
     finish = {(task.device[0], task.microbatch, task.back): task.finish for task in passes}
     assert len(passes) == len(finish) == 2 * count * len(data)
     rows, flying = defaultdict(list), defaultdict(int)

@@ -11,10 +11,11 @@ from referee import answer, refused
 
 import shardmark as sm
 from shardmark import api
-from shardmark.harness.verify import verify
+from shardmark.harness.verify import stages, verify
 from shardmark.instances.errors import InputError
 from shardmark.plans.cluster import configurations
 from shardmark.plans.cluster.saving import document
+from shardmark.plans.runs.layout_check import check_layout
 
 training_steps = Deferred("training_steps")
 pytestmark = [pytest.mark.gate, pytest.mark.usefixtures("stablehlo_in_process")]
@@ -103,6 +104,21 @@ def test_the_command_tells_the_same(folder, large, capsys):
     assert found["solution"] == large.solution
     assert [stage["replicas"] for stage in found["stages"]] == [stage.replicas for stage in large.stages]
     assert len(found["practices"]) == 3
+
+
+def test_what_is_saved_is_the_verifiers_and_shown(small, tmp_path):
+    assert small.save(tmp_path / "layout").parent == tmp_path / "layout"
+    assert check_layout(tmp_path / "layout").equal
+    text = (tmp_path / "layout" / "plan.html").read_text()
+    assert small.gap_text in text
+    assert all(name in text for stage in small.stages for name in stage.blocks)
+
+
+def test_stages_hold_and_take_what_the_verifier_counts(small):
+    verified = stages(small.instance, small.solution)
+    for i, stage in enumerate(small.stages):
+        assert stage.memory - stage.held["working"] == pytest.approx(sum(verified.held[i].values()), rel=1e-12)
+        assert stage.backward_s == pytest.approx(2 * stage.forward_s, rel=0.2)  # transfers take equally long both ways
 
 
 def test_words_tell_the_same(small):

@@ -25,13 +25,14 @@ from shardmark.plans.solving import certify
 NETWORK, LINK, SENT = 10.0, 100.0, 4000
 BLOCKS = [Block("one", (0,), ()), Block("two", (1,), (1,))]
 #: A block on one and on two devices.
-COSTS = Costs(1, False, 1.0, 3.0, 0.0, 0.0, 600.0, 1000.0, 2000.0, 0.0, 500.0, 500.0, 40.0, 0.0)
+COSTS = Costs(1, False, 1.0, 3.0, 0.0, 0.0, 600.0, (1000.0, 0.0, 2000.0), 0.0, 500.0, 500.0, 40.0, 0.0)
 HALF = replace(COSTS, degree=2, gather_s=0.25, enter_s=0.125, weights=300.0, activations=250.0, running=400.0)
 
 
 def a_run(**given):
     chosen = replace(device("h100"), link_bandwidth=LINK, memory=10_000.0)
     usual = {"machines": 4, "devices": 4, "device": chosen, "network": NETWORK, "batch": 16, "microbatch": 1}
+    usual["shard"] = "optimizer"
     return Run(**usual | given)
 
 
@@ -126,7 +127,7 @@ def test_the_bound_has_the_memory_of_one_block_while_it_runs(kind, needed):
 def test_a_customary_layout_is_found_where_the_memory_left_rules_out_a_block():
     """The blocks fit as they are customarily laid out, but neither does once memory is reserved for the other."""
     run = a_run(machines=1, devices=2, max_tensor=1)
-    large = replace(COSTS, activations=2200.0, running=2200.0, state_own=2500.0, entering=10.0)
+    large = replace(COSTS, activations=2200.0, running=2200.0, state=(2500.0, 0.0, 2000.0), entering=10.0)
     costs = [[large], [large]]
     relaxed = instance_of(run, [large])
     customs = practices(relaxed, costs)
@@ -152,7 +153,7 @@ def test_a_customary_layout_is_found_where_the_memory_left_rules_out_a_block():
 
 def test_too_little_memory_for_any_layout_names_what_the_closest_lacks():
     run = a_run(machines=1, devices=2, max_tensor=1)
-    large = replace(COSTS, activations=6000.0, running=6000.0, entering=6000.0, state_own=6500.0)
+    large = replace(COSTS, activations=6000.0, running=6000.0, entering=6000.0, state=(6500.0, 0.0, 2000.0))
     relaxed = instance_of(run, [large], 15_000.0)
     customs = practices(relaxed, [[large]] * 2)
     assert all(one.cost is None for one in customs)

@@ -86,7 +86,7 @@ def test_recomputed_modules_are_those_of_recomputed_blocks(tmp_path):
 def test_the_folder_has_the_problem_and_is_replaced(tmp_path):
     layout, _ = exported(tmp_path, train="none")
     names = {path.name for path in (tmp_path / "plan").iterdir()}
-    assert names == {"plan.json", "instance.json", "solution.json", "layout.torch.json"}
+    assert names == {"plan.json", "plan.html", "instance.json", "solution.json", "layout.torch.json"}
     assert json.loads((tmp_path / "plan" / "layout.torch.json").read_text())["schedule"] is None
     done = shardmark("check", tmp_path / "plan" / "instance.json", tmp_path / "plan" / "solution.json", "--json")
     assert json.loads(done.stdout)["cost"] == pytest.approx(layout.cost_s)

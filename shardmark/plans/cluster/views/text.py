@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from shardmark.leaderboard.text import count
-from shardmark.plans.cluster.certified_layout import CertifiedLayout, Stage, Unproven
+from shardmark.plans.cluster.certified_layout import CertifiedLayout, Unproven
 from shardmark.plans.cluster.practice import Practice
+from shardmark.plans.cluster.stages import Stage
 from shardmark.plans.solving import words
 
 GIB = 2**30
+#: Name of the fact with the customary layouts.
+TODAY = "people do today"
 
 
 def rows(layout: CertifiedLayout) -> list[dict[str, Any]]:
@@ -35,11 +38,15 @@ def _ends(stage: Stage) -> str:
     return first if first == last else f"{first.split(' ... ')[0]} ... {last.split(' ... ')[-1]}"
 
 
+def unit(layout: CertifiedLayout) -> str:
+    """What the layout's time is for."""
+    return "step" if layout.run.training else "microbatch"
+
+
 def facts(layout: CertifiedLayout) -> dict[str, str | list[str]]:
     """Facts about the run and its layout, by name."""
     run = layout.run
     idle = run.machines * run.devices - layout.used
-    what = "time per step" if run.training else "time per microbatch"
     kept = "none" if run.shard == "none" else f"{run.shard} and what stands before it"
     return {
         "model": layout.source.name,
@@ -47,12 +54,12 @@ def facts(layout: CertifiedLayout) -> dict[str, str | list[str]]:
         + (f", {count(idle, 'device')} of them idle" if idle else ""),
         "run": f"batch {run.batch:,} in {run.microbatches:,} microbatches of {run.microbatch}"
         + (f"; {run.train}; divided over replicas: {kept}" if run.training else "; serving"),
-        what: f"{1e3 * layout.cost_s:,.6g} ms, {layout.gap_text}",
+        f"time per {unit(layout)}": f"{1e3 * layout.cost_s:,.6g} ms, {layout.gap_text}",
         "lower bound": f"{1e3 * layout.bound_s:,.6g} ms ({layout.bound_from})",
         "block shardings": [_unproven(one) for one in layout.unproven] or "all proven optimal",
         "samples per second": f"{layout.samples_per_s:,.4g}",
         "utilisation": f"{100 * layout.utilisation:.1f} % of the peak rate; a roofline, so an upper limit",
-        "people do today": [_practice(layout, practice) for practice in layout.practices],
+        TODAY: [f"{practice.name} ({practice.layout}): {compared(layout, practice)}" for practice in layout.practices],
     }
 
 
@@ -63,21 +70,37 @@ def _unproven(one: Unproven) -> str:
     return f"{one.blocks[0]}{more} on {one.degree} devices{purpose}: {words(one.gap).replace('split there is', 'one')}"
 
 
-def _practice(layout: CertifiedLayout, practice: Practice) -> str:
+def in_lines(layout: CertifiedLayout) -> dict[str, str]:
+    """The facts, a line each."""
+    return {key: value if isinstance(value, str) else "; ".join(value) for key, value in facts(layout).items()}
+
+
+def in_ms(seconds: float) -> str:
+    """A time in milliseconds, with four digits or those before the point."""
+    value = 1e3 * seconds
+    return f"{value:,.0f} ms" if value >= 1e3 else f"{value:.4g} ms"
+
+
+def in_gib(size: float) -> str:
+    """A size in GiB, with three digits or those before the point."""
+    value = size / GIB
+    return f"{value:,.0f} GiB" if value >= 1e3 else f"{value:.3g} GiB"
+
+
+def compared(layout: CertifiedLayout, practice: Practice) -> str:
     """How much longer a customary layout takes, or how much memory it lacks."""
     if practice.cost is None:
-        result = f"does not fit, {practice.lacking / GIB:,.3g} GiB per device too few"
-    else:
-        result = f"{practice.cost / layout.cost_s:.2f} times as long"
-    return f"{practice.name} ({practice.layout}): {result}"
+        return f"does not fit, {in_gib(practice.lacking)} per device too few"
+    return f"{practice.cost / layout.cost_s:.2f} times as long"
 
 
 def text(layout: CertifiedLayout) -> str:
     """The facts and the stages, one line each."""
     about = {key: [value] if isinstance(value, str) else value for key, value in facts(layout).items()}
-    stages = (", ".join(f"{key} {_short(value)}" for key, value in row.items()) for row in rows(layout))
+    stages = (", ".join(f"{key} {short(value)}" for key, value in row.items()) for row in rows(layout))
     return "\n".join([*(f"{key}: {line}" for key, lines in about.items() for line in lines), *stages])
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """A value of `rows` as text."""
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
