@@ -19,6 +19,7 @@ from shardmark.plans.certified_split import CertifiedSplit
 from shardmark.plans.modules import in_short
 
 MOST_ROWS = 15  # of strategies
+MANY = 8  # devices and repeated blocks of which a cluster is made
 MOST_CUT = 8  # modules in the list of those that are cut
 
 
@@ -55,8 +56,18 @@ def facts(plan: CertifiedSplit) -> dict[str, str]:
         "lower bound": f"{plan.lower_bound:,.6g} µs ({plan.bound_from})",
         **_of_modules(plan),
         "speed-up": speedup,
-        **({"training run": "--cluster MxD --batch N chooses replicas and recomputation too"} if plan.passes else {}),
+        **_on_clusters(plan),
     }
+
+
+def _on_clusters(plan: CertifiedSplit) -> dict[str, str]:
+    """The question that suits a training step, or a model of repeated blocks on many equal devices."""
+    if plan.passes:
+        return {"training run": "--cluster MxD --batch N chooses replicas, tensor parallelism and recomputation too"}
+    repeated = {operator.layer for operator in plan.model.operators} - {-1}
+    if plan.target.track == "pipeline" and len(plan.parts) + plan.layout.idle >= MANY and len(repeated) >= MANY:
+        return {"many devices": "--cluster MxD --batch N --train none chooses replicas and tensor parallelism too"}
+    return {}
 
 
 def _of_modules(plan: CertifiedSplit) -> dict[str, str]:
