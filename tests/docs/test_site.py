@@ -38,7 +38,7 @@ TOPICS = {
     "contiguity": "tracks/placement.html",
     "allreduce replicas": "tracks/hybrid.html",
     "colocation group": "tracks/scheduling.html",
-    "microbatches": "tracks/hybrid.html",
+    "microbatches": "clusters.html",
     "recomputation": "tracks/hybrid.html",
     "usage_limit": "tracks/intraop.html",
     "overflow": "tracks/pipeline.html",
