@@ -23,7 +23,18 @@ if TYPE_CHECKING:
 
     from typing import Unpack
 
-    from shardmark.api import Method, Paths, Reference, RunOptions, Value, check, load, results, solve
+    from shardmark.api import (
+        Method,
+        Paths,
+        Reference,
+        RunOptions,
+        Value,
+        check,
+        check_certificate,
+        load,
+        results,
+        solve,
+    )
     from shardmark.instances import InputError
     from shardmark.outcomes import CheckResult, RunResult
     from shardmark.plans.plan import Plan, plan
@@ -39,6 +50,7 @@ __all__ = [
     "RunResult",
     "bound",
     "check",
+    "check_certificate",
     "load",
     "plan",
     "results",
@@ -48,7 +60,7 @@ __all__ = [
 
 #: The module that each name comes from; `bound` is defined here.
 SOURCES: Mapping[str, str] = {
-    **dict.fromkeys(["check", "load", "results", "solve"], "shardmark.api"),
+    **dict.fromkeys(["check", "check_certificate", "load", "results", "solve"], "shardmark.api"),
     **dict.fromkeys(["CheckResult", "RunResult"], "shardmark.outcomes"),
     **dict.fromkeys(["Plan", "plan"], "shardmark.plans.plan"),
     **dict.fromkeys(["Declined", "LocalRun", "Run", "solver"], "shardmark.solvers.registry"),
@@ -88,6 +100,7 @@ def bound(
     *,
     params: Mapping[str, Value] | None = None,
     solver_path: Paths = (),
+    certificate: bool = False,
     **options: Unpack[RunOptions],
 ) -> RunResult: ...
 
@@ -95,9 +108,9 @@ def bound(
 def bound(*arguments: Any, **options: Any) -> Any:
     """Prove a lower bound, ``bound(instance, method)``, or declare a bound method, ``@bound(track=...)``.
 
-    ``bound(instance, method, *, params=None, solver_path=(), **options)`` runs a bound of the instance's track, or a
-    solver that proves bounds as well, and returns a `RunResult` whose ``lower_bound`` the method proved. Its
-    arguments are those of `solve`.
+    ``bound(instance, method, *, params=None, solver_path=(), certificate=False, **options)`` runs a bound of the
+    instance's track, or a solver that proves bounds as well, and returns a `RunResult` whose ``lower_bound`` the method
+    proved. Its arguments are those of `solve`.
 
     >>> bound("chain", "simple", timeout=30).status
     'ok'

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from shardmark.harness.results.ranking import Tables
+    from shardmark.harness.verify import certificates
     from shardmark.instances import hybrid, intraop, pipeline, placement, scheduling
     from shardmark.instances.evaluator import Evaluator
     from shardmark.live import Show
@@ -103,6 +104,7 @@ def solve(
     command: str | None = None,
     params: Mapping[str, Value] | None = None,
     solver_path: Paths = (),
+    certificate: bool = False,
     **options: Unpack[RunOptions],
 ) -> RunResult:
     """Run a solver on an instance, under limits, and verify every solution that it reports.
@@ -112,6 +114,7 @@ def solve(
     ``command``      instead of a solver: a program that prints its solutions as JSON lines
     ``params``       values for parameters of the solver; "@FILE" reads a value from a file
     ``solver_path``  files and folders with more solvers
+    ``certificate``  True asks for a certificate of the solver's lower bound, for `check_certificate`
     ``options``      limits and seed, see `RunOptions`
 
     The run ends early once a lower bound, its own or one known before, proves its cost optimal: no run can find better,
@@ -136,7 +139,8 @@ def solve(
         else:
             method = runs.method_of(solver, track, "solver", solver_path)
         known = Known.of(problem)
-        row = runs.run(problem, runs.with_params(method, params), known=known.greatest_bound(), **options)
+        with_values = runs.with_params(method, params)
+        row = runs.run(problem, with_values, known=known.greatest_bound(), certify=certificate, **options)
         found = runs.result_of(problem, runs.judged_against(row, known), known)
         lower_bound, bound_from = known.greatest_bound(found.cost, found)
         return replace(found, lower_bound=lower_bound, bound_from=bound_from)
@@ -148,6 +152,7 @@ def bound(
     *,
     params: Mapping[str, Value] | None = None,
     solver_path: Paths = (),
+    certificate: bool = False,
     **options: Unpack[RunOptions],
 ) -> RunResult:
     """Run a method that proves a lower bound of an instance.
@@ -156,6 +161,7 @@ def bound(
     ``method``       a bound (``shardmark list bounds``), a solver that proves bounds, or a function declared as one
     ``params``       values for parameters of the method, as of `solve`
     ``solver_path``  files and folders with more methods
+    ``certificate``  True asks for a certificate of the bound, for `check_certificate`
     ``options``      limits and seed, see `RunOptions`
 
     The ``lower_bound`` of the result is what the method proved, None if it proved nothing; bounds that were known
@@ -172,7 +178,7 @@ def bound(
 
     with problem_of(instance) as problem:
         found = runs.method_of(method, problem.instance.track, "bound", solver_path)
-        row = runs.of_bound(runs.run(problem, runs.with_params(found, params), **options))
+        row = runs.of_bound(runs.run(problem, runs.with_params(found, params), certify=certificate, **options))
         known = Known.of(problem)
         return runs.result_of(problem, runs.judged_against(row, known), known)
 
@@ -233,6 +239,27 @@ def check(
             best_from=best_from,
             contradiction=known.contradiction(cost),
         )
+
+
+def check_certificate(
+    instance: Reference, certificate: str | os.PathLike[str] | Mapping[str, Any]
+) -> certificates.Finding:
+    """Check the certificate of a lower bound, in exact arithmetic and by code that shares nothing with the solvers.
+
+    ``instance``     a file, an id of the catalog, or what `load` returned
+    ``certificate``  a file, or the ``certificate`` of a run
+
+    ``holds`` of the result is True if the bound is proven; ``proven`` is the greatest bound that is proven. Raises
+    InputError for a file that is no certificate.
+    """
+    refuse_inside_runs()
+    from shardmark.harness.verify import certificates
+    from shardmark.problems import problem_of
+
+    document = certificates.require(certificate, "certificate") if isinstance(certificate, Mapping) else None
+    with problem_of(instance) as problem:
+        told = certificates.read(certificate) if document is None else document  # type: ignore[arg-type]
+        return certificates.check(problem.instance, problem.checksum, told)
 
 
 def results(folder: str | os.PathLike[str] = "results") -> Tables:

@@ -36,6 +36,7 @@ class RunResult:
     ``wall_s``, ``cpu_s``, ``peak_mib``  wall and CPU time in seconds, peak memory in MiB, of all processes
     ``limits``       how each limit was enforced; empty if the run did not begin
     ``log``          text that the method printed
+    ``certificate``  the certificate of a lower bound, plain JSON, if one was asked for and the method wrote one
     """
 
     instance: str
@@ -61,6 +62,7 @@ class RunResult:
     contradiction: str = field(default="", repr=False)
     known_bound: Cost | None = None
     known_from: str = ""
+    certificate: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @property
     def gap(self) -> float | None:

@@ -113,6 +113,7 @@ def run(
     isolation: str = "auto",
     progress: Show | None = None,
     known: Stated | None = None,
+    certify: bool = False,
 ) -> Record:
     """Perform one run of a method; `shardmark.api.RunOptions` documents the keywords.
 
@@ -127,7 +128,7 @@ def run(
         processes=whole("processes", processes),
         output_mib=positive("output_limit", output_limit),
     )
-    job = Job(method, problem, whole("seed", seed, least=0), held)
+    job = Job(method, problem, whole("seed", seed, least=0), held, certify=certify)
     (cpus,) = core_sets(1, held.cores)
     live = Live(problem.instance, held.timeout_s, known, progress)
     with backend(
@@ -193,6 +194,7 @@ def result_of(problem: Problem, row: Record, known: Known) -> RunResult:
         contradiction=known.contradiction(row.cost),
         known_bound=None if source == "instance" else bound,
         known_from="" if source == "instance" else source,
+        certificate=row.certificate,
     )
 
 

@@ -34,6 +34,8 @@ GROUP = "shardmark.solvers"  # of entry points, each names a module that declare
 PACKAGE = "package:"  # prefix of places in installed packages
 CODE_SUFFIXES = (".py", *EXTENSION_SUFFIXES)
 
+#: A function that returns the proof of a certificate: plain JSON of a kind that docs/certificates.md describes.
+Proof = Callable[[], Mapping[str, Any]]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -48,12 +50,16 @@ class Run(ABC):
     ``cores``     int; how many threads or processes may compute at once
     ``memory``    float; MiB that the whole process tree may use
     ``deadline``  float; value of `time.monotonic` by which everything must have been reported
+    ``certify``   bool; whether certificates of bounds are asked for
     """
 
-    def __init__(self, *, seed: int = 0, cores: int = 1, memory: float = 4096.0, timeout: float = 10.0) -> None:
+    def __init__(
+        self, *, seed: int = 0, cores: int = 1, memory: float = 4096.0, timeout: float = 10.0, certify: bool = False
+    ) -> None:
         self.seed = seed
         self.cores = cores
         self.memory = memory
+        self.certify = certify
         self.deadline = time.monotonic() + timeout
 
     @cached_property
@@ -77,28 +83,36 @@ class Run(ABC):
         """
 
     @abstractmethod
-    def bound(self, value: float) -> None:
-        """Report a proven lower bound on the optimum; an int stays exact."""
+    def bound(self, value: float, certificate: Proof | None = None) -> None:
+        """Report a proven lower bound on the optimum; an int stays exact.
+
+        ``certificate`` returns its proof. It is called only if ``certify`` is set; a later certificate replaces it.
+        """
 
 
 class LocalRun(Run):
     """A run without a referee, for trying a solver out: keeps what is reported in ``solutions`` and ``bounds``.
 
-    ``memory`` is in MiB, ``timeout`` in seconds from now.
+    ``memory`` is in MiB, ``timeout`` in seconds from now. ``certificate`` is the last bound with a proof, and that.
     """
 
-    def __init__(self, *, seed: int = 0, cores: int = 1, memory: float = 4096.0, timeout: float = 10.0) -> None:
-        super().__init__(seed=seed, cores=cores, memory=memory, timeout=timeout)
+    def __init__(
+        self, *, seed: int = 0, cores: int = 1, memory: float = 4096.0, timeout: float = 10.0, certify: bool = False
+    ) -> None:
+        super().__init__(seed=seed, cores=cores, memory=memory, timeout=timeout, certify=certify)
         self.solutions: list[Any] = []
         self.bounds: list[float] = []
+        self.certificate: tuple[float, Mapping[str, Any]] | None = None
 
     def report(self, solution: Any, cost: float | None = None) -> None:
         """Keep a solution."""
         self.solutions.append(solution)
 
-    def bound(self, value: float) -> None:
+    def bound(self, value: float, certificate: Proof | None = None) -> None:
         """Keep a lower bound."""
         self.bounds.append(value)
+        if self.certify and certificate is not None:
+            self.certificate = value, certificate()
 
 
 @dataclass(frozen=True)

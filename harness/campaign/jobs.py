@@ -23,13 +23,17 @@ from shardmark.harness.sandbox.supervisor import Supervisor
 
 @dataclass(frozen=True)
 class Job:
-    """A run to carry out; ``hidden`` is a folder that an isolated run cannot see, None for none."""
+    """A run to carry out; ``hidden`` is a folder that an isolated run cannot see, None for none.
+
+    ``certify`` asks for certificates of bounds.
+    """
 
     solver: SolverInfo
     problem: Problem
     seed: int
     limits: Limits
     hidden: Path | None = None
+    certify: bool = False
 
     @cached_property
     def id(self) -> str:
@@ -57,6 +61,7 @@ class Job:
             command=self.solver.command,
             hidden="" if self.hidden is None else str(self.hidden.resolve()),
             settings=dict(self.solver.settings),
+            certify=self.certify,
         )
 
 
@@ -112,6 +117,7 @@ def judge(job: Job, instance: Any, started: str, outcome: Outcome, co_runners: i
         verified=sent.verified,
         incumbents=tuple(sent.incumbents),
         bounds=tuple(sent.bounds),
+        certificate=sent.certificate(problem.checksum) if job.certify else None,
     )
 
 

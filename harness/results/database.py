@@ -320,7 +320,7 @@ def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _columns(run: Record) -> dict[str, Any]:
-    return {name: value for name, value in vars(run).items() if name not in ("incumbents", "bounds")} | {
+    return {name: value for name, value in vars(run).items() if name not in ("incumbents", "bounds", "certificate")} | {
         "enforced": None if run.enforced is None else _json(dict(run.enforced)),
         "claimed": None if run.claimed is None else _json(dict(run.claimed)),
         "feasible": int(run.cost is not None),

@@ -9,8 +9,16 @@ from typing import Any
 from shardmark.harness.results.claims import contradicts
 from shardmark.harness.results.records import Bound, Incumbent, decimal
 from shardmark.harness.sandbox.contract import KILLED, Limits, Outcome
-from shardmark.harness.sandbox.protocol import Message, ProtocolError, decode, is_number, lists_in, values_in
-from shardmark.harness.verify import Verdict, longest_solution, malformed, verify
+from shardmark.harness.sandbox.protocol import (
+    CERTIFICATE,
+    Message,
+    ProtocolError,
+    decode,
+    is_number,
+    lists_in,
+    values_in,
+)
+from shardmark.harness.verify import Verdict, certificates, longest_solution, malformed, verify
 
 #: Limits on values and keys in a message, and on lists and objects among them: a constant and a number per node. A
 #: longer message is no solution, and parsing it can take a hundred times its length of the referee's memory.
@@ -50,6 +58,7 @@ class Reports:
         self.misclaim = self.fault = ""
         self.refused, self.remarks = 0, list[str]()
         self.word: Message | None = None
+        self._certificate = b""
         for arrival, payload in outcome.messages:
             self.take(arrival, payload)
         if outcome.fault:
@@ -65,6 +74,18 @@ class Reports:
     def peak_mib(self) -> float:
         """Peak memory that the solver's process measured itself: measurements from outside can miss a spike."""
         return self.word.value / 2**20 if self.word is not None and self.word.kind == "done" else 0.0
+
+    def certificate(self, checksum: str) -> dict[str, Any] | None:
+        """Return the last certificate that can be read, for an instance with this checksum; None without one."""
+        if not self._certificate:
+            return None
+        try:
+            told = decode(self._certificate)
+        except ProtocolError as error:
+            self._remark(f"the certificate does not count: {error}")
+            return None
+        names = {"format": certificates.FORMAT, "track": self.instance.track, "instance": checksum}
+        return {**names, "bound": told.cost, "proof": told.value}
 
     def annotated(self, log: str) -> str:
         """Return the run's log followed by a line for each message that does not count, a limited number."""
@@ -91,7 +112,10 @@ class Reports:
         return self.word.kind if self.word is not None else "nothing"
 
     def take(self, arrival: float, payload: bytes) -> None:
-        """Decode one message, and verify the solution that it may hold."""
+        """Decode one message, and verify the solution that it may hold; a certificate is kept as it is."""
+        if payload.startswith(CERTIFICATE) and len(payload) <= certificates.LARGEST:
+            self._certificate = payload
+            return None
         for count, most, words in (
             (len(payload), self.longest, "bytes"),
             (lists_in(payload), self.most_lists, "lists"),

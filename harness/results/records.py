@@ -26,7 +26,10 @@ class Bound:
 
 @dataclass(frozen=True)
 class Record:
-    """One run as it is stored; the fields are documented in `shardmark.harness.results.schema`."""
+    """One run as it is stored; the fields are documented in `shardmark.harness.results.schema`.
+
+    ``certificate`` is not stored: the last certificate that the run sent, if it was asked for any.
+    """
 
     id: str
     track: str
@@ -61,6 +64,7 @@ class Record:
     verified: str | None = None
     incumbents: Sequence[Incumbent] = field(default=())
     bounds: Sequence[Bound] = field(default=())
+    certificate: Mapping[str, Any] | None = field(default=None, compare=False)
 
 
 def decimal(value: int | float | None) -> str | None:

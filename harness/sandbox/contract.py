@@ -80,7 +80,7 @@ class Order:
     ``instance`` is a path and ``checksum`` the SHA-256 of its decompressed content. A Python solver has ``file`` and
     ``settings``, the parameters whose values differ from the declared ones; an external solver has ``command`` with
     its placeholders. ``cpus`` are the numbers of the CPUs to pin the run to. An isolated run cannot see the folder
-    ``hidden``; "" hides nothing.
+    ``hidden``; "" hides nothing. ``certify`` asks the solver for certificates of its bounds.
     """
 
     track: str
@@ -95,6 +95,7 @@ class Order:
     command: tuple[str, ...] = ()
     hidden: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    certify: bool = False
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Order:

@@ -2,7 +2,7 @@
 
 A frame is the two bytes ``SM``, the payload's length and its CRC-32 (both unsigned 32-bit, big-endian), and
 the payload: a JSON list ``[kind, value]``, or ``["solution", value, cost]`` with the cost that the solver claims for it
-(or null). Kinds and their values:
+(or null), or ``["certificate", bound, proof]``. Kinds and their values:
 
 ``solution``  a solution of the track             ``declined``  text: why the solver does not take the instance
 ``bound``     a lower bound, a finite number      ``error``     text: the exception that ended the solver
@@ -30,7 +30,9 @@ MAGIC = b"SM"
 HEADER = struct.Struct(">2sII")
 MAX_PAYLOAD = 1 << 30  # largest payload in bytes
 BEGUN = b'["begun"]'
-KINDS = ("solution", "bound", "done", "declined", "error")
+KINDS = ("solution", "bound", "certificate", "done", "declined", "error")
+#: Beginning of a certificate; the referee checks it once the run has ended, if at all.
+CERTIFICATE = b'["certificate",'
 #: Beginning of a solution or bound as a worker sends it, and as an external program prints it; with single quotes, as
 #: Python prints a dict, it is no JSON, which the referee then says.
 SENT = re.compile(rb'\["(solution|bound)",')
@@ -39,7 +41,7 @@ PRINTED = re.compile(rb'\s*\{\s*(?:["\']cost["\']\s*:[^]["{},]*,\s*)?["\'](solut
 
 @dataclass(frozen=True)
 class Message:
-    """A decoded message; ``cost`` is the one that the sender of a solution claims for it."""
+    """A decoded message; ``cost`` is the one that the sender of a solution claims for it, or a certificate's bound."""
 
     kind: str
     value: Any
@@ -74,6 +76,8 @@ def decode(payload: bytes) -> Message:
             raise ProtocolError("claimed a cost that is not a finite number")
         case ["bound", _]:
             raise ProtocolError("reported a bound that is not a finite number")
+        case ["certificate", number, dict() as proof] if is_number(number):
+            return Message("certificate", proof, number)
     raise ProtocolError("a message was not one of " + ", ".join(KINDS))
 
 

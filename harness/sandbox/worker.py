@@ -64,11 +64,13 @@ class PipeRun(registry.Run):
         """Send a solution, and the cost that the solver claims for it."""
         self.send("solution", solution, cost)
 
-    def bound(self, value: float) -> None:
+    def bound(self, value: float, certificate: registry.Proof | None = None) -> None:
         with contextlib.suppress(TypeError, OverflowError):  # no number, or a whole one of any size
             if not math.isfinite(value):
                 raise ValueError(f"reported a bound that is not a finite number: {value}")
         self.send("bound", value)
+        if self.certify and certificate is not None:
+            self.send("certificate", value, certificate())
 
 
 def main(arguments: list[str]) -> int:
@@ -104,7 +106,10 @@ def run_order(order: Order, channel: int, deadline: float) -> None:
         with open(os.devnull) as nothing:
             os.dup2(nothing.fileno(), 0)
     os.set_inheritable(channel, False)
-    run = PipeRun(channel, deadline, seed=order.seed, cores=order.limits.cores, memory=order.limits.memory_mib)
+    limits = order.limits
+    run = PipeRun(
+        channel, deadline, seed=order.seed, cores=limits.cores, memory=limits.memory_mib, certify=order.certify
+    )
     try:
         solver, instance = find_solver(order), load_instance(order)
         run.send("begun")

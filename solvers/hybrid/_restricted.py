@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from shardmark.instances.errors import InputError
 from shardmark.instances.files.columns import Ints
 from shardmark.instances.hybrid import Instance
-from shardmark.solvers.registry import Declined, Run
+from shardmark.solvers.registry import Declined, Proof, Run
 
 #: Columns of configurations that a restriction shortens.
 COLUMNS = ("degree", "kind", "time", "parameters", "stashed", "fixed", "shared", "gathered")
@@ -64,7 +64,7 @@ class _Plans(Run):
     def report(self, solution: Any, cost: float | None = None) -> None:
         self._run.report(solution, cost)
 
-    def bound(self, value: float) -> None:
+    def bound(self, value: float, certificate: Proof | None = None) -> None:
         pass
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +21,12 @@ from shardmark.instances import InputError
 from shardmark.instances.errors import UnknownOption
 
 if TYPE_CHECKING:
+    from shardmark.harness.verify.certificates import Finding
     from shardmark.outcomes import CheckResult, RunResult
 
 
+#: Ending of a certificate's file.
+CERTIFICATE = re.compile(r"\.cert\.json(\.gz)?$")
 #: `check` names the methods that prove bounds if the gap is larger, as a fraction.
 WEAK_GAP = 0.01
 
@@ -30,6 +34,8 @@ WEAK_GAP = 0.01
 def _add_run(sub: argparse.ArgumentParser, output: str) -> None:
     """Add the options of one run on one instance; ``output`` says what its file is for."""
     shared.add_output(sub, output)
+    words = "file for a certificate of the lower bound, *.cert.json.gz, which `check` takes"
+    sub.add_argument("--certificate", type=values.path, metavar="FILE", help=words)
     shared.add_quiet(sub)
     shared.add_instance(sub)
     shared.add_limits(sub, DEFAULT_TIMEOUT_S)
@@ -63,7 +69,8 @@ def run_solve(options: argparse.Namespace) -> Answer:
     from shardmark.harness.campaign.settings import by_name
 
     shared.check_settings(options)
-    shared.require_outputs(options.output, sources=[options.instance, *shared.solver_files(options)])
+    sources = [options.instance, *shared.solver_files(options)]
+    shared.require_outputs(options.output, options.certificate, sources=sources)
     instance = load_named(options)
     with watching(quiet=options.quiet) as watch:
         found = api.solve(
@@ -72,6 +79,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
             command=options.command_line,
             params=by_name(options.set),
             solver_path=options.solver_path,
+            certificate=options.certificate is not None,
             **limits_of(options, watch),
         )
     print_failure(found)
@@ -95,6 +103,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
     if options.output and found.solution is not None:
         with kept(answer):
             write_document(options.output, found.solution, "the solution")
+    write_certificate(instance, found, options, answer)
     return watch.status(exit_status(found.cost is not None, has_failed(found))), answer
 
 
@@ -102,7 +111,8 @@ def check_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `check`."""
     shared.add_quiet(sub)
     shared.add_instance(sub)
-    sub.add_argument("solution", type=values.path_text, metavar="SOLUTION", help="a JSON file; - for standard input")
+    words = "a JSON file; - for standard input; or a certificate of a lower bound, *.cert.json.gz"
+    sub.add_argument("solution", type=values.path_text, metavar="SOLUTION", help=words)
     method = sub.add_argument_group("the method")
     method.add_argument(
         "-m", "--method", metavar="NAME", help="run this bound method, or solver that proves bounds, to get a gap"
@@ -112,7 +122,10 @@ def check_arguments(sub: argparse.ArgumentParser) -> None:
 
 
 def run_check(options: argparse.Namespace) -> Answer:
-    """Verify a solution, and bound its distance from the optimum.
+    """Verify a solution and bound its distance from the optimum, or check the certificate of a lower bound.
+
+    A certificate is checked in exact arithmetic. ``proven`` is True if it proves its ``lower_bound``, and
+    ``checked_bound`` is the greatest bound that it proves; the exit status is 1 if its bound is not proven.
 
     With --method, a bound method or a solver that proves bounds runs as well, if the solution is feasible;
     ``method_cost`` is the cost of its best solution, which is not saved (`solve` does). A bound above the verified cost
@@ -123,6 +136,8 @@ def run_check(options: argparse.Namespace) -> Answer:
     """
     if options.timeout and not options.method:
         raise InputError("check", "--timeout", "expected only with --method: it limits the method's run")
+    if CERTIFICATE.search(options.solution):
+        return run_check_certificate(options)
     given = load_named(options), solution_path(options.solution)
     with watching(quiet=options.quiet) as watch:
         held: RunOptions = limits_of(options, watch) if options.method else {}
@@ -147,6 +162,17 @@ def run_check(options: argparse.Namespace) -> Answer:
         **found.facts,
         **({} if found.run is None else of_method(found.run)),
     }
+
+
+def run_check_certificate(options: argparse.Namespace) -> Answer:
+    """Check the certificate that stands in the place of a solution."""
+    if options.method:
+        raise InputError("check", "--method", "expected only with a solution: a certificate is its own proof")
+    found = api.check_certificate(load_named(options), options.solution)
+    if found.reason:
+        tell(f"shardmark: {options.solution}: {found.reason}")
+    about = {"lower_bound": found.claimed, "proven": found.holds, "checked_bound": bound_of(found)}
+    return int(not found.holds), about
 
 
 def suggest_method(found: CheckResult, options: argparse.Namespace) -> None:
@@ -195,10 +221,17 @@ def run_bound(options: argparse.Namespace) -> Answer:
     The exit status is 1 if there is no bound or it is refuted, and 3 if there is a bound but the method crashed, failed
     or made another claim that was refuted.
     """
-    shared.require_outputs(options.output, sources=[options.instance, *shared.solver_files(options)])
+    sources = [options.instance, *shared.solver_files(options)]
+    shared.require_outputs(options.output, options.certificate, sources=sources)
     instance = load_named(options)
     with watching(quiet=options.quiet) as watch:
-        found = api.bound(instance, options.method, solver_path=options.solver_path, **limits_of(options, watch))
+        found = api.bound(
+            instance,
+            options.method,
+            solver_path=options.solver_path,
+            certificate=options.certificate is not None,
+            **limits_of(options, watch),
+        )
     print_failure(found)
     answer = {
         "instance": found.instance,
@@ -216,9 +249,10 @@ def run_bound(options: argparse.Namespace) -> Answer:
     }
     holds = found.lower_bound is not None and found.status != "contradiction"
     if options.output and holds:
-        document = {**answer, **certificate(instance, found, options)}
+        document = {**answer, **repetition(instance, found, options)}
         with kept(answer):
             write_document(options.output, document, "the bound")
+    write_certificate(instance, found, options, answer)
     return watch.status(exit_status(holds, has_failed(found))), answer
 
 
@@ -237,7 +271,32 @@ def of_bound(found: RunResult) -> dict[str, Any]:
     return {"known_bound": found.known_bound, "known_from": found.known_from}
 
 
-def certificate(instance: Any, found: RunResult, options: argparse.Namespace) -> dict[str, Any]:
+def write_certificate(instance: Any, found: RunResult, options: argparse.Namespace, answer: dict[str, Any]) -> None:
+    """Write the certificate that the command line asks for, and add to the answer what it proves."""
+    if options.certificate is None:
+        return
+    if found.certificate is None:
+        tell(f"shardmark: {found.method} wrote no certificate of a lower bound")
+        answer["checked_bound"] = None
+        return
+    checked = api.check_certificate(instance, found.certificate)
+    answer["checked_bound"] = bound_of(checked)
+    if checked.reason:
+        tell(f"shardmark: the certificate: {checked.reason}")
+    with kept(answer):
+        write_document(options.certificate, found.certificate, "the certificate")
+
+
+def bound_of(checked: Finding) -> int | float | None:
+    """Return the greatest bound that a certificate proves: an int if it is whole, else rounded down to float64."""
+    from shardmark.harness.verify.certificates import rounded_down
+
+    if checked.proven is None:
+        return None
+    return int(checked.proven) if checked.proven.denominator == 1 else rounded_down(checked.proven)
+
+
+def repetition(instance: Any, found: RunResult, options: argparse.Namespace) -> dict[str, Any]:
     """Return what is needed to repeat a bound: the instance's checksum, limits, seed, version and all bounds."""
     from shardmark.harness.campaign import host
     from shardmark.problems import problem_of

@@ -7,12 +7,15 @@ import time
 
 from shardmark.instances.intraop import Instance
 from shardmark.solvers.intraop.cfn.lagrangian import Dual
+from shardmark.solvers.intraop.cfn.moved_costs import moved_costs
 from shardmark.solvers.intraop.network.memory import Timeline
 from shardmark.solvers.intraop.network.reduced_problem import Problem
 from shardmark.solvers.intraop.search.assignment import Search
 from shardmark.solvers.intraop.search.attempt import BestBound, attempt_or_decline, decline_without_memory, reserve
 from shardmark.solvers.registry import Run, bound
 
+#: Part of the time for the certificate, if one is asked for.
+WRITING = 0.3
 #: Pruning is repeated as long as it leaves less than this fraction of the values.
 WORTHWHILE = 0.98
 
@@ -28,14 +31,22 @@ def lagrange(instance: Instance, run: Run) -> None:
     Memory too large for 64 bits is relaxed. Declines an instance, naming the time step or the edge, if nothing fits, or
     if everything that fits has an entry of 10^17 or more although all other entries together cost less.
     """
-    end = run.deadline - reserve(run)
+    deadline = run.deadline - reserve(run)
+    end = deadline - WRITING * max(0.0, deadline - time.monotonic()) if run.certify else deadline
     decline_without_memory(instance)
     timeline = Timeline.of(instance)
     best_bound = BestBound(run, instance.cheapest_parts())
 
     def attempt(*, tolerant: bool) -> bool:
         problem = Problem.of(instance, timeline, tolerant=tolerant, until=end)
-        return problem is not None and (time.monotonic() >= end or _Climb(best_bound, end).on(problem))
+        if problem is None or time.monotonic() >= end:
+            return problem is not None
+        climb = _Climb(best_bound, end)
+        if not climb.on(problem):
+            return False
+        if run.certify:
+            best_bound.certify(lambda: moved_costs(instance, timeline, climb.multipliers, climb.cutoff, deadline))
+        return True
 
     attempt_or_decline(instance, run, timeline, best_bound, attempt, least_bad=False)
 
@@ -45,6 +56,8 @@ class _Climb:
 
     def __init__(self, best_bound: BestBound, end: float) -> None:
         self._best_bound, self._end = best_bound, end
+        self.multipliers: dict[int, float] = {}
+        self.cutoff: int | None = None
 
     def on(self, problem: Problem) -> bool:
         """Bound a problem within the time left; False if every assignment that fits has a forbidden entry."""
@@ -57,6 +70,9 @@ class _Climb:
             before = len(left.variable)
             dual = self._dual(left, top, dual.multipliers)
             left = dual.prune()
+        self.multipliers = dual.multipliers
+        if top < problem.model.forbidden:
+            self.cutoff = top << problem.model.shift
         if left is None and top < problem.model.forbidden:
             self._best_bound.offer(top << problem.model.shift)  # nothing costs less than the assignment found
         return left is not None or top < problem.model.forbidden

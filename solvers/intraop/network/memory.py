@@ -24,6 +24,7 @@ class Timeline:
     ``begin``, ``end``    shape (n,): node v is live in the steps [begin[v], end[v]), renumbered
     ``owner``, ``usage``  shape (strategies,): node of every strategy, and its memory, 0 if the node is never live
     ``steps``, ``limit``  number of steps, and the memory limit of each
+    ``time``              shape (steps,): the step of the instance that each one stands for
 
     If sums could overflow 64 bits, all memory is scaled, with usage rounded up and the limit rounded down (``exact`` is
     False): an assignment that fits then also fits the original limit.
@@ -36,6 +37,7 @@ class Timeline:
     steps: int
     limit: int
     exact: bool
+    time: Ints
 
     @classmethod
     def of(cls, instance: Instance) -> Timeline:
@@ -59,6 +61,7 @@ class Timeline:
             steps=len(begins),
             limit=limit >> bits,
             exact=bits == 0,
+            time=ends[begins] - 1,
         )
 
     def profile(self, usage_of_node: Ints) -> Ints:

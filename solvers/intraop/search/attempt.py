@@ -11,7 +11,7 @@ from shardmark.solvers.intraop.network.memory import Timeline
 from shardmark.solvers.intraop.network.model import IMPOSSIBLE
 from shardmark.solvers.intraop.network.ragged import argmin
 from shardmark.solvers.intraop.search.incumbent import Incumbent
-from shardmark.solvers.registry import Declined, Run
+from shardmark.solvers.registry import Declined, Proof, Run
 
 #: Fraction of the time for finding the edge that makes an instance infeasible.
 REASON = 0.3
@@ -34,6 +34,10 @@ class BestBound:
         if bound > self.best:
             self.best = bound
             self._run.bound(bound)
+
+    def certify(self, proof: Proof) -> None:
+        """Report the best bound again, with its proof."""
+        self._run.bound(self.best, proof)
 
 
 def first_incumbent(instance: Instance, run: Run, timeline: Timeline) -> Incumbent:

@@ -25,7 +25,7 @@ import numpy as np
 from shardmark.instances.files.columns import Ints
 from shardmark.instances.graph import Graph, Index
 from shardmark.instances.pipeline import Instance
-from shardmark.solvers.registry import Run
+from shardmark.solvers.registry import Proof, Run
 
 #: Share of the time after which no further pairs are merged.
 SHARE = 0.05
@@ -111,6 +111,6 @@ class _Expanded(Run):
         """Hand on a partition."""
         self._run.report([solution[node] for node in self._node], cost)
 
-    def bound(self, value: float) -> None:
+    def bound(self, value: float, certificate: Proof | None = None) -> None:
         """Hand on a bound."""
         self._run.bound(value)

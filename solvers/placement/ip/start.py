@@ -15,7 +15,7 @@ from shardmark.solvers.placement.ideals.splits import ideal_programs
 from shardmark.solvers.placement.ip.incumbent import Incumbent
 from shardmark.solvers.placement.throughput.annealing import anneal
 from shardmark.solvers.placement.throughput.best_placements import Search
-from shardmark.solvers.registry import Declined, Run
+from shardmark.solvers.registry import Declined, Proof, Run
 
 #: Share of the time for the best chains of ideals.
 IDEALS_SHARE = 0.15
@@ -68,6 +68,6 @@ class _Share(Run):
         """Offer a placement."""
         self._incumbent.offer(np.asarray(solution, dtype=np.int64))
 
-    def bound(self, value: float) -> None:
+    def bound(self, value: float, certificate: Proof | None = None) -> None:
         """Take a bound that is proved during the search."""
         self._incumbent.prove(0, value)

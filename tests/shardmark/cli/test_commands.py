@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gzip
 import json
 import math
 import os
@@ -247,6 +248,27 @@ def test_bound_proves_the_optimum(graph):
     assert (weaker["optimal"], weaker["cost"]) == (None, None)
     none = answer("bound", graph, "--method", "returns-it", "--solver-path", ZOO / "zoo.py", status=1)
     assert (none["lower_bound"], none["reason"]) == (None, "reported no lower bound")
+
+
+def test_a_certificate_is_written_and_checked(tmp_path, graph):
+    path = tmp_path / "diamond.cert.json.gz"
+    found = answer("bound", "diamond", "--method", "lagrange", "--certificate", path)
+    assert (found["lower_bound"], found["checked_bound"]) == (137, 137)
+    assert answer("check", "diamond", path) == {"lower_bound": 137, "proven": True, "checked_bound": 137}
+    document = json.loads(gzip.decompress(path.read_bytes()))
+    assert document["format"] == "shardmark/certificate/1"
+    path.write_text(json.dumps({**document, "bound": 138}))
+    assert answer("check", "diamond", path, status=1)["checked_bound"] == 137
+    assert "claims 138, but proves only 137" in shardmark("check", "diamond", path).stderr
+    told = shardmark("check", "triangle", path)
+    assert (told.returncode, "expected a certificate for this instance" in told.stderr) == (1, True)
+    path.write_text(json.dumps({**document, "bound": "138"}))
+    told = shardmark("check", "diamond", path)
+    assert (told.returncode, told.stderr) == (2, f"shardmark: {path}: bound: expected a number, found '138'\n")
+    none = shardmark("bound", graph, "--method", "exact", "--certificate", tmp_path / "none.cert.json")
+    assert none.returncode == 0
+    assert none.stderr == "shardmark: exact wrote no certificate of a lower bound\n"
+    assert not (tmp_path / "none.cert.json").exists()
 
 
 def test_info_warns_of_a_graph_without_nodes(tmp_path):
