@@ -127,15 +127,15 @@ def as_intraop(
     mesh: str,
     *,
     training: bool = False,
-    updates: bool = True,
+    updates: float | None = None,
     memory: float | None = None,
 ) -> Sharding:
     """Build the instance of splitting a model over a mesh of equal devices.
 
     ``mesh`` has the sizes of its axes, such as "2x4"; all axes have the device's links. ``training`` adds the backward
-    pass, unless the model has backward operators, and the update of parameters, unless ``updates`` is False, as for one
-    of several microbatches. ``memory`` is the limit in bytes per device, by default the
-    device's; infinity stands for no limit.
+    pass, unless the model has backward operators. The update of the parameters counts ``updates`` times: by default
+    once in training, for one of several microbatches 0 times. ``memory`` is the limit in bytes per device, by default
+    the device's; infinity stands for no limit.
 
     Raises InputError for a malformed mesh, a mesh that divides no dimension of any tensor, a model that does not fit
     into memory with any split, and a model too large for 64-bit numbers.
@@ -145,7 +145,7 @@ def as_intraop(
         raise InputError(model.name, "memory", "expected tensors of less than 2^60 bytes in all")
     grid = Mesh(sizes, (device.link_bandwidth / 1e9,) * len(sizes), device.link_latency * 1e9)
     completed = training and not any(operator.backward for operator in model.operators)
-    builder = _Builder(model, device, grid, completed, updates)
+    builder = _Builder(model, device, grid, completed, float(training) if updates is None else updates)
     if all(group.size == 1 for group in builder.groups):
         raise InputError(model.name, "mesh", f"expected axis sizes that divide a dimension of a tensor, found {mesh}")
     limit = device.memory if memory is None else memory
@@ -170,7 +170,7 @@ def _require_memory(model: Model, groups: Sequence[Group], instance: Instance) -
 
 
 class _Builder:
-    def __init__(self, model: Model, device: Device, mesh: Mesh, training: bool, updates: bool) -> None:
+    def __init__(self, model: Model, device: Device, mesh: Mesh, training: bool, updates: float) -> None:
         self.model, self.device, self.mesh, self.training, self.updates = model, device, mesh, training, updates
         self.nests = [nest(model, operator) for operator in model.operators]
         self.groups = grouped(model, self.nests, mesh, self._times)
@@ -182,12 +182,12 @@ class _Builder:
         return operator_times(self.model, index, nest, splits, self.mesh, self.device, training=self.training)
 
     def _group_costs(self, group: Group) -> Floats:
-        """Nanoseconds of a group's operators, and in training of the update of its parameter."""
+        """Nanoseconds of a group's operators, and of the update of its parameter."""
         total = np.zeros(group.size)
         for tensor, layouts in group.layouts.items():
-            if self.training and self.updates and self.model.tensors[tensor].parameter:
+            if self.updates and self.model.tensors[tensor].parameter:
                 moved = 2 * TRAINING_STATE * self.model.tensors[tensor].bytes / self.mesh.parts(layouts)
-                total += 1e9 * moved / self.device.bandwidth
+                total += 1e9 * self.updates * moved / self.device.bandwidth
         return total + sum((self._times(index, splits) for index, splits in group.splits.items()), np.zeros(group.size))
 
     def _resharding(self) -> dict[tuple[int, int], Floats]:

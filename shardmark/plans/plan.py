@@ -145,6 +145,7 @@ def plan(  # type: ignore[misc]  # the overloads name only what their result dep
     batch: int | None = None,
     microbatch: int | None = None,
     train: str = "adam",
+    objective: str | None = None,
     shard: str = "none",
     max_tensor: int = 8,
     dims: Mapping[str, int] | None = None,
@@ -168,8 +169,9 @@ def plan(  # type: ignore[misc]  # the overloads name only what their result dep
     ``machine``  instead of ``devices``: a JSON file of unequal devices and links, for a schedule
     ``cluster``  instead of ``devices``: machines and the devices of each, such as "4x8" or (4, 8), for a layout of a
                  training or serving run of which ``batch`` samples make a step, and ``microbatch`` are in the file's
-                 inputs; ``train`` is "adam", "sgd" or "none", ``shard`` what replicas divide among them: "none",
-                 "optimizer", "gradients" or "weights"; ``max_tensor`` is the greatest tensor-parallel degree
+                 inputs; ``train`` is "adam", "sgd" or "none", which serves the model with the best ``objective``,
+                 "throughput" or "latency"; ``shard`` is what replicas divide among them: "none", "optimizer",
+                 "gradients" or "weights"; ``max_tensor`` is the greatest tensor-parallel degree
     ``device``   the kind of device: a name of the catalog (``shardmark list devices``) or a TOML file
     ``dims``     values for symbolic sizes of an ONNX model, such as ``{"batch": 8}``; a size without a name is called
                  by its tensor and axis, such as ``"x.0"``
@@ -204,6 +206,7 @@ def plan(  # type: ignore[misc]  # the overloads name only what their result dep
             batch=batch,
             microbatch=microbatch,
             train=train,
+            objective=objective,
             shard=shard,
             max_tensor=max_tensor,
             device=device,
@@ -214,7 +217,9 @@ def plan(  # type: ignore[misc]  # the overloads name only what their result dep
             seed=seed,
             progress=progress,
         )
-    require_cluster(batch=batch, microbatch=microbatch, train=train, shard=shard, max_tensor=max_tensor)
+    require_cluster(
+        batch=batch, microbatch=microbatch, train=train, objective=objective, shard=shard, max_tensor=max_tensor
+    )
     path, device = Path(os.fsdecode(model)), os.fsdecode(device)
     machine = None if machine is None else os.fsdecode(machine)
     split = os.fsdecode(split) if isinstance(split, str | os.PathLike) else split

@@ -121,8 +121,8 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--export",
         choices=("stages", "annotated", "specs", "torch"),
-        help="also write an ONNX model per stage, the model annotated with its plan, partition specs (--mesh), or "
-        "stages for torch.distributed.pipelining (--cluster)",
+        help="also write an ONNX model per stage, the model annotated with its plan, partition specs (--mesh, "
+        "--cluster), or stages for torch.distributed.pipelining (--cluster)",
     )
 
 

@@ -15,17 +15,22 @@ from shardmark.instances.models.model import Model
 
 def with_kernels(model: Model) -> Model:
     """The model with one operator for each attention."""
-    group_of = list(range(len(model.operators)))
-    readers = model.readers()
-    for index in range(len(model.operators)):
-        members = _attention(model, readers, index) if group_of[index] == index else []
-        if all(group_of[member] == member for member in members):
-            for member in members:
-                group_of[member] = index
-    groups: dict[int, list[int]] = {}
-    for index, group in enumerate(group_of):
-        groups.setdefault(group, []).append(index)
-    return model if len(groups) == len(model.operators) else join(model, groups.values())[0]
+    groups = attentions(model)
+    inside = {index for group in groups for index in group}
+    alone = ([index] for index in range(len(model.operators)) if index not in inside)
+    return join(model, [*groups, *alone])[0] if groups else model
+
+
+def attentions(model: Model) -> list[list[int]]:
+    """The operators of each attention of the forward pass, ascending; its two products are the first and the last."""
+    found, inside = list[list[int]](), set[int]()
+    readers = [[reader for reader in by if not model.operators[reader].backward] for by in model.readers()]
+    for index, operator in enumerate(model.operators):
+        members = [] if operator.backward or index in inside else _attention(model, readers, index)
+        if members and inside.isdisjoint(members):
+            found.append(members)
+            inside.update(members)
+    return found
 
 
 def _attention(model: Model, readers: Sequence[Sequence[int]], first: int) -> list[int]:
@@ -47,7 +52,7 @@ def _attention(model: Model, readers: Sequence[Sequence[int]], first: int) -> li
     ends = [*model.operators[first].reads, *model.operators[max(last)].writes]
     scores = max(model.tensors[access.tensor].numbers for access in model.operators[first].writes)
     large = scores > max(model.tensors[access.tensor].numbers for access in ends)
-    return [*found, *last] if large else []
+    return sorted([*found, *last]) if large else []
 
 
 def _of_activations(model: Model, index: int) -> bool:

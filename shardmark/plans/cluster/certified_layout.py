@@ -42,10 +42,14 @@ class CertifiedLayout:
     ``model``, ``blocks``  its forward pass, and what stages consist of
     ``costs``        of every block, in the same order
     ``run``          what was asked
+    ``backward``     time of the backward pass on one device, of that of the forward pass; 0.0 for serving
+    ``rule``         why the backward pass is completed by a rule; None if it is the training step's own
     ``instance``, ``solution``  of track ``hybrid``; node i is block i
-    ``cost_s``       seconds per step of the run; per microbatch for serving
+    ``cost_s``       seconds per step of the run; for serving per microbatch of the slowest stage, or of one sample
+                     through all stages, as `Run.objective` says
     ``bound_s``      proven for any layout of these blocks and shardings; ``bound_from`` is its method
     ``unproven``     the shardings among them that may not be the fastest
+    ``splits``       of every block, the dimensions of its parameters that the devices of a replica split, by name
     ``stages``       in the order of the pipeline
     ``practices``    what people do today, on the same costs
     ``utilisation``  arithmetic of the model per second, of the devices' peak
@@ -56,12 +60,15 @@ class CertifiedLayout:
     blocks: Sequence[Block] = field(repr=False)
     costs: Sequence[Sequence[Costs]] = field(repr=False)
     run: Run
+    backward: float
+    rule: str | None
     instance: Instance = field(repr=False)
     solution: Mapping[str, Any] = field(repr=False)
     cost_s: float
     bound_s: float
     bound_from: str
     unproven: Sequence[Unproven]
+    splits: Sequence[Mapping[str, Sequence[bool]]] = field(repr=False)
     stages: Sequence[Stage] = field(repr=False)
     practices: Sequence[Practice] = field(repr=False)
     utilisation: float
@@ -81,6 +88,8 @@ class CertifiedLayout:
     @property
     def samples_per_s(self) -> float:
         """Samples per second."""
+        if self.run.objective == "latency":
+            return self.run.microbatch / max(stage.microbatch_s for stage in self.stages)
         return (self.run.batch if self.run.training else self.run.microbatch) / self.cost_s
 
     @property

@@ -1,9 +1,9 @@
-"""The tensors that a forward pass keeps for its backward pass.
+"""The tensors that a forward pass keeps for its backward pass: those that cross, if the model has both passes.
 
-Products and convolutions need the activations that they read, any other operator that is not linear needs what it
-reads, or, where that suffices, what it writes. Of a chain of cheap operators only what enters it is kept, as compilers
-compute the rest again. For a transformer layer this is what Korthikanti et al. count (MLSys 2023, Section 4), without
-masks of dropout, which exported models do not have.
+Of a forward pass alone, products and convolutions need the activations that they read, any other operator that is not
+linear needs what it reads, or, where that suffices, what it writes. Of a chain of cheap operators only what enters it
+is kept, as compilers compute the rest again. For a transformer layer this is what Korthikanti et al. count (MLSys 2023,
+Section 4), without masks of dropout, which exported models do not have.
 """
 
 from __future__ import annotations
@@ -83,11 +83,15 @@ OF_RESULT = frozenset(
 
 
 def kept(model: Model) -> list[int]:
-    """Indices of the tensors that are kept: activations in floating point, inputs of the model among them."""
+    """Indices of the tensors that are kept, inputs of the model among them; without a backward pass those in floats."""
     tensors = model.tensors
+    if any(operator.backward for operator in model.operators):
+        return list(_without_views(model, _crossing(model)))
+
+    constant = _constant(model)
 
     def activation(tensor: int) -> bool:
-        return not tensors[tensor].parameter and "float" in tensors[tensor].dtype
+        return tensor not in constant and "float" in tensors[tensor].dtype
 
     products = {
         access.tensor
@@ -103,6 +107,26 @@ def kept(model: Model) -> list[int]:
         if cheap(operator) and reads and all(t in needed or t in again for t in reads):
             again |= {access.tensor for access in operator.writes}
     return list(_without_views(model, sorted(products | needed - again)))
+
+
+def _constant(model: Model) -> set[int]:
+    """Parameters, and what depends on these alone, such as parameters in another format: no microbatch keeps it."""
+    found = {number for number, tensor in enumerate(model.tensors) if tensor.parameter}
+    for operator in model.operators:
+        if all(access.tensor in found for access in operator.reads):
+            found |= {access.tensor for access in operator.writes}
+    return found
+
+
+def _crossing(model: Model) -> list[int]:
+    """Activations that the forward pass reads or writes, and the backward pass reads."""
+    forward, backward = set[int](), set[int]()
+    for operator in model.operators:
+        passing = backward if operator.backward else forward
+        passing |= {access.tensor for access in operator.reads}
+        if not operator.backward:
+            forward |= {access.tensor for access in operator.writes}
+    return sorted(tensor for tensor in forward & backward if not model.tensors[tensor].parameter)
 
 
 def _needed(model: Model, operator: Operator) -> list[int]:

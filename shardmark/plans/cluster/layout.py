@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from shardmark.harness import verify
 from shardmark.instances.errors import InputError
@@ -18,13 +19,16 @@ from shardmark.instances.models.roofline import computed_in
 from shardmark.plans.cluster.attention import with_kernels
 from shardmark.plans.cluster.blocks import Block, blocks_of
 from shardmark.plans.cluster.certified_layout import CertifiedLayout, Unproven
-from shardmark.plans.cluster.configurations import Costs, costs_of
+from shardmark.plans.cluster.configurations import Costs, costs_of, parameters_of
 from shardmark.plans.cluster.memory import lacking_bytes, working_bytes
 from shardmark.plans.cluster.practice import Practice, practices
 from shardmark.plans.cluster.problem import problem
 from shardmark.plans.cluster.run import Run
 from shardmark.plans.cluster.saving import save
-from shardmark.plans.cluster.stages import stages_of
+from shardmark.plans.cluster.serving.latency import customs as of_latency
+from shardmark.plans.cluster.serving.latency import fastest
+from shardmark.plans.cluster.stages import chosen_costs, stages_of
+from shardmark.plans.cluster.steps.passes import NO_BACKWARD, with_backward
 from shardmark.plans.cluster.submodels import forward_pass, part_of
 from shardmark.plans.cluster.views.notebook import notebook
 from shardmark.plans.cluster.views.text import text
@@ -46,8 +50,9 @@ class ClusterLayout(CertifiedLayout):
     def save(self, folder: str | os.PathLike[str], *, export: str | None = None) -> Path:
         """Write ``plan.json``, ``plan.html``, the instance and its solution into a folder, which is made if needed.
 
-        ``export="torch"`` adds ``layout.torch.json``, of which PyTorch makes a pipeline. Returns the path of
-        ``plan.json``. Raises InputError if the layout has no such file.
+        ``export="torch"`` adds ``layout.torch.json``, of which PyTorch makes a pipeline, and ``export="specs"``
+        ``specs.json`` with the shardings of each stage for JAX. Returns the path of ``plan.json``. Raises InputError if
+        the layout has no such file.
         """
         return save(self, Path(folder), export)
 
@@ -64,18 +69,18 @@ def lay_out(
     """The best layout that is found; InputError if none fits, with the bytes that are missing."""
     forward = forward_pass(model)
     blocks = blocks_of(forward, at_modules=has_modules(source, forward))
-    readers = forward.readers()
-    parts = [with_kernels(part_of(forward, block.operators, readers=readers)) for block in blocks]
-    for part, block in zip(parts, blocks, strict=True):
-        part.name = block.name
+    parts, rule = _parts(model, forward, blocks, run)
     tell(f"{len(blocks)} blocks; degrees {', '.join(map(str, run.degrees))}")
     costs = costs_of(parts, run, tell)
     if not any(one.step_s for menu in costs for one in menu):
         raise InputError(source, "", "expected operators that take time, found none to lay out")
     relaxed = problem(forward, blocks, costs, run, run.device.memory)
-    customs = practices(relaxed, costs)
-    search = partial(certify, tell=tell, cores=cores, seed=seed, unit_us=1e6)
-    found = _best(relaxed, partial(problem, forward, blocks, costs, run), costs, customs, search, timeout, tell)
+    if run.objective == "latency":
+        customs, found = of_latency(relaxed, costs), fastest(relaxed)
+    else:
+        customs = practices(relaxed, costs)
+        search = partial(certify, tell=tell, cores=cores, seed=seed, unit_us=1e6)
+        found = _best(relaxed, partial(problem, forward, blocks, costs, run), costs, customs, search, timeout, tell)
     cost = float(found.cost)
     return ClusterLayout(
         source,
@@ -83,16 +88,47 @@ def lay_out(
         blocks,
         costs,
         run,
+        _backward(costs),
+        rule,
         relaxed,
         found.solution,
         cost,
         float(found.lower_bound),
         found.bound_from,
         _unproven(blocks, costs),
+        _splits(found.solution, parts, costs),
         stages_of(relaxed, found.solution, blocks, costs, run),
         customs,
         _utilisation(forward, run, cost),
     )
+
+
+def _parts(model: Model, forward: Model, blocks: Sequence[Block], run: Run) -> tuple[list[Model], str | None]:
+    """The operators of every block, and if the backward pass follows a rule, why; None if the step has its own."""
+    step = with_backward(model, blocks) if run.training else NO_BACKWARD
+    if not isinstance(step, str):
+        return step, None
+    readers = forward.readers()
+    parts = [with_kernels(part_of(forward, block.operators, readers=readers)) for block in blocks]
+    for part, block in zip(parts, blocks, strict=True):
+        part.name = block.name
+    return parts, step
+
+
+def _backward(costs: Sequence[Sequence[Costs]]) -> float:
+    """Time of the backward pass on one device, of that of the forward pass."""
+    forward, step = (sum(menu[0].forward_s for menu in costs), sum(menu[0].step_s for menu in costs))
+    return step / forward - 1 if forward else 0.0
+
+
+def _splits(
+    solution: Mapping[str, Any], parts: Sequence[Model], costs: Sequence[Sequence[Costs]]
+) -> list[dict[str, tuple[bool, ...]]]:
+    """The dimensions of every block's parameters that the devices of a replica split, by name."""
+    return [
+        dict(zip((tensor.name for tensor in parameters_of(part)), chosen.splits, strict=True))
+        for part, chosen in zip(parts, chosen_costs(solution, costs), strict=True)
+    ]
 
 
 def _best(

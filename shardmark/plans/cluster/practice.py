@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +51,7 @@ def practices(instance: Instance, costs: Sequence[Sequence[Costs]]) -> list[Prac
             if machines % stages == 0
         ),
     }
-    found = (_best(instance, costs, name, choices) for name, choices in customs.items())
+    found = (best_of(instance, costs, name, choices) for name, choices in customs.items())
     return [practice for practice in found if practice is not None]
 
 
@@ -67,9 +67,21 @@ def _divisor(batch: int, most: int) -> int:
     return next((d for d in range(min(batch, most), 0, -1) if batch % d == 0), 0)
 
 
-def _best(
-    instance: Instance, costs: Sequence[Sequence[Costs]], name: str, choices: Iterator[tuple[int, int, int]]
+def _cost(instance: Instance, solution: Mapping[str, Any]) -> float | None:
+    return verify(instance, solution).cost
+
+
+def best_of(
+    instance: Instance,
+    costs: Sequence[Sequence[Costs]],
+    name: str,
+    choices: Iterator[tuple[int, int, int]],
+    price: Callable[[Instance, Mapping[str, Any]], float | None] = _cost,
 ) -> Practice | None:
+    """The best of these stages, replicas and degrees by ``price``, or the one that lacks least memory; None of none.
+
+    The price of a layout is at least the instance's objective.
+    """
     best: Practice | None = None
     menus: dict[tuple[int, str], Ints | None] = {}
     for stages, replicas, degree in choices:
@@ -83,7 +95,7 @@ def _best(
             chosen = menus[degree, kind]
             if chosen is None or (best is not None and _rank(best) <= _at_best(instance, stage, chosen, replicas)):
                 continue
-            one = judged(instance, costs, name, _solution(instance, stage, chosen, replicas, degree))
+            one = judged(instance, costs, name, _solution(instance, stage, chosen, replicas, degree), price)
             if best is None or _rank(one) < _rank(best):
                 best = one
     return best
@@ -141,9 +153,15 @@ def _dealt(nodes: int, stages: int) -> Ints:
     return np.concatenate([[0], np.arange(nodes - 2) * stages // (nodes - 2), [stages - 1]])
 
 
-def judged(instance: Instance, costs: Sequence[Sequence[Costs]], name: str, solution: Mapping[str, Any]) -> Practice:
-    """A layout with its cost, or with the memory that it lacks."""
+def judged(
+    instance: Instance,
+    costs: Sequence[Sequence[Costs]],
+    name: str,
+    solution: Mapping[str, Any],
+    price: Callable[[Instance, Mapping[str, Any]], float | None] = _cost,
+) -> Practice:
+    """A layout with its cost by ``price``, or with the memory that it lacks."""
     lacking = max(lacking_bytes(instance, solution, costs), 0.0)
     layout = f"{len(solution['data_parallel'])} x {solution['data_parallel'][0]} x {solution['tensor_parallel'][0]}"
-    cost = verify(instance, solution).cost
+    cost = price(instance, solution)
     return Practice(name, None if lacking or cost is None else cost, lacking, layout, solution)

@@ -13,7 +13,7 @@ from shardmark.instances.models.devices import device as device_of
 from shardmark.instances.models.model import Model
 from shardmark.instances.models.reader import read_model
 from shardmark.plans.cluster.layout import ClusterLayout, lay_out
-from shardmark.plans.cluster.run import SHARDS, STATE, Run
+from shardmark.plans.cluster.run import SERVING, SHARDS, STATE, Run
 from shardmark.runs import whole
 
 #: Devices of a cluster, at most.
@@ -21,7 +21,14 @@ MOST = 10**6
 #: Samples, and devices of a replica, at most.
 MOST_SAMPLES = 2**31 - 1
 #: Arguments of `shardmark.plan` that only a cluster has, with their defaults.
-DEFAULTS = {"batch": None, "microbatch": None, "train": "adam", "shard": "none", "max_tensor": 8}
+DEFAULTS = {
+    "batch": None,
+    "microbatch": None,
+    "train": "adam",
+    "objective": None,
+    "shard": "none",
+    "max_tensor": 8,
+}
 
 
 def plan_run(
@@ -31,6 +38,7 @@ def plan_run(
     batch: int | None,
     microbatch: int | None,
     train: str,
+    objective: str | None,
     shard: str,
     max_tensor: int,
     device: str | os.PathLike[str],
@@ -49,10 +57,16 @@ def plan_run(
     Raises InputError for bad input, and if no layout fits.
     """
     machines, devices = _sizes(cluster)
-    if batch is None:
+    if objective not in (None, *SERVING):
+        raise InputError("plan", "objective", f"expected one of {', '.join(SERVING)}, found {objective!r}")
+    if objective is not None and train != "none":
+        raise InputError("plan", "objective", f"expected train none as well, which serves the model, found {train!r}")
+    if objective == "latency" and batch is not None:
+        raise InputError("plan", "batch", "expected none with the objective latency, which is of one sample")
+    if batch is None and objective != "latency":
         raise InputError("plan", "batch", "expected the samples per step, such as --batch 512 (batch=512 in Python)")
     for name, number in (
-        ("batch", batch),
+        ("batch", 1 if batch is None else batch),
         ("microbatch", 1 if microbatch is None else microbatch),
         ("max_tensor", max_tensor),
     ):
@@ -71,16 +85,18 @@ def plan_run(
     path = Path(os.fsdecode(model))
     read = read_model(path, dims=dims or {}, tell=progress, branches=branches)
     check(path, read)
+    samples = _samples(path, read) if microbatch is None else int(microbatch)
     run = Run(
         machines,
         devices,
         chosen,
         chosen.network_bandwidth or chosen.link_bandwidth,
-        int(batch),
-        _samples(path, read) if microbatch is None else int(microbatch),
+        samples if batch is None else int(batch),
+        samples,
         train,
         shard,
         max_tensor,
+        objective or SERVING[0],
     )
     return lay_out(path, read, run, timeout=timeout, cores=cores, seed=seed, tell=progress)
 

@@ -19,6 +19,8 @@ STATE: Mapping[str, Mapping[int, tuple[int, int, int]]] = {
 KINDS = ("weights", "gradients", "optimizer")
 #: What ``shard`` divides over the replicas of a stage, each with what stands before it: ZeRO 1 to 3.
 SHARDS = ("none", "optimizer", "gradients", "weights")
+#: Objectives of serving: samples per second, or the time of one sample.
+SERVING = ("throughput", "latency")
 #: How many times replicas pass the bytes of weights around, by what they divide: once per step, and per microbatch. An
 #: all-reduce does so twice, a reduce-scatter of gradients and an all-gather of weights once. Gradients that are divided
 #: are scattered for every microbatch, weights gathered for both of its passes (Rajbhandari et al., SC 2020, Section 7).
@@ -36,6 +38,7 @@ class Run:
     ``train``       optimiser, a key of `STATE`; "none" serves
     ``shard``       one of `SHARDS`
     ``max_tensor``  greatest tensor-parallel degree
+    ``serving``     what is best if the model is served, one of `SERVING`
     """
 
     machines: int
@@ -47,6 +50,7 @@ class Run:
     train: str = "adam"
     shard: str = "none"
     max_tensor: int = 8
+    serving: str = "throughput"
 
     def __post_init__(self) -> None:
         if self.batch % self.microbatch:
@@ -57,6 +61,11 @@ class Run:
     def training(self) -> bool:
         """True if there is a backward pass."""
         return self.train != "none"
+
+    @property
+    def objective(self) -> str:
+        """What is best: the least time per "step", the highest "throughput", or the least "latency" of one sample."""
+        return "step" if self.training else self.serving
 
     @property
     def microbatches(self) -> int:

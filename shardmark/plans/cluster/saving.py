@@ -13,16 +13,18 @@ from shardmark.instances.files.jsonfile import write_bytes, write_json
 from shardmark.plans.cluster.certified_layout import CertifiedLayout
 from shardmark.plans.cluster.practice import Practice
 from shardmark.plans.cluster.views.page import page
+from shardmark.plans.exports.jax_layout import jax_layout
 from shardmark.plans.exports.torch_layout import torch_layout
-from shardmark.plans.saving import INSTANCE, LAYOUT_FORMAT, PAGE, PLAN, SOLUTION, TORCH, staged
+from shardmark.plans.saving import INSTANCE, LAYOUT_FORMAT, PAGE, PLAN, SOLUTION, SPECS, TORCH, staged
 
-EXPORT = "torch"
+EXPORTS = ("torch", "specs")
 
 
 def require_export(export: str | None) -> None:
     """InputError for files that layouts do not have; None is no export."""
-    if export not in (None, EXPORT):
-        raise InputError("plan", "export", f"expected {EXPORT} for a layout on a cluster, found {export!r}")
+    if export not in (None, *EXPORTS):
+        expected = f"expected {' or '.join(EXPORTS)} for a layout on a cluster"
+        raise InputError("plan", "export", f"{expected}, found {export!r}")
 
 
 def document(layout: CertifiedLayout) -> dict[str, Any]:
@@ -31,11 +33,13 @@ def document(layout: CertifiedLayout) -> dict[str, Any]:
         "format": LAYOUT_FORMAT,
         "model": str(layout.source.absolute()),
         "track": "hybrid",
+        "objective": layout.run.objective,
         "cost_s": layout.cost_s,
         "lower_bound_s": layout.bound_s,
         "bound_from": layout.bound_from,
         "gap": layout.gap,
         "gap_text": layout.gap_text,
+        "backward_pass": {"forward_passes": layout.backward, "rule": layout.rule},
         "unproven_shardings": [asdict(one) for one in layout.unproven],
         "samples_per_s": layout.samples_per_s,
         "utilisation": layout.utilisation,
@@ -52,7 +56,9 @@ def save(layout: CertifiedLayout, folder: Path, export: str | None = None) -> Pa
         save_instance(layout.instance, temporary / INSTANCE)
         write_json(temporary / SOLUTION, layout.solution)
         write_bytes(temporary / PAGE, page(layout).encode())
-        if export:
+        if export == "specs":
+            write_json(temporary / SPECS, jax_layout(layout))
+        if export == "torch":
             _write_lines(temporary / TORCH, torch_layout(layout))
         _write_lines(temporary / PLAN, document(layout))
     return folder / PLAN

@@ -66,7 +66,7 @@ def stages_of(
     )
     assert found is not None
     assert parts is not None
-    chosen = _chosen(solution, costs)
+    chosen = chosen_costs(solution, costs)
     rows = []
     for i, replicas in enumerate(found.data):
         mine = [v for v, stage in enumerate(solution["stage"]) if stage == i]
@@ -98,7 +98,7 @@ def stages_of(
     return rows
 
 
-def _chosen(solution: Mapping[str, Any], costs: Sequence[Sequence[Costs]]) -> list[Costs]:
+def chosen_costs(solution: Mapping[str, Any], costs: Sequence[Sequence[Costs]]) -> list[Costs]:
     """The costs of every block as a solution runs it."""
     places = zip(costs, solution["stage"], solution["configuration"], strict=True)
     return [

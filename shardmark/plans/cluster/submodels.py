@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from shardmark.instances.models.model import Access, Model, Operator
@@ -41,15 +41,19 @@ def part_of(
 
 
 def with_borders(part: Model) -> Model:
-    """A model with an operator of kind `BORDER` for every activation that enters or leaves; it cannot be split."""
+    """A model with an operator of kind `BORDER` for all that enters or leaves but parameters and their gradients.
+
+    It cannot be split. Gradients of parameters (`Model.updates`) stay where these are.
+    """
     bordered = Model(part.name)
     for old in part.tensors:
         bordered.tensor(old.name, old.shape, old.dtype, parameter=old.parameter)
 
-    def border(source: int, target: int) -> None:
+    def border(source: int, target: int, *, backward: bool = False) -> None:
         whole = (None,) * len(bordered.tensors[source].shape)
         name = f"{bordered.tensors[source].name} {BORDER}"
-        bordered.operator(name, BORDER, [Access(source, whole)], [Access(target, whole)], {}, view=True)
+        ends = [Access(source, whole)], [Access(target, whole)]
+        bordered.operator(name, BORDER, *ends, {}, view=True, backward=backward)
 
     def twin(tensor: int) -> int:
         old = bordered.tensors[tensor]
@@ -61,9 +65,14 @@ def with_borders(part: Model) -> Model:
     same = {number: number for number in range(len(part.tensors))}
     for operator in part.operators:
         _append(bordered, operator, same)
+    bordered.updates = dict(part.updates)
     for tensor in part.outputs:
-        bordered.outputs.append(twin(tensor))
-        border(tensor, bordered.outputs[-1])
+        producer = part.tensors[tensor].producer
+        if tensor in part.updates.values() or producer is None:
+            bordered.outputs.append(tensor)
+        else:
+            bordered.outputs.append(twin(tensor))
+            border(tensor, bordered.outputs[-1], backward=part.operators[producer].backward)
     return bordered
 
 
@@ -72,18 +81,35 @@ def forward_pass(model: Model) -> Model:
 
     What the forward pass computes for the backward pass alone is left out.
     """
+    indices = forward_operators(model)
+    return model if len(indices) == len(model.operators) else part_of(model, indices, keep_outputs=True)
+
+
+def forward_operators(model: Model) -> list[int]:
+    """The indices of the operators that `forward_pass` has.
+
+    Where no operator is known to be of the backward pass, although parameters are replaced, that leads to the outputs
+    that are single numbers, the loss among them.
+    """
+    outputs = model.outputs
     if not any(operator.backward for operator in model.operators):
-        return model
-    producers = (model.tensors[tensor].producer for tensor in model.outputs)
-    waiting = [index for index in producers if index is not None and not model.operators[index].backward]
-    forward = set[int]()
+        outputs = [tensor for tensor in outputs if model.tensors[tensor].numbers == 1] if model.updates else []
+        if not outputs:
+            return list(range(len(model.operators)))
+    producers = (model.tensors[tensor].producer for tensor in outputs)
+    return ancestors(model, (index for index in producers if index is not None and not model.operators[index].backward))
+
+
+def ancestors(model: Model, operators: Iterable[int]) -> list[int]:
+    """Operators and all that lead to them, ascending."""
+    waiting, found = list(operators), set[int]()
     while waiting:
         index = waiting.pop()
-        if index not in forward:
-            forward.add(index)
+        if index not in found:
+            found.add(index)
             sources = (model.tensors[access.tensor].producer for access in model.operators[index].reads)
             waiting += [source for source in sources if source is not None]
-    return part_of(model, sorted(forward), keep_outputs=True)
+    return sorted(found)
 
 
 def structure(model: Model) -> tuple[object, ...]:
@@ -93,11 +119,12 @@ def structure(model: Model) -> tuple[object, ...]:
         (
             *(operator.kind, operator.reads, operator.writes, tuple(operator.loops.items()), operator.flops),
             *(operator.multiply_adds, frozenset(operator.whole), operator.fused, operator.view, operator.known),
+            operator.backward,
             None if operator.repeats is None else (operator.repeats[0], structure(operator.repeats[1])),
         )
         for operator in model.operators
     )
-    return tensors, operators, tuple(model.outputs)
+    return tensors, operators, tuple(model.outputs), tuple(model.updates.items())
 
 
 def _append(part: Model, operator: Operator, index: Mapping[int, int]) -> None:
@@ -106,4 +133,4 @@ def _append(part: Model, operator: Operator, index: Mapping[int, int]) -> None:
     writes = tuple(replace(access, tensor=index[access.tensor]) for access in operator.writes)
     for access in writes:
         part.tensors[access.tensor] = replace(part.tensors[access.tensor], producer=len(part.operators))
-    part.operators.append(replace(operator, reads=reads, writes=writes, backward=False, forward=None))
+    part.operators.append(replace(operator, reads=reads, writes=writes, forward=None))

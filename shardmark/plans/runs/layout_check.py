@@ -35,10 +35,12 @@ class Checked:
 class LayoutCheck:
     """What the verifier says of the files of a layout.
 
+    ``objective``   what is best, as in ``plan.json``
     ``violations``  sentences on broken rules, memory among them
     ``figures``     of the whole layout and of every stage
     """
 
+    objective: str
     violations: tuple[str, ...]
     figures: tuple[Checked, ...]
 
@@ -66,7 +68,8 @@ def check_layout(folder: Path) -> LayoutCheck:
         reason = "; ".join(verdict.violations) or f"an instance of track {instance.track}"
         raise InputError(folder / SOLUTION, "", f"expected the solution of a layout, found {reason}")
     try:
-        figures = tuple(_figures(plan, verdict.cost, found))
+        cost = math.fsum(found.microbatch) if plan["objective"] == "latency" else verdict.cost
+        figures = tuple(_figures(plan, cost, found))
         short = [
             f"stage {number}: expected at most {instance.memory:,.0f} bytes per device, found {stage['memory']:,.0f}"
             for number, stage in enumerate(plan["stages"])
@@ -75,7 +78,7 @@ def check_layout(folder: Path) -> LayoutCheck:
     except (IndexError, KeyError, TypeError) as error:
         expected = f"expected a file written by `shardmark plan`, found an edited one ({error})"
         raise InputError(folder / PLAN, "stages", expected) from None
-    return LayoutCheck((*verdict.violations, *short), figures)
+    return LayoutCheck(plan["objective"], (*verdict.violations, *short), figures)
 
 
 def _figures(plan: dict[str, Any], cost: float, found: verify.Stages) -> Iterator[Checked]:

@@ -87,9 +87,16 @@ def blocks(layout: CertifiedLayout) -> Loads:
             "MiB sent": [f"{size / 2**20:,.4g}" if size else "–" for size in sent],
         },
         title="Blocks by stage",
-        caption="Data flows downwards; arcs are what crosses between stages, the thicker the more bytes. The longest "
-        f"row limits the rate.{again}",
+        caption="Data flows downwards; arcs are what crosses between stages, the thicker the more bytes. "
+        f"{_rows(layout)}{again}",
     )
+
+
+def _rows(layout: CertifiedLayout) -> str:
+    """What the lengths of the rows tell."""
+    if layout.run.objective == "latency":
+        return f"The rows add up to the time per {unit(layout)}."
+    return "The longest row limits the rate."
 
 
 def block_seconds(layout: CertifiedLayout) -> list[float]:

@@ -7,6 +7,7 @@ from typing import Any
 from shardmark.leaderboard.text import count
 from shardmark.plans.cluster.certified_layout import CertifiedLayout, Unproven
 from shardmark.plans.cluster.practice import Practice
+from shardmark.plans.cluster.run import Run
 from shardmark.plans.cluster.stages import Stage
 from shardmark.plans.solving import words
 
@@ -40,7 +41,9 @@ def _ends(stage: Stage) -> str:
 
 def unit(layout: CertifiedLayout) -> str:
     """What the layout's time is for."""
-    return "step" if layout.run.training else "microbatch"
+    run = layout.run
+    sample = "sample" if run.microbatch == 1 else count(run.microbatch, "sample")
+    return {"step": "step", "throughput": "microbatch", "latency": sample}[run.objective]
 
 
 def facts(layout: CertifiedLayout) -> dict[str, str | list[str]]:
@@ -52,8 +55,8 @@ def facts(layout: CertifiedLayout) -> dict[str, str | list[str]]:
         "model": layout.source.name,
         "cluster": f"{count(run.machines, 'machine')} of {run.devices} x {run.device.name}"
         + (f", {count(idle, 'device')} of them idle" if idle else ""),
-        "run": f"batch {run.batch:,} in {run.microbatches:,} microbatches of {run.microbatch}"
-        + (f"; {run.train}; divided over replicas: {kept}" if run.training else "; serving"),
+        "run": _batch(run) + (f"; {run.train}; divided over replicas: {kept}" if run.training else "; serving"),
+        **_backward(layout),
         f"time per {unit(layout)}": f"{1e3 * layout.cost_s:,.6g} ms, {layout.gap_text}",
         "lower bound": f"{1e3 * layout.bound_s:,.6g} ms ({layout.bound_from})",
         "block shardings": [_unproven(one) for one in layout.unproven] or "all proven optimal",
@@ -61,6 +64,20 @@ def facts(layout: CertifiedLayout) -> dict[str, str | list[str]]:
         "utilisation": f"{100 * layout.utilisation:.1f} % of the peak rate; a roofline, so an upper limit",
         TODAY: [f"{practice.name} ({practice.layout}): {compared(layout, practice)}" for practice in layout.practices],
     }
+
+
+def _batch(run: Run) -> str:
+    if run.objective == "latency":
+        return count(run.microbatch, "sample") + " at a time"
+    return f"batch {run.batch:,} in {run.microbatches:,} microbatches of {run.microbatch}"
+
+
+def _backward(layout: CertifiedLayout) -> dict[str, str]:
+    """Where the time of the backward pass comes from."""
+    if not layout.run.training:
+        return {}
+    takes = f"{layout.backward:.3g} times as long as the forward pass on one device"
+    return {"backward pass": f"the step's own, {takes}" if layout.rule is None else f"{takes} by rule: {layout.rule}"}
 
 
 def _unproven(one: Unproven) -> str:

@@ -17,6 +17,7 @@ from shardmark.plans.cluster.layout import ClusterLayout
 from shardmark.plans.cluster.practice import Practice
 from shardmark.plans.cluster.problem import AGAIN, KEPT, problem
 from shardmark.plans.cluster.run import Run
+from shardmark.plans.cluster.serving.latency import latency
 from shardmark.plans.cluster.stages import stages_of
 
 WEIGHTS, STASHED, ENTERING = 2**30, 2**29, 2**24  # bytes of a block
@@ -49,15 +50,18 @@ def made_up(
         "data_parallel": [replicas for _, _, replicas, _ in stages],
         "tensor_parallel": [degree for *_, degree in stages],
     }
-    cost = verify(instance, solution).cost
+    cost = latency(instance, solution) if run.objective == "latency" else verify(instance, solution).cost
     assert cost is not None
     found = stages_of(instance, solution, blocks, costs, run)
     practices = [
         Practice("equal layers", 1.5 * cost, 0.0, "1 x 1 x 1", {}),
         Practice("data", None, 1e9, "1 x 8 x 1", {}),
     ]
+    backward = (2.0, "made up") if run.training else (0.0, "made up")
     proven = instance, solution, cost, 0.9 * cost, "search", []
-    return ClusterLayout(Path("chain.mlir"), model, blocks, costs, run, *proven, found, practices, 0.5)
+    splits = [{f"w{v}": (False,)} for v in range(count)]
+    rest = splits, found, practices, 0.5
+    return ClusterLayout(Path("chain.mlir"), model, blocks, costs, run, *backward, *proven, *rest)
 
 
 def chain(count: int, entering: int) -> tuple[Model, list[Block]]:
@@ -88,6 +92,7 @@ def _menu(run: Run, forward_s: float) -> list[Costs]:
             kept / degree,
             kept / degree,
             ENTERING,
+            ((False,),),
             0.0,
         )
         for degree in run.degrees

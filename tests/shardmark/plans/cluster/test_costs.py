@@ -6,6 +6,7 @@ import pytest
 from effort import Deferred
 
 from shardmark.instances.models.devices import device
+from shardmark.instances.models.model import Access, Model
 from shardmark.instances.models.stablehlo.module import parse
 from shardmark.instances.models.stablehlo_file import model_of
 from shardmark.plans.cluster.attention import with_kernels
@@ -87,3 +88,13 @@ def test_a_parameter_in_16_bits_takes_bytes_by_kind(train, state):
 @pytest.mark.parametrize(("shard", "own"), [("none", 3), ("optimizer", 2), ("gradients", 1), ("weights", 0)])
 def test_replicas_hold_some_kinds_and_divide_the_others(shard, own):
     assert a_run(shard=shard).own == own
+
+
+def test_what_depends_on_parameters_alone_is_not_kept():
+    model = Model("mixed")
+    x, w = model.tensor("x", (8, 4), "float32"), model.tensor("w", (4, 2), "bfloat16", parameter=True)
+    wide, y = model.tensor("wide", (4, 2), "float32"), model.tensor("y", (8, 2), "float32")
+    model.operator("wide", "convert", [Access(w, ("k", "n"))], [Access(wide, ("k", "n"))], {"k": 4, "n": 2}, flops=8)
+    reads, loops = [Access(x, ("m", "k")), Access(wide, ("k", "n"))], {"m": 8, "n": 2, "k": 4}
+    model.operator("y", "dot_general", reads, [Access(y, ("m", "n"))], loops, multiply_adds=64)
+    assert kept(model) == [x]

@@ -97,6 +97,45 @@ def test_serving_has_one_pass(folder, large):
     assert not any(stage.recomputed for stage in served.stages)
 
 
+def test_the_backward_pass_is_that_of_the_step(large):
+    assert large.rule is None
+    assert 1.8 < large.backward < 2.6
+    told = f"backward pass: the step's own, {large.backward:.3g} times as long as the forward pass on one device"
+    assert told in str(large)
+
+
+def test_a_step_without_names_says_that_a_rule_completes_it(folder, capsys):
+    jax = pytest.importorskip("jax")
+    step, arguments = training_steps.step_of("transformer", "sgd", bits=16, **SIZES)
+    (folder / "bare.mlir").write_text(jax.jit(step, donate_argnums=(0, 1)).lower(*arguments).as_text())
+    found = sm.plan(folder / "bare.mlir", cluster=(1, 2), batch=4, device=folder / "large.toml", timeout=20)
+    assert found.backward == pytest.approx(2)
+    assert "2 times as long as the forward pass on one device by rule: the file's operators have no names" in str(found)
+
+
+def test_the_latency_of_a_sample_needs_tensor_parallelism_and_no_replicas(folder):
+    found = laid_out(folder, "large", train="none", objective="latency", batch=None)
+    throughput = laid_out(folder, "large", train="none")
+    assert found.gap == 0
+    assert found.bound_from == "dynamic program"
+    assert {stage.replicas for stage in found.stages} == {1}
+    assert {stage.tensor for stage in found.stages} == {2}
+    assert found.cost_s == pytest.approx(sum(stage.microbatch_s for stage in found.stages))
+    assert found.cost_s < sum(stage.microbatch_s for stage in throughput.stages)
+    assert found.samples_per_s < throughput.samples_per_s
+    assert all(practice.cost is None or practice.cost >= found.cost_s for practice in found.practices)
+    assert f"time per 2 samples: {1e3 * found.cost_s:,.6g} ms, proven optimal" in str(found)
+
+
+def test_other_questions_name_the_cluster(folder):
+    jax = pytest.importorskip("jax")
+    assert "--cluster MxD" in str(sm.plan(folder / "step.mlir", devices=2, timeout=10))
+    params, batch, loss = training_steps.transformer(**SIZES | {"layers": 8, "width": 64})
+    (folder / "loss.mlir").write_text(jax.jit(loss).lower(params, batch).as_text(debug_info=True))
+    told = [str(sm.plan(folder / "loss.mlir", devices=count, timeout=10)) for count in (2, 8)]
+    assert ["many devices: --cluster MxD --batch N --train none" in text for text in told] == [False, True]
+
+
 def test_the_command_tells_the_same(folder, large, capsys):
     command = ["plan", folder / "step.mlir", "--cluster", "2x2", "--batch", 16, "--timeout", 20, "--max-tensor", 2]
     found = answer(*command, "--device", folder / "large.toml")
@@ -174,6 +213,12 @@ def test_too_little_memory_is_one_sentence_with_the_number(folder):
         (("--cluster", "2x2", "--batch", 7, "--microbatch", 2), ["batch: expected a multiple of the 2 samples"]),
         (("--cluster", "2x2", "--batch", 8, "--device", "t4"), ["network_bandwidth in the TOML file", "t4 has none"]),
         (("--cluster", "2x2", "--batch", 8, "--devices", 4), ["--devices: expected no such option with --cluster"]),
+        (("--cluster", "2x2", "--batch", 8, "--objective", "latency"), ["objective: expected train none as well"]),
+        (
+            ("--cluster", "2x2", "--batch", 8, "--objective", "latency", "--train", "none"),
+            ["batch: expected none with the objective latency"],
+        ),
+        (("--devices", 4, "--objective", "latency"), ["objective: expected a cluster as well"]),
         (("--devices", 4, "--batch", 8), ["batch: expected a cluster as well, such as --cluster 4x8"]),
     ],
 )

@@ -34,6 +34,16 @@ def test_a_layout_as_it_was_written_is_the_verifiers(folder):
     assert "time, degrees and memory of its stages are equal to those of the verifier" in result.stdout
 
 
+def test_the_latency_of_a_sample_is_that_of_all_stages(layout, tmp_path):
+    found = layout([(3, 0, 1, 2), (2, 0, 1, 1)], batch=1, train="none", serving="latency")
+    found.save(tmp_path / "served")
+    assert check_layout(tmp_path / "served").equal
+    assert check_layout(tmp_path / "served").figures[0].planned == pytest.approx(1e3 * found.cost_s)
+    result = shardmark("plan", "verify", tmp_path / "served")
+    assert result.returncode == 0, result.stderr
+    assert "relaxed-dp" not in result.stdout  # which is of another objective
+
+
 @pytest.mark.parametrize(
     ("edit", "what"),
     [

@@ -25,7 +25,7 @@ from shardmark.plans.solving import certify
 NETWORK, LINK, SENT = 10.0, 100.0, 4000
 BLOCKS = [Block("one", (0,), ()), Block("two", (1,), (1,))]
 #: A block on one and on two devices.
-COSTS = Costs(1, False, 1.0, 3.0, 0.0, 0.0, 600.0, (1000.0, 0.0, 2000.0), 0.0, 500.0, 500.0, 40.0, 0.0)
+COSTS = Costs(1, False, 1.0, 3.0, 0.0, 0.0, 600.0, (1000.0, 0.0, 2000.0), 0.0, 500.0, 500.0, 40.0, (), 0.0)
 HALF = replace(COSTS, degree=2, gather_s=0.25, enter_s=0.125, weights=300.0, activations=250.0, running=400.0)
 
 

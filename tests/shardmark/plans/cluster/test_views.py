@@ -199,3 +199,15 @@ def test_a_broken_scale_is_linear_in_its_windows():
     assert [scale(x) for x in (0, 5, 10, 50, 90, 95, 100)] == pytest.approx([0, 0.2, 0.4, 0.5, 0.6, 0.8, 1])
     assert {value for value, _ in scale.ticks} <= {*range(11), *range(90, 101)}
     assert {0.0, 10.0, 90.0, 100.0} <= {value for value, _ in scale.ticks}
+
+
+def test_a_sample_passes_all_stages_in_the_time_of_the_plan(layout):
+    found = layout([(3, 0, 1, 2), (2, 0, 1, 4)], batch=1, train="none", serving="latency")
+    run = simulated(found)
+    assert run.end_s == pytest.approx(found.cost_s, rel=1e-12)
+    drawn = timeline(found, run)
+    assert drawn.title == "The way through all stages"
+    assert drawn.caption.endswith(f"The result is there after {1e3 * found.cost_s:.4g} ms.")
+    assert "The rows add up to the time per sample." in blocks(found).caption
+    assert sum(row.load for row in blocks(found).rows) == pytest.approx(1e3 * found.cost_s)
+    assert "microbatch" not in comparison(found).title

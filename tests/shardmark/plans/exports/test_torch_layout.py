@@ -115,7 +115,11 @@ STABLEHLO = """module @m { func.func public @main(%arg0: tensor<4xf32>) -> tenso
     ("content", "options", "message"),
     [
         (None, ("--export", "torch"), "expected --output as well"),
-        (None, ("--export", "stages", "--output", "plan"), "expected torch for a layout on a cluster, found 'stages'"),
+        (
+            None,
+            ("--export", "stages", "--output", "plan"),
+            "expected torch or specs for a layout on a cluster, found 'stages'",
+        ),
         (STABLEHLO, ("--export", "torch", "--output", "plan"), "expected an ONNX model with PyTorch modules"),
         ((None, None), ("--export", "torch", "--output", "plan"), "torch.onnx.export(..., dynamo=True) writes them"),
         ("no model", ("--export", "torch", "--output", "plan"), "expected an ONNX model"),
