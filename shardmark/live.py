@@ -47,13 +47,16 @@ Show = Callable[[Progress], str | None]
 class Live:
     """Verifies what a run reports, shows it, and ends the run as soon as a bound proves its cost optimal.
 
-    ``known`` is a lower bound known before the run, with its source; None if there is none.
+    ``known`` is a lower bound known before the run, with its source; None if there is none. With ``certify``, the run
+    goes on, as its certificate may come last.
 
     Implements `shardmark.harness.sandbox.link.Watch`.
     """
 
-    def __init__(self, instance: Any, timeout_s: float, known: Stated | None, show: Show | None) -> None:
-        self.timeout_s, self.known, self.show = timeout_s, known, show
+    def __init__(
+        self, instance: Any, timeout_s: float, known: Stated | None, show: Show | None, certify: bool = False
+    ) -> None:
+        self.timeout_s, self.known, self.show, self.certify = timeout_s, known, show, certify
         self.reports = Reports(instance, Outcome())
         self.found_s: float | None = None
         self.start: float | None = None  # the first tick
@@ -80,7 +83,7 @@ class Live:
         words = None
         if self.show is not None:
             words = self.show(Progress(now - self.start, self.timeout_s, cost, self.found_s, bound))
-        if optimal(cost, bound):
+        if optimal(cost, bound) and not self.certify:
             shown = f"the lower bound {exact(decimal(bound))}{whose} proves the cost {exact(decimal(cost))}"
             words = f"ended early: {shown} optimal"
         return now >= self.next_look, words or ""

@@ -130,7 +130,7 @@ def run(
     )
     job = Job(method, problem, whole("seed", seed, least=0), held, certify=certify)
     (cpus,) = core_sets(1, held.cores)
-    live = Live(problem.instance, held.timeout_s, known, progress)
+    live = Live(problem.instance, held.timeout_s, known, progress, certify)
     with backend(
         one_of("limits", limits, LIMITS), one_of("isolation", isolation, ISOLATION)
     ).supervisor() as supervisor:

@@ -280,11 +280,14 @@ def write_certificate(instance: Any, found: RunResult, options: argparse.Namespa
         answer["checked_bound"] = None
         return
     checked = api.check_certificate(instance, found.certificate)
+    certificate = dict(found.certificate)
     answer["checked_bound"] = bound_of(checked)
     if checked.reason:
         tell(f"shardmark: the certificate: {checked.reason}")
+        if checked.proven is not None:
+            certificate["bound"] = bound_of(checked)
     with kept(answer):
-        write_document(options.certificate, found.certificate, "the certificate")
+        write_document(options.certificate, certificate, "the certificate")
 
 
 def bound_of(checked: Finding) -> int | float | None:
