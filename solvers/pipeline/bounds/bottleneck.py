@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shardmark.instances.pipeline import Instance
+from shardmark.solvers.pipeline.programs.certificates.claims import certify, even_shares, time_for_proof
 from shardmark.solvers.pipeline.programs.incumbent import Bounds, Known, capped, search_first
 from shardmark.solvers.pipeline.programs.mip import Shape, prove
 from shardmark.solvers.registry import Run, bound
@@ -36,10 +37,12 @@ def bottleneck_no_cut_io(instance: Instance, run: Run) -> None:
 
 
 def _bound(instance: Instance, run: Run, *, dag: bool = True, cut_io: bool = True) -> None:
-    instance = capped(instance)
-    bounds = Bounds(instance, run)
-    search, known = search_first(instance, run)
-    prove(instance, _shape(instance, known, dag, cut_io), search, bounds, run)
+    with time_for_proof(run) as deadline:
+        instance = capped(instance)
+        bounds = Bounds(instance, run)
+        search, known = search_first(instance, run)
+        prove(instance, _shape(instance, known, dag, cut_io), search, bounds, run)
+    certify(run, instance, [even_shares(instance, instance.work, bounds.best)], deadline - 0.02 * run.remaining())
 
 
 def _shape(instance: Instance, known: Known, dag: bool, cut_io: bool) -> Shape:

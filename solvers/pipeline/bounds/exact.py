@@ -43,7 +43,7 @@ def exact(instance: Instance, run: Run) -> None:
     for its tolerances (`shardmark.solvers.pipeline.programs.mip.Program.lower_bound`), but its floating-point search is
     not checked.
     """
-    instance, run = contracted(capped(instance), run)
+    instance, run, _ = contracted(capped(instance), run)
     bounds = Bounds(instance, run)
     search, known = search_first(instance, run, overflow=True)
     prove(instance, _shape(instance, known, run), search, bounds, run)

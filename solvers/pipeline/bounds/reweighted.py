@@ -7,6 +7,7 @@ import numpy as np
 from shardmark.instances.pipeline import Instance
 from shardmark.solvers.native import Floats
 from shardmark.solvers.pipeline.programs.anchor import anchor
+from shardmark.solvers.pipeline.programs.certificates.claims import Claim, anchored_at, certify, time_for_proof
 from shardmark.solvers.pipeline.programs.contraction import contracted
 from shardmark.solvers.pipeline.programs.cover import Cover
 from shardmark.solvers.pipeline.programs.incumbent import Bounds, Incumbent, capped, search_first
@@ -69,27 +70,44 @@ def reweighted(instance: Instance, run: Run) -> None:
     (`shardmark.solvers.pipeline.programs.contraction`). First reports the bound of Lemma 3.3. Also reports partitions:
     from a short search, from a longer one once a target fails, and from the trees.
     """
-    instance, run = contracted(capped(instance), run)
-    bounds = Bounds(instance, run)
+    with time_for_proof(run) as deadline:
+        merged, inner, kept = contracted(capped(instance), run)
+        claims = _bound(merged, inner)
+    of_all = [claim.spread(kept, instance.nodes) for claim in claims]
+    certify(run, instance, of_all, deadline - 0.02 * run.remaining())
+
+
+def _bound(instance: Instance, run: Run) -> list[Claim]:
+    """Report bounds and partitions; return why some of the bounds hold."""
+    bounds, claims = Bounds(instance, run), list[Claim]()
     search, known = search_first(instance, run)
-    if fit(instance, run) and instance.nodes and run.remaining() > 0:
-        stage_search = StageSearch(instance, run)
-        limit = stage_search.units_below(known.slicing.cost)
-        proved = max(stage_search.units(bounds.best), anchor(stage_search, limit, bounds, rounds=1))
-        stage_search.bound_pairs(limit)
-        incumbent = Incumbent(stage_search, instance, search, known.core, limit)
-        if instance.stages == 2:
-            _halve(incumbent, proved, bounds)
-        else:
-            finest = EARLY_FINEST if instance.stages <= MOST_ENDED_EARLY else FINEST
-            pool = SetPool(instance.nodes)
-            cover = Cover(stage_search, run, _places(instance.stages), _start(instance), PATIENCE, pool)
-            proved = _ascend(cover, proved, incumbent, bounds, finest)
-            if instance.stages <= MOST_DIVIDED:
-                tree = StageTree(incumbent, run, bounds, pool)
-                tree.grow(cover.center, proved)
-            else:
-                SetSearch(incumbent, run, bounds, pool, cover.center).climb(proved)
+    if not (fit(instance, run) and instance.nodes and run.remaining() > 0):
+        return claims
+    stage_search = StageSearch(instance, run)
+    limit = stage_search.units_below(known.slicing.cost)
+    anchored, node = anchor(stage_search, limit, bounds, rounds=1)
+    proved = max(stage_search.units(bounds.best), anchored)
+    claims.append(anchored_at(instance, node, bounds.best))
+    stage_search.bound_pairs(limit)
+    incumbent = Incumbent(stage_search, instance, search, known.core, limit)
+    if instance.stages == 2:
+        _halve(incumbent, proved, bounds)
+        half = max(1, -(-int(stage_search.work.sum()) // 2))
+        claims.append(Claim(stage_search.work, [(FIRST, 1, half), (LAST, 1, half)], bounds.best))
+        return claims
+    finest = EARLY_FINEST if instance.stages <= MOST_ENDED_EARLY else FINEST
+    pool = SetPool(instance.nodes)
+    cover = Cover(stage_search, run, _places(instance.stages), _start(instance), PATIENCE, pool)
+    proved = _ascend(cover, proved, incumbent, bounds, finest)
+    if cover.proof:
+        weight, needs = cover.proof
+        places = [(place.closure, place.count, need) for place, need in needs]
+        claims.append(Claim(weight, places, bounds.best))
+    if instance.stages <= MOST_DIVIDED:
+        StageTree(incumbent, run, bounds, pool).grow(cover.center, proved)
+    else:
+        SetSearch(incumbent, run, bounds, pool, cover.center).climb(proved)
+    return claims
 
 
 def _halve(incumbent: Incumbent, known: int, bounds: Bounds) -> None:

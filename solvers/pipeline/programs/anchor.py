@@ -12,10 +12,11 @@ from shardmark.solvers.pipeline.programs.stage_search import StageSearch
 CUTS = 100
 
 
-def anchor(stage_search: StageSearch, limit: int, bounds: Bounds, rounds: int = 9) -> int:
-    """Raise the bounds by the cheapest stage around each node, up to ``limit``; return the bound in its units.
+def anchor(stage_search: StageSearch, limit: int, bounds: Bounds, rounds: int = 9) -> tuple[int, int]:
+    """Raise the bounds by the cheapest stage around each node, up to ``limit``.
 
-    Nodes whose search was cut short are searched again, in at most ``rounds`` rounds.
+    Returns the bound in the units of the limit, and its node. Nodes whose search was cut short are searched again, in
+    at most ``rounds`` rounds.
     """
     proved = np.zeros(stage_search.nodes, dtype=np.int64)
     unsettled = np.ones(stage_search.nodes, dtype=bool)
@@ -32,4 +33,4 @@ def anchor(stage_search: StageSearch, limit: int, bounds: Bounds, rounds: int = 
                 bounds.offer(stage_search.bound(int(proved.max())))
         if stage_search.over() or proved.max() >= limit or not unsettled.any():
             break
-    return int(proved.max())
+    return int(proved.max()), int(proved.argmax())

@@ -31,18 +31,18 @@ from shardmark.solvers.registry import Proof, Run
 SHARE = 0.05
 
 
-def contracted(instance: Instance, run: Run) -> tuple[Instance, Run]:
-    """The graph with such pairs merged, and a run that hands on its partitions for all nodes.
+def contracted(instance: Instance, run: Run) -> tuple[Instance, Run, Ints]:
+    """The graph with such pairs merged, a run that hands on its partitions for all nodes, and the nodes that are left.
 
     A lower bound on the result is one on the instance, as sums of work are rounded down. With a memory limit, which the
     argument ignores, both are returned unchanged.
     """
     if instance.memory is not None:
-        return instance, run
+        return instance, run, np.arange(instance.nodes)
     pairs = _Pairs(instance)
-    kept, node = np.unique(pairs.merge(run), return_inverse=True)
+    kept, node = np.unique(pairs.merge(run).astype(np.int64), return_inverse=True)
     if len(kept) == instance.nodes:
-        return instance, run
+        return instance, run, kept
     tail, head = node[instance.graph.tail], node[instance.graph.head]
     merged = replace(
         instance,
@@ -52,7 +52,7 @@ def contracted(instance: Instance, run: Run) -> tuple[Instance, Run]:
         output_size=instance.output_size[kept],
         param_size=instance.param_size[kept],
     )
-    return merged, _Expanded(run, node)
+    return merged, _Expanded(run, node), kept
 
 
 class _Pairs:
@@ -112,5 +112,5 @@ class _Expanded(Run):
         self._run.report([solution[node] for node in self._node], cost)
 
     def bound(self, value: float, certificate: Proof | None = None) -> None:
-        """Hand on a bound."""
+        """Hand on a bound; its certificate would be about the merged nodes."""
         self._run.bound(value)

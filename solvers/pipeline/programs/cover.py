@@ -64,6 +64,7 @@ class Cover:
     ``center``    shape (n,): weights that proved the last target, with sum k
     ``patience``  share of the remaining time that one target may take
     ``pool``      sets found so far; several covers may share it
+    ``proof``     integer weights, and the need of each place, that proved the last target
     ``stuck``     True if the last target failed for lack of weights, not of time
     """
 
@@ -74,6 +75,7 @@ class Cover:
     patience: float
     pool: SetPool
     stuck: bool = False
+    proof: tuple[Longs, list[tuple[Place, int]]] | None = None
 
     @property
     def stages(self) -> int:
@@ -91,7 +93,8 @@ class Cover:
         candidate = self._evaluate(self.center, 0.0, master) or self._candidate(master, REACH)
         self.stuck = searched = False
         while candidate and self.stage_search.left() > until:
-            weight, unrefuted = self._integers(candidate)
+            weight, needs = self._integers(candidate)
+            unrefuted = needs.copy()
             fresh = self._find(weight, unrefuted, target, until)
             if unrefuted and not fresh:
                 if searched and (wider := self._wider(candidate, master)):
@@ -99,7 +102,7 @@ class Cover:
                     continue
                 fresh, searched = self._list(weight, unrefuted, target, until), True
             if not unrefuted:
-                self.center = candidate.weights
+                self.center, self.proof = candidate.weights, (weight, needs)
             if not fresh:
                 return not unrefuted
             candidate = self._candidate(master, max(REACH, candidate.reach))

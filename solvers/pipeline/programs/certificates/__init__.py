@@ -1,0 +1,1 @@
+"""Certificates of bounds on the cost of stages."""
