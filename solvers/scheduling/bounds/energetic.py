@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,6 +12,7 @@ from shardmark.instances.files.columns import Floats, Ints
 from shardmark.instances.graph import Graph
 from shardmark.instances.scheduling import Instance
 from shardmark.solvers.registry import Run, bound
+from shardmark.solvers.scheduling.schedules.formulas import ERROR, Claim, certify, critical_cases, heads, work_of
 from shardmark.solvers.scheduling.schedules.heads_tails import SHARE, HeadsTails, heads_tails_passes, proved
 from shardmark.solvers.scheduling.schedules.segments import raised_by_segments
 
@@ -34,17 +37,34 @@ def energetic(instance: Instance, run: Run) -> None:
     time; see `raised_by_segments`.
     """
     run.bound(instance.simple_bound())
-    found, last = 0.0, None
+    found, last, claims, began = 0.0, None, list[Claim](), time.process_time()
     for number, ends in enumerate(heads_tails_passes(instance, run)):
         if ends is last:  # no time for the third pass
             break
         last = ends
         found = max(found, ends.longest(), *(sequence_bound(ends, group) for group in _groups(instance)))
         run.bound(proved(found, instance))
+        if not number and run.certify:
+            claims = [*heads(instance, found), *_intervals(instance, ends)]
         if number:
             run.bound(proved(_work_between(instance, ends, run), instance))
             for value in raised_by_segments(instance, ends, run, run.remaining() * SEGMENTS):
                 run.bound(proved(value, instance))
+    if run.certify and last is not None:
+        claims += heads(instance, last.longest(), critical_cases(instance, last, began))
+    certify(run, instance, claims)
+
+
+def _intervals(instance: Instance, ends: HeadsTails) -> Iterator[Claim]:
+    """Yield bounds by the work between heads and tails after the first pass, with their proofs."""
+    for vertices, devices in _shares(instance):
+        head, tail = ends.head[vertices], ends.tail[vertices]
+        speed = instance.speed[devices]
+        value, *interval = busiest_interval(head, tail, instance.complexity[vertices], speed)
+        for _, proof in heads(instance, value) if value else ():
+            units = [int(math.ldexp(end * (1 - ERROR), proof["scale"])) - 2 * instance.nodes for end in interval]
+            begin, end = (max(0, each) for each in units)  # the formula rounds every sum down
+            yield value * (1 - ERROR), {**proof, **work_of(devices), "head": begin, "tail": end}
 
 
 def _work_between(instance: Instance, ends: HeadsTails, run: Run) -> float:
@@ -55,8 +75,9 @@ def _work_between(instance: Instance, ends: HeadsTails, run: Run) -> float:
         head = after_work(instance, graph, head, time)
         tail = after_work(instance, graph.reversed, tail, time)
     found = float((head + time + tail).max(initial=0.0))
-    for vertices, speed in _shares(instance):
-        found = max(found, interval_bound(head[vertices], tail[vertices], instance.complexity[vertices], speed))
+    for vertices, devices in _shares(instance):
+        work, speed = instance.complexity[vertices], instance.speed[devices]
+        found = max(found, busiest_interval(head[vertices], tail[vertices], work, speed)[0])
     return found
 
 
@@ -84,32 +105,34 @@ def after_work(instance: Instance, graph: Graph, head: Floats, time: Floats) -> 
     return head
 
 
-def _shares(instance: Instance) -> Iterator[tuple[Ints, Floats]]:
-    """Vertices confined to a set of devices, and its speeds: for all devices, and for the sets with most work."""
+def _shares(instance: Instance) -> Iterator[tuple[Ints, Ints]]:
+    """Vertices confined to a set of devices, and the set: for all devices, and for the sets with most work."""
     works = instance.complexity > 0
-    yield np.flatnonzero(works), instance.speed
+    yield np.flatnonzero(works), np.arange(instance.devices)
     number = instance.unit_choice[instance.unit]
     sets = [set(choice.tolist()) for choice in instance.unit_choices]
     work = np.bincount(number[number >= 0], instance.complexity[number >= 0], len(sets))
     for i in np.argsort(-work)[:SETS].tolist():
         within = [j for j, other in enumerate(sets) if other <= sets[i]]
-        yield np.flatnonzero(works & np.isin(number, within)), instance.speed[instance.unit_choices[i]]
+        yield np.flatnonzero(works & np.isin(number, within)), instance.unit_choices[i]
 
 
-def interval_bound(head: Floats, tail: Floats, complexity: Floats, speed: Floats) -> float:
-    """The greatest sum of a head h, a tail t and the time for all work with head >= h and tail >= t.
+def busiest_interval(head: Floats, tail: Floats, complexity: Floats, speed: Floats) -> tuple[float, float, float]:
+    """The greatest sum of a head h, a tail t and the time for all work with head >= h and tail >= t; h and t.
 
     If c vertices work in an interval, at most c devices, the fastest ones, are busy.
     """
     if not len(head):
-        return 0.0
+        return 0.0, 0.0, 0.0
     fastest = np.sort(speed)[::-1].cumsum()
     (begin, row), (end, column) = _steps(head), _steps(tail)
     cell, shape = row * len(end) + column, (len(begin), len(end))
     work, count = (np.bincount(cell, what, shape[0] * shape[1]).reshape(shape) for what in (complexity, None))
     work, count = (table[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1] for table in (work, count))
     length = work / fastest[np.clip(count, 1, len(fastest)).astype(np.int64) - 1]
-    return float(np.where(count > 0, begin[:, None] + end + length, 0.0).max())
+    whole = np.where(count > 0, begin[:, None] + end + length, 0.0)
+    at, to = np.unravel_index(whole.argmax(), shape)
+    return float(whole[at, to]), float(begin[at]), float(end[to])
 
 
 def _steps(values: Floats) -> tuple[Floats, Ints]:

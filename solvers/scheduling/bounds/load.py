@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from shardmark.instances.files.columns import Floats, Ints
 from shardmark.instances.scheduling import Instance
 from shardmark.solvers.registry import Run, bound
+from shardmark.solvers.scheduling.schedules.formulas import certify, work_of
 from shardmark.solvers.scheduling.schedules.heads_tails import proved
 
 #: Scale of the integer capacities of the flow; only the cut counts, whose quotient is computed again exactly.
@@ -20,35 +21,45 @@ FINE = 2**40
 def load(instance: Instance, run: Run) -> None:
     """Balance divisible work over the devices that restrictions and colocation allow."""
     run.bound(instance.simple_bound())
-    run.bound(proved(max(heaviest_units_bound(instance), restricted_sets_bound(instance)), instance))
+    value, devices = max(heaviest_units(instance), restricted_sets(instance), key=lambda found: found[0])
+    run.bound(proved(value, instance))
+    certify(run, instance, [(value, work_of(devices))])
 
 
-def heaviest_units_bound(instance: Instance) -> float:
-    """Bound from the i units with most work on the i fastest devices, for all i; no unit is divided."""
+def heaviest_units(instance: Instance) -> tuple[float, Ints]:
+    """Bound from the i units with most work on the i fastest devices, for all i, or one unit on those that it may use.
+
+    No unit is divided. Returns the bound and the devices.
+    """
     work = np.bincount(instance.unit, weights=instance.complexity, minlength=len(instance.unit_choice))
     speeds = np.sort(instance.speed)[::-1].cumsum()
     heaviest = np.sort(work)[::-1].cumsum()[: len(speeds)]
     best = [*(instance.speed[choice].max() for choice in instance.unit_choices), instance.speed.max()]
-    alone = float((work / np.array(best)[instance.unit_choice]).max(initial=0.0))
-    return max(alone, float((heaviest / speeds[: len(heaviest)]).max(initial=0.0)))
+    alone = work / np.array(best)[instance.unit_choice]
+    together = float((heaviest / speeds[: len(heaviest)]).max(initial=0.0)), np.arange(instance.devices)
+    if float(alone.max(initial=0.0)) <= together[0]:
+        return together
+    choice = instance.unit_choice[alone.argmax()]
+    return float(alone.max()), instance.unit_choices[choice] if choice >= 0 else together[1]
 
 
-def restricted_sets_bound(instance: Instance) -> float:
-    """The greatest quotient of the work confined to a set of devices and the total speed of the set.
+def restricted_sets(instance: Instance) -> tuple[float, Ints]:
+    """The greatest quotient of the work confined to a set of devices and the total speed of the set; and that set.
 
     Dinkelbach's method: a set with a greater quotient is one whose work a flow to the devices cannot saturate.
     """
     choices = (*instance.unit_choices, np.arange(instance.devices))
     number = instance.unit_choice[instance.unit] % len(choices)  # -1, for any device, becomes the last
     work = np.bincount(number, instance.complexity, len(choices)).astype(np.float64)
-    inside, found = np.ones(len(choices), dtype=bool), 0.0
+    inside, found, best = np.ones(len(choices), dtype=bool), 0.0, choices[-1]
     while (total := float(work[inside].sum())) > 0:
         devices = np.unique(np.concatenate([choices[i] for i in np.flatnonzero(inside)]))
         quotient = total / float(instance.speed[devices].sum())
         if quotient <= found:
             break
-        found, inside = quotient, _unsaturated(choices, work, instance.speed, quotient)
-    return found
+        found, best = quotient, devices
+        inside = _unsaturated(choices, work, instance.speed, quotient)
+    return found, best
 
 
 def _unsaturated(choices: tuple[Ints, ...], work: Floats, speed: Floats, time: float) -> NDArray[np.bool_]:

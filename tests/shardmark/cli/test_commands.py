@@ -271,6 +271,21 @@ def test_a_certificate_is_written_and_checked(tmp_path, graph):
     assert not (tmp_path / "none.cert.json").exists()
 
 
+def test_a_certificate_is_written_although_a_bound_proves_the_cost_optimal(tmp_path):
+    path = tmp_path / "chain.cert.json.gz"
+    found = answer("bound", "chain", "--method", "reweighted", "--certificate", path, "--timeout", "20")
+    assert (found["optimal"], found["checked_bound"]) == (True, pytest.approx(11))
+    assert answer("check", "chain", path)["proven"]
+
+
+def test_a_formula_that_proves_less_than_the_method_claims_less(tmp_path):
+    path = tmp_path / "flow.cert.json.gz"
+    found = answer("bound", "dataflow-60", "--method", "critical-path", "--certificate", path, "--timeout", "20")
+    assert 13.7 < found["checked_bound"] <= found["lower_bound"]
+    checked = answer("check", "dataflow-60", path)
+    assert (checked["lower_bound"], checked["proven"]) == (found["checked_bound"], True)
+
+
 def test_info_warns_of_a_graph_without_nodes(tmp_path):
     document = {"format": "shardmark/pipeline/1", "stages": 2, "nodes": {"work": [], "output_size": []}, "edges": []}
     (tmp_path / "empty.json").write_text(json.dumps(document))
