@@ -12,6 +12,7 @@ from shardmark.solvers._ideals import Ideals, deadline
 from shardmark.solvers.hybrid import _restricted
 from shardmark.solvers.hybrid._batches import BatchSearch
 from shardmark.solvers.hybrid._kernels import StageProblem
+from shardmark.solvers.hybrid._proofs import bound_by_states, simple_proof
 from shardmark.solvers.hybrid._stages import Chain
 from shardmark.solvers.hybrid._thresholds import LimitSearch, largest, least, suffixes
 from shardmark.solvers.registry import Declined, Run, solver
@@ -31,13 +32,13 @@ def dp(instance: Instance, run: Run) -> None:
     whose exact bytes exceed a device by that rounding are not reported. A knapsack with too many undominated partial
     choices is left open, and what depends on it is not refuted.
     """
-    run.bound(instance.simple_bound())
+    run.bound(instance.simple_bound(), simple_proof)
     with deadline(run) as stop:
         program = _Program(instance, run, stop)
         if instance.objective == "step":
             program.shortest_batch()
         else:
-            program.limits(program.report, run.bound)
+            program.limits(program.report, program.bound)
     if not program.fitting and not stop[0]:
         if program.over:
             raise Declined("found no stages that fit the memory, only some that exceed it by a rounding error")
@@ -64,6 +65,11 @@ class _Program:
         return suffixes(self.instance, self.run, self.stop, "search")
 
     @cached_property
+    def bound(self) -> Callable[[float], None]:
+        """Reports a bound, with a proof if one is asked for."""
+        return bound_by_states(self.instance, self.run, self.stop)
+
+    @cached_property
     def loose(self) -> StageProblem:
         return StageProblem(self.instance, strict=False)
 
@@ -75,7 +81,7 @@ class _Program:
         """Report the chain of the shortest batch."""
         batch = self.instance.batch
         # A stage takes the batch at least its time per sample for every microbatch.
-        self.limits(lambda chain: None, lambda bound: self.run.bound(bound * batch))
+        self.limits(lambda chain: None, lambda bound: self.bound(bound * batch))
         if not self.fitting:
             return
         first = min(self.fitting, key=lambda chain: chain.cost)
@@ -90,7 +96,7 @@ class _Program:
         )
         bound = search.run(first.repeated)
         if bound is not None:
-            self.run.bound(bound)
+            self.bound(bound)
 
     def limits(self, better: Callable[[Chain], None], refuted: Callable[[float], None]) -> None:
         """Search for the least time per sample; ``better`` is called with chains that fit."""

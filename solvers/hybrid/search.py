@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from shardmark.solvers._ideals import IdealEnumerator, Ideals, deadline
 from shardmark.solvers.hybrid._batches import BatchSearch
 from shardmark.solvers.hybrid._kernels import StageProblem, Suffixes, Undecided
 from shardmark.solvers.hybrid._orders import Orders
+from shardmark.solvers.hybrid._proofs import bound_by_states, simple_proof
 from shardmark.solvers.hybrid._stages import Chain
 from shardmark.solvers.hybrid._thresholds import CLAIM, STEP, LimitSearch, largest, least
 from shardmark.solvers.hybrid.positions.limits import refute
@@ -44,7 +46,7 @@ def search(instance: Instance, run: Run) -> None:
     down-sets, else as in `relaxed_dp`. Until the time ends, random orders follow that keep together the nodes of each
     of the best plan's stages, or of some adjacent ones.
     """
-    run.bound(instance.simple_bound())
+    run.bound(instance.simple_bound(), simple_proof)
     with deadline(run) as stop:
         best, orders = Incumbent(instance, run, stop), Orders(instance)
         standard = list(orders.standard())
@@ -73,6 +75,11 @@ class Incumbent:
     stop: Index
     chain: Chain | None = None
     cost: float = np.inf
+
+    @cached_property
+    def bound(self) -> Callable[[float], None]:
+        """Reports a bound, with a proof if one is asked for."""
+        return bound_by_states(self.instance, self.run, self.stop)
 
     def cut(self, order: Index, borders: NDArray[np.bool_], shares: Sequence[float] = SHARES) -> float:
         """Cut an order at some borders into stages; the cost of the best plan that is new, infinite if none is."""
@@ -142,7 +149,7 @@ def _refute(best: Incumbent, chain: Chain) -> float:
         core = IdealEnumerator(problem.graph, stop)
         count, links = core.count(MOST_IDEALS, MOST_IDEALS * best.instance.nodes)
         if count > MOST_IDEALS:
-            refute(best.instance, best.cost, stop, best.run.bound)
+            refute(best.instance, best.cost, stop, best.bound)
             return 0.0
         ideals = core.list(count, links)
         if stop[0]:  # not all are listed
@@ -169,7 +176,7 @@ def _refute_limits(best: Incumbent, high: float, problem: StageProblem, ideals: 
             high = found.slowest
         if stop[0]:
             return 0.0
-        best.run.bound(safely(limit * samples * (1 - CLAIM), 0))
+        best.bound(safely(limit * samples * (1 - CLAIM), 0))
     return high
 
 
@@ -186,7 +193,7 @@ def _refute_batches(best: Incumbent, repeated: float, problem: StageProblem, ide
     )
     bound = batches.run(repeated)
     if bound is not None:
-        best.run.bound(bound)
+        best.bound(bound)
     return bound is not None
 
 

@@ -23,6 +23,7 @@ from shardmark.instances.files.jsonfile import read_json, require_keys
 
 FORMAT = "shardmark/certificate/1"
 LARGEST = 64 << 20  # bytes of a certificate, decompressed
+LARGEST_NUMBER = 1 << 1100  # a greater number of a proof is refused
 TIME_S = 600.0  # seconds that a check may take
 
 Exact = int | Fraction
@@ -137,3 +138,11 @@ def integer(proof: Mapping[str, Any], key: str, least: int, most: int) -> int:
     if type(value) is not int or not least <= value <= most:
         raise Unproven(f"proof.{key}: expected an integer from {least} to {most}, found {describe(value)}")
     return value
+
+
+def fraction(proof: Mapping[str, Any], key: str, default: int = 0) -> Fraction:
+    """Return a number of a proof as a fraction, ``default`` if it has none of that name; Unproven for anything else."""
+    value = proof.get(key, default)
+    if type(value) not in (int, float) or not abs(value) <= LARGEST_NUMBER:
+        raise Unproven(f"proof.{key}: expected a number, found {describe(value)}")
+    return Fraction(value)
