@@ -8,6 +8,7 @@ import sys
 from shardmark.instances.placement import Instance
 from shardmark.solvers._ideals import deadline
 from shardmark.solvers.placement.ideals.dynamic_program import IdealProgram, fits, require_chains
+from shardmark.solvers.placement.ideals.proof import states_proof
 from shardmark.solvers.placement.ideals.splits import ideal_programs, report_cuts
 from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from shardmark.solvers.registry import Declined, Run, solver
@@ -87,6 +88,7 @@ def _report_bound(program: IdealProgram, least: float, run: Run) -> None:
     if math.isinf(least):
         raise Declined(f"no{'' if follow else ' acyclic'} placement fits the memory of the accelerators")
     if follow:
-        run.bound(program.proved(least))
+        value = program.proved(least)
+        run.bound(value, states_proof(program.instance, run, value))
     else:
         print("no bound: dp proves one for --contiguity acyclic only", file=sys.stderr)

@@ -6,8 +6,10 @@ import numpy as np
 
 from shardmark.instances.placement import Instance
 from shardmark.solvers._ideals import deadline
+from shardmark.solvers.placement.ideals.proof import schedules_proof
 from shardmark.solvers.placement.latency.ideals import Schedules
 from shardmark.solvers.placement.latency.ip_incumbent import LatencyIncumbent, unfit
+from shardmark.solvers.placement.latency.memory_path import path_proof
 from shardmark.solvers.registry import Declined, Run, bound, solver
 
 #: Share of the time after which the search ends.
@@ -40,8 +42,8 @@ def chains(instance: Instance, run: Run) -> None:
     if instance.objective != "latency":
         raise Declined("chains is for latency")
     lowest = instance.path_bound()
-    run.bound(lowest)
+    run.bound(lowest, path_proof(None))
     upper = float(instance.cpu_time.sum()) if instance.cpus else np.inf
     with deadline(run, SHARE) as stop:
         for value, _ in Schedules(instance, stop, one=False).bounds(run.memory, lowest, upper):
-            run.bound(value)
+            run.bound(value, schedules_proof(instance, run, value))

@@ -18,9 +18,9 @@ from oracle_placement import draw, draw_solution, false_reason, judge, optimum
 
 from shardmark.instances import InputError
 from shardmark.instances.placement import Instance, parse
+from shardmark.solvers.placement.configuration import program
+from shardmark.solvers.placement.configuration.program import Limits, configuration_bounds
 from shardmark.solvers.placement.search import search
-from shardmark.solvers.placement.throughput import configurations
-from shardmark.solvers.placement.throughput.configurations import Limits, configuration_bounds
 from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from shardmark.solvers.placement.throughput.pooled import pooled_bound
 from shardmark.solvers.placement.throughput.simple_bounds import load_bound
@@ -54,14 +54,14 @@ def test_no_configurations_prove_too_much(seeds: range, monkeypatch: pytest.Monk
         while (instance := draw(rng)).objective == "latency" or instance.allreduce is not None:
             pass
         best, forced = optimum(instance), with_forced_nodes(instance)
-        monkeypatch.setattr(configurations, "LAYER", rng.choice([1, 2, 4096, 4096]))
+        monkeypatch.setattr(program, "LAYER", rng.choice([1, 2, 4096, 4096]))
         for name in ("LABELS", "FEW_LABELS"):
-            monkeypatch.setattr(configurations, name, rng.choice([1, 3, 300_000, 300_000]))
+            monkeypatch.setattr(program, name, rng.choice([1, 3, 300_000, 300_000]))
         low = load_bound(forced)
         high = math.inf if best is None else min(float(best) * rng.choice([1, 1, 1.5, 100]), 1e300)
         limits = Limits(time.monotonic() + 60, 64, np.zeros(1, dtype=np.int32))
         steps = configuration_bounds(forced, rng.choice([low, 0.0]), lambda high=high: (high, []), limits)  # type: ignore[misc]
-        bounds = [low, pooled_bound(forced).bound, *islice(steps, 80)]
+        bounds = [low, pooled_bound(forced).bound, *(bound for bound, _ in islice(steps, 80))]
         assert best is None or Fraction(max(bounds)) <= best, seed
 
 

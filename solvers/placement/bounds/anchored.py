@@ -6,6 +6,7 @@ from shardmark.instances.placement import Instance
 from shardmark.solvers._ideals import deadline
 from shardmark.solvers.placement.throughput.anchored import anchored_bound
 from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
+from shardmark.solvers.placement.throughput.formulas import anchored_proof, load_proof, pooled_proof
 from shardmark.solvers.placement.throughput.pooled import pooled_bound
 from shardmark.solvers.placement.throughput.simple_bounds import load_bound
 from shardmark.solvers.registry import Declined, Run, bound
@@ -30,7 +31,10 @@ def anchored(instance: Instance, run: Run) -> None:
         raise Declined("anchored bounds replicated stages for overlap none only")
     instance = with_forced_nodes(instance)
     end = run.deadline - RESERVE * run.remaining()
-    spread = load_bound(instance)
-    run.bound(max(spread, pooled_bound(instance).bound))
+    spread, pooled = load_bound(instance), pooled_bound(instance)
+    best = max(spread, pooled.bound)
+    run.bound(best, lambda: pooled_proof(instance, pooled) if pooled.bound > spread else load_proof(instance))
     with deadline(run, SHARE) as stop:
-        run.bound(anchored_bound(instance, spread, end, stop))
+        found = anchored_bound(instance, spread, end, stop)
+    if found > best:
+        run.bound(found, anchored_proof(instance, found))

@@ -6,9 +6,9 @@ import numpy as np
 
 from shardmark.instances.graph import Index
 from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.configuration.program import Limits, configuration_bounds
 from shardmark.solvers.placement.ip.incumbent import Incumbent
 from shardmark.solvers.placement.ip.start import begin
-from shardmark.solvers.placement.throughput.configurations import Limits, configuration_bounds
 from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from shardmark.solvers.registry import Declined, Run, bound
 
@@ -38,7 +38,9 @@ def configurations(instance: Instance, run: Run) -> None:
     def known() -> tuple[float, list[Index]]:
         return incumbent.best, [incumbent.device[first].astype(np.int32)] if len(incumbent.device) else []
 
-    for value in configuration_bounds(instance, low, known, Limits(until, run.memory, np.zeros(1, dtype=np.int32))):
+    for value, proof in configuration_bounds(
+        instance, low, known, Limits(until, run.memory, np.zeros(1, dtype=np.int32))
+    ):
         if value > low:
             low = value
-            run.bound(low)
+            run.bound(low, proof)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shardmark.instances.placement import Instance
+from shardmark.solvers.placement.latency.memory_path import path_proof
 from shardmark.solvers.registry import Declined, Run, bound
 
 
@@ -11,4 +12,4 @@ def critical_path(instance: Instance, run: Run) -> None:
     """Take the longest path of nodes, each on its faster device, without transfers."""
     if instance.objective != "latency":
         raise Declined("critical-path is for latency")
-    run.bound(instance.path_bound())
+    run.bound(instance.path_bound(), path_proof(None))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardmark.instances.placement import Instance
-from shardmark.solvers.placement.latency.memory_path import path_bounds
+from shardmark.solvers.placement.latency.memory_path import path_bounds, path_proof
 from shardmark.solvers.registry import Declined, Run, bound
 
 
@@ -12,5 +12,5 @@ def memory_path(instance: Instance, run: Run) -> None:
     """Cut long, large paths into runs that fit an accelerator; pay a transfer out and in at every cut."""
     if instance.objective != "latency":
         raise Declined("memory-path is for latency")
-    for value in path_bounds(instance, run):
-        run.bound(value)
+    for value, path in path_bounds(instance, run):
+        run.bound(value, path_proof(path))

@@ -14,10 +14,11 @@ from shardmark.instances.files.placement import Flags
 from shardmark.instances.graph import Index
 from shardmark.instances.placement import Instance
 from shardmark.solvers.placement.ideals.dynamic_program import fits
+from shardmark.solvers.placement.ideals.proof import states_proof
 from shardmark.solvers.placement.ip.program import Build, LoadProgram, TooLarge
+from shardmark.solvers.placement.throughput.formulas import best_formula
 from shardmark.solvers.placement.throughput.pooled import pooled_bound
-from shardmark.solvers.placement.throughput.simple_bounds import load_bound, node_bound
-from shardmark.solvers.registry import Run
+from shardmark.solvers.registry import Proof, Run
 
 #: Bytes that an engine takes per entry of a program, including imports (measured: 2100 to 3600).
 BYTES = 4000
@@ -80,6 +81,7 @@ class Incumbent:
     False, placements only serve the programs.
 
     ``best``      cost of the best placement, infinite before the first; ``device`` is that placement
+    ``lowest``    lower bound that needs no program
     ``reports``   True: placements are reported
     ``overfull``  sets of nodes that exceed an accelerator, from placements that do not fit
     ``until``     value of `time.monotonic` by which the engine must end
@@ -89,14 +91,14 @@ class Incumbent:
         self.instance, self.run, self._proves, self.reports = instance, run, proves, reports
         self.best, self.device = math.inf, np.zeros(0, dtype=np.int64)
         self.overfull: list[frozenset[int]] = []
+        self.lowest, proof = self._formula()
         self.proved = [self.lowest]
         self.until = run.deadline - max(LEAST, SHARE * run.remaining())
-        run.bound(self.lowest)
+        run.bound(self.lowest, proof)
 
-    @property
-    def lowest(self) -> float:
-        """Lower bound that needs no program."""
-        return max(load_bound(self.instance), node_bound(self.instance), pooled_bound(self.instance).bound)
+    def _formula(self) -> tuple[float, Proof | None]:
+        """Lower bound that needs no program, and its proof."""
+        return best_formula(self.instance, pooled_bound(self.instance))
 
     @property
     def done(self) -> bool:
@@ -134,14 +136,22 @@ class Incumbent:
             if self.reports:
                 self.run.report(device)
 
-    def prove(self, part: int, bound: float) -> None:
-        """Take a bound of one program, infinite if it is infeasible; report the least of all bounds if it rises."""
+    def prove(self, part: int, bound: float, certificate: Proof | None = None) -> None:
+        """Take a bound of one program, infinite if it is infeasible; report the least of all bounds if it rises.
+
+        A certificate is one of the bound, whatever the other programs.
+        """
         before = min(self.proved)
         if not self._proves:
             return
         self.proved[part] = max(self.proved[part], bound)
         if before * (1 + STEP) < min(self.proved) < math.inf:
-            self.run.bound(min(self.proved))
+            value = min(self.proved)
+            self.run.bound(value, certificate if certificate and bound == value else self._by_states(value))
+
+    def _by_states(self, bound: float) -> Proof | None:
+        """The proof by states of a bound of an exact program, if one is asked for and states are few enough."""
+        return states_proof(self.instance, self.run, bound) if self.instance.contiguity == "acyclic" else None
 
     def upper(self) -> float:
         """The cost of the best placement; before the first, an upper bound on all costs."""

@@ -70,4 +70,4 @@ class _Share(Run):
 
     def bound(self, value: float, certificate: Proof | None = None) -> None:
         """Take a bound that is proved during the search."""
-        self._incumbent.prove(0, value)
+        self._incumbent.prove(0, value, certificate)

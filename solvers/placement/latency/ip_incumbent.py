@@ -14,11 +14,12 @@ from shardmark.instances.graph import Graph, Index, find_cycle
 from shardmark.instances.placement import Instance
 from shardmark.solvers.placement.ideals.blocks import edges_between
 from shardmark.solvers.placement.ideals.dynamic_program import fits
+from shardmark.solvers.placement.ideals.proof import schedules_proof
 from shardmark.solvers.placement.ip.incumbent import STEP, Incumbent
 from shardmark.solvers.placement.latency.ideals import Schedules
-from shardmark.solvers.placement.latency.memory_path import path_bounds
+from shardmark.solvers.placement.latency.memory_path import path_bounds, path_proof
 from shardmark.solvers.placement.latency.search import search_latency
-from shardmark.solvers.registry import Declined, LocalRun, Run
+from shardmark.solvers.registry import Declined, LocalRun, Proof, Run
 
 #: Largest share of the remaining time for a search for first placements.
 STARTING = 0.2
@@ -106,10 +107,8 @@ class LatencyIncumbent(Incumbent):
         self.slots, self.slot = slots, np.zeros(0, dtype=np.int64)
         super().__init__(instance, run, proves=proves)
 
-    @property
-    def lowest(self) -> float:
-        """Lower bound that needs no program."""
-        return self.instance.path_bound()
+    def _formula(self) -> tuple[float, Proof | None]:
+        return self.instance.path_bound(), path_proof(None)
 
     def offer(self, device: Ints, slot: Ints | None = None) -> None:
         """Report a placement if it is better; by default backward nodes are in a later slot than forward nodes."""
@@ -123,8 +122,8 @@ class LatencyIncumbent(Incumbent):
 
     def begin(self) -> None:
         """Take the bounds of paths, the placement of all nodes on CPUs, and those of short searches from there."""
-        for bound in path_bounds(self.instance, LocalRun(timeout=STARTING * self.remaining())):
-            self.raise_all(bound)
+        for bound, path in path_bounds(self.instance, LocalRun(timeout=STARTING * self.remaining())):
+            self.raise_all(bound, path_proof(path))
         if self.instance.cpus:
             self.offer(np.full(self.instance.nodes, self.instance.accelerators))
         if self.done:
@@ -155,15 +154,20 @@ class LatencyIncumbent(Incumbent):
             chains = Schedules(self.instance, stop, way)
             for bound, chosen in chains.bounds(self.run.memory, min(self.proved), self.upper()):
                 if not way or self.instance.contiguity == "contiguous":
-                    self.raise_all(bound)
+                    self.raise_all(bound, schedules_proof(self.instance, self.run, bound))
                 if chosen is not None:
                     self._offer_sets(chosen)
 
-    def raise_all(self, bound: float) -> None:
+    def _by_states(self, bound: float) -> Proof | None:
+        if self.instance.contiguity == "free" or self.instance.training:
+            return None
+        return schedules_proof(self.instance, self.run, bound)
+
+    def raise_all(self, bound: float, proof: Proof | None = None) -> None:
         """Report a bound on all placements, not only those of a program."""
         if bound > min(self.proved) * (1 + STEP):
             self.proved = [max(bound, known) for known in self.proved]
-            self.run.bound(bound)
+            self.run.bound(bound, proof)
 
     def _offer_sets(self, chosen: Ints) -> None:
         """Offer a schedule of the set of each node, -1 on CPUs, if each accelerator can take one."""

@@ -10,7 +10,7 @@ import numpy as np
 from shardmark.instances.files.columns import Floats
 from shardmark.instances.placement import Instance
 from shardmark.instances.rounding import safely
-from shardmark.solvers.registry import Run
+from shardmark.solvers.registry import Proof, Run
 
 #: Weights of the sizes in a search for a path, relative to the time of the longest path.
 SHARES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 1000.0)
@@ -20,10 +20,17 @@ BITS = 100
 Whole = float  # an integer, or infinite
 
 
-def path_bounds(instance: Instance, run: Run) -> Iterator[float]:
-    """Yield rising bounds on the latency from long and large paths."""
+def path_proof(path: list[int] | None) -> Proof:
+    """The proof of a bound of `path_bounds`; None is the longest path on the fastest devices."""
+    if path is None:
+        return lambda: {"kind": "formula", "name": "critical-path"}
+    return lambda: {"kind": "formula", "name": "memory-path", "path": path}
+
+
+def path_bounds(instance: Instance, run: Run) -> Iterator[tuple[float, list[int] | None]]:
+    """Yield rising bounds on the latency from long and large paths, and the paths, at first none."""
     best = instance.path_bound()
-    yield best
+    yield best, None
     size = instance.size / max(float(instance.size.sum()), 1e-300) * best
     accelerator, cpu = (column[instance.unit] for column in instance.unit_times())
     accelerator = np.where(np.isfinite(accelerator), instance.accelerator_time, np.inf)
@@ -31,13 +38,14 @@ def path_bounds(instance: Instance, run: Run) -> Iterator[float]:
     for share in SHARES:
         if not run.remaining():
             return
-        path = _Path(instance, _longest(instance, np.minimum(accelerator, cpu) + share * size), accelerator, cpu)
+        nodes = _longest(instance, np.minimum(accelerator, cpu) + share * size)
+        path = _Path(instance, nodes, accelerator, cpu)
         if path.on_one_accelerator() <= best * (1 + 1e-9):
             continue
         value = path.least(run)
         if value > best:
             best = value
-            yield best
+            yield best, nodes
 
 
 def _longest(instance: Instance, weight: Floats) -> list[int]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from shardmark.instances.placement import Instance
 from shardmark.solvers.placement.kernels.latency import LatencyAnnealer, LatencyCooling, LatencyPlacement, schedule
+from shardmark.solvers.placement.latency.memory_path import path_proof
 from shardmark.solvers.placement.latency.tasks import Blocks, Contraction
 from shardmark.solvers.registry import Declined, Run
 
@@ -50,7 +51,7 @@ def search_latency(instance: Instance, run: Run, most: float = math.inf) -> None
     is twice as long, until time is up or ``most`` moves per run are made.
     """
     search = LatencySearch(instance, run)
-    run.bound(instance.path_bound())
+    run.bound(instance.path_bound(), path_proof(None))
     effort = FIRST
     with ThreadPoolExecutor(run.cores) as pool:
         while effort > 0 and not search.over():

@@ -15,17 +15,19 @@ import numpy as np
 from shardmark.instances.files.columns import Floats
 from shardmark.instances.graph import Index
 from shardmark.instances.placement import OPTIONS, Instance
+from shardmark.solvers import registry
 from shardmark.solvers._ideals import deadline
+from shardmark.solvers.placement.configuration.program import Limits, configuration_bounds
 from shardmark.solvers.placement.ideals.dynamic_program import IdealProgram
 from shardmark.solvers.placement.ideals.splits import ideal_programs
 from shardmark.solvers.placement.kernels.loads import LoadAnnealer
 from shardmark.solvers.placement.throughput.anchored import anchored_bound
-from shardmark.solvers.placement.throughput.configurations import Limits, configuration_bounds
 from shardmark.solvers.placement.throughput.filling import fill, fill_by_shares, first_below, least_work, random_order
+from shardmark.solvers.placement.throughput.formulas import anchored_proof, best_formula
 from shardmark.solvers.placement.throughput.moves import spaces
 from shardmark.solvers.placement.throughput.pooled import pooled_bound
 from shardmark.solvers.placement.throughput.proof import Proof
-from shardmark.solvers.placement.throughput.simple_bounds import load_bound, node_bound
+from shardmark.solvers.placement.throughput.simple_bounds import load_bound
 from shardmark.solvers.registry import Declined, Run
 
 #: Relative difference up to which loads are equal: the referee's rounding may differ.
@@ -80,7 +82,7 @@ class Search:
         self._spread = load_bound(instance)
         nets = self.spaces[0].devices.nets if instance.contiguity == "free" else None
         self._pooled = pooled_bound(instance, nets, time.monotonic() + PROOF_SHARE * run.remaining())
-        self.bound = max(self._spread, node_bound(instance), self._pooled.bound)
+        self.bound, self._certificate = best_formula(instance, self._pooled)
 
     @property
     def cost(self) -> float:
@@ -143,10 +145,11 @@ class Search:
 
     def prove(self) -> None:
         """Report the bound, then a better one from minimum cuts in a share of the time."""
-        self._run.bound(self.bound)
+        self._run.bound(self.bound, self._certificate)
         end = time.monotonic() + 2 * PROOF_SHARE * self._run.remaining()
         with deadline(self._run, PROOF_SHARE) as stop:
-            self._take_bound(anchored_bound(self.instance, self._spread, end, stop))
+            found = anchored_bound(self.instance, self._spread, end, stop)
+        self._take_bound(found, anchored_proof(self.instance, found))
 
     def proof(self, *, aside: bool) -> Proof:
         """The proof of `configuration_bounds`, to run during the search."""
@@ -165,11 +168,11 @@ class Search:
                 found.append(np.where(device < space.devices.accelerators, device, most + device))
         return self.cost, found
 
-    def _take_bound(self, bound: float) -> None:
+    def _take_bound(self, bound: float, certificate: registry.Proof | None = None) -> None:
         if bound > self.bound:
             self.bound = bound
             with self._lock:
-                self._run.bound(bound)
+                self._run.bound(bound, certificate)
 
     def require_any(self) -> None:
         """Raise Declined if there is no placement."""

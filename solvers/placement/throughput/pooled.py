@@ -27,10 +27,12 @@ ENOUGH = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """A bound, and the division that gives it: the units that are on accelerators, shape (units,), bool."""
+    """A bound, and what gives it: the units on accelerators, shape (units,), bool, the share and the memory price."""
 
     bound: float
     inside: Marks
+    share: float
+    price: float
 
 
 def pooled_bound(instance: Instance, nets: Nets | None = None, end: float = math.inf) -> Pooled:
@@ -49,7 +51,7 @@ def pooled_bound(instance: Instance, nets: Nets | None = None, end: float = math
     given. Our own: the search for shares, and memory prices.
     """
     if instance.overlap != "none" or instance.allreduce is not None or not (instance.accelerators and instance.cpus):
-        return Pooled(0.0, np.zeros(0, dtype=np.bool_))
+        return Pooled(0.0, np.zeros(0, dtype=np.bool_), 0.0, 0.0)
     _, share, price = within_memory(instance)
     pools = _Pools(instance, nets or spaces(replace(instance, contiguity="free"))[0].devices.nets, price)
     found, most = pools.cut(share), pools.costs(pools.supported)
@@ -100,4 +102,5 @@ class _Pools:
         whole = [(column * scale).astype(np.int64) for column in (transfer, work, apart)]
         whole[1][~self.supported] = -1
         value, inside = cheapest_pool(self._nets, *whole)
-        return Pooled(safely(value / scale, self._terms) - self.price * self.room * SAFE, inside)
+        bound = safely(value / scale, self._terms) - self.price * self.room * SAFE
+        return Pooled(bound, inside, share, self.price)

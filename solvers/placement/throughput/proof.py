@@ -8,16 +8,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
 from shardmark.instances.graph import Index
+from shardmark.solvers import registry
+
+Bound = tuple[float, registry.Proof | None]
 
 
 class Proof:
     """Takes bounds as they are proved, within a ``with`` statement, whose end stops the proof.
 
-    ``bounds``  yields a bound after every step, and ends soon after ``stop``, shape (1,), int32, is 1
-    ``take``    is called with each bound, from another thread if ``aside``
+    ``bounds``  yields a bound and its proof, None if it has none, after every step, and ends soon after ``stop``, shape
+                (1,), int32, is 1
+    ``take``    is called with each bound and its proof, from another thread if ``aside``
     """
 
-    def __init__(self, bounds: Iterator[float], take: Callable[[float], None], stop: Index, *, aside: bool) -> None:
+    def __init__(self, bounds: Iterator[Bound], take: Callable[..., None], stop: Index, *, aside: bool) -> None:
         self._bounds, self._take, self._stop, self._aside = bounds, take, stop, aside
         self._pool = ThreadPoolExecutor(1)
         self._thread: Future[None] | None = None
@@ -45,7 +49,7 @@ class Proof:
             self._run(lambda: time.monotonic() >= end)
 
     def _run(self, over: Callable[[], bool]) -> None:
-        for bound in self._bounds:
-            self._take(bound)
+        for bound, proof in self._bounds:
+            self._take(bound, proof)
             if over() or self._stop[0]:
                 return

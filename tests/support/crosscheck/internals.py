@@ -26,9 +26,9 @@ from shardmark.solvers.pipeline.bounds.reweighted import reweighted
 from shardmark.solvers.pipeline.bounds.windows import windows
 from shardmark.solvers.pipeline.programs.stage_search import StageSearch
 from shardmark.solvers.placement.bounds.anchored import anchored
+from shardmark.solvers.placement.configuration.program import Limits, configuration_bounds
 from shardmark.solvers.placement.ip.incumbent import Incumbent
 from shardmark.solvers.placement.ip.start import begin
-from shardmark.solvers.placement.throughput.configurations import Limits, configuration_bounds
 from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from shardmark.solvers.placement.throughput.simple_bounds import load_bound
 from shardmark.solvers.registry import Declined, LocalRun, Run
@@ -114,7 +114,7 @@ def covered(instance: placement.Instance, run: Run) -> None:
     begin(incumbent, forced.contiguity)
     high = min(incumbent.best * rng.choice([1.0, 1.1, 2.0]), 1e300)
     limits = Limits(run.deadline, 256, np.zeros(1, dtype=np.int32))
-    for bound in configuration_bounds(forced, load_bound(forced), lambda: (high, []), limits):
+    for bound, _ in configuration_bounds(forced, load_bound(forced), lambda: (high, []), limits):
         run.bound(bound)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from shardmark.instances.files.columns import Floats
 from shardmark.solvers.native import Longs
+from shardmark.solvers.placement.configuration.set_diagram import Part
 from shardmark.solvers.placement.kernels.loads import Nets
 from shardmark.solvers.placement.kernels.sets import SetDiagram
 
@@ -26,6 +27,7 @@ LEAST_ROOM = 1e-250
 class Kind:
     """Equal devices and the sets found that one of them can hold.
 
+    ``parts`` parts of nets that count in the diagram, see `set_diagram`
     ``size``  shape (items,): sizes, which may add up to at most ``room`` in a set; 0 for items that no set may contain
     """
 
@@ -34,6 +36,7 @@ class Kind:
     cost: Longs
     work: Longs
     diagram: SetDiagram
+    parts: list[Part]
     size: Floats
     room: float
     sets: list[Flags] = field(default_factory=list)

@@ -69,26 +69,35 @@ def _greedy_order(nets: Nets, items: int, start: int, until: float, most: float)
     return np.array(order, dtype=np.int64), width
 
 
-def set_diagram(nets: Nets, cost: Longs, work: Longs, order: Ints, most: int) -> SetDiagram:
+Part = tuple[int, int, int]  # a net, and the first and last place in the order between which its items count
+
+
+def set_diagram(nets: Nets, cost: Longs, work: Longs, order: Ints, most: int) -> tuple[SetDiagram, list[Part]]:
     """The diagram of all sets; in layers of more than ``most`` states, the cheapest open nets become free.
 
     ``cost`` has shape (nets,) and ``work`` (items,), -1 for items that no set may contain. No load is overestimated.
+    Also returns the parts of nets that count, of those that do not count in full.
     """
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     last = np.full(len(cost), -1, dtype=np.int64)
     np.maximum.at(last, nets.of, rank[np.repeat(np.arange(len(order)), np.diff(nets.start))])
-    layers = _Layers(cost, last, most)
+    layers = _Layers(cost, last.copy(), most)
     for v in order.tolist():
         layers.add(nets.of[nets.start[v] : nets.start[v + 1]].tolist())
     none = np.zeros((1, 2), dtype=np.int64)
-    return SetDiagram(
+    first = np.full(len(cost), len(order), dtype=np.int64)
+    np.minimum.at(first, nets.of, rank[np.repeat(np.arange(len(order)), np.diff(nets.start))])
+    whole = list(zip(first.tolist(), last.tolist(), strict=True))
+    parts = [(net, *layers.span.get(net, (1, 0))) for net in range(len(cost))]
+    diagram = SetDiagram(
         order=order,
         layer=np.array([*layers.first, layers.first[-1] + 1], dtype=np.int64),
         next=np.ascontiguousarray(np.concatenate([*layers.next, none]), dtype=np.int32),
         pay=np.ascontiguousarray(np.concatenate([*layers.pay, none])),
         work=np.ascontiguousarray(work[order]),
     )
+    return diagram, [part for part in parts if part[1:] != whole[part[0]]]
 
 
 class _Layers:
@@ -96,11 +105,13 @@ class _Layers:
 
     ``first``  the first state of each layer
     ``next``   per layer, shape (states, 2): the states of the next one, without the item and with it
+    ``span``   the first and the last layer in which each net that opens is open
     ``pay``    per layer, shape (states, 2): the cost of the nets that either choice splits first
     """
 
     def __init__(self, cost: Longs, last: Longs, most: int) -> None:
         self.first, self.next, self.pay = [0], list[Ints](), list[Longs]()
+        self.span: dict[int, tuple[int, int]] = {}
         self._cost, self._last, self._most = cost.tolist(), last.tolist(), most
         self._key, self._slot, self._free = np.zeros(1, dtype=np.int64), dict[int, int](), list(range(OPEN))
 
@@ -113,6 +124,7 @@ class _Layers:
             elif self._last[net] > len(self.next) and self._free:
                 self._slot[net] = self._free.pop()
                 key[IN] |= IN << 2 * self._slot[net]
+                self.span[net] = len(self.next), int(self._last[net])
             if net in self._slot and self._last[net] == len(self.next):
                 self._close(key, net)
         self.first.append(self.first[-1] + len(self._key))
@@ -121,6 +133,7 @@ class _Layers:
             net = min(self._slot, key=self._cost.__getitem__)
             self._close(self._key, net)
             self._last[net] = -1  # does not open again
+            self.span[net] = self.span[net][0], len(self.next)
             self._key, again = np.unique(self._key, return_inverse=True)
             child = again[child]
         self.next.append(child.reshape(2, -1).T + self.first[-1])

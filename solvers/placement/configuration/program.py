@@ -27,12 +27,15 @@ from shardmark.instances.files.columns import Floats
 from shardmark.instances.graph import Index
 from shardmark.instances.placement import Instance
 from shardmark.instances.rounding import safely
+from shardmark.solvers import registry
 from shardmark.solvers.native import Longs
+from shardmark.solvers.placement.configuration.master import Kind, Master, Proof
+from shardmark.solvers.placement.configuration.proof import Evidence, written
+from shardmark.solvers.placement.configuration.set_diagram import narrow_order, set_diagram
 from shardmark.solvers.placement.kernels.loads import Nets
 from shardmark.solvers.placement.throughput.anchored import WEIGHTS
-from shardmark.solvers.placement.throughput.configuration_master import Kind, Master, Proof
+from shardmark.solvers.placement.throughput.formulas import net_members
 from shardmark.solvers.placement.throughput.moves import Space, spaces
-from shardmark.solvers.placement.throughput.set_diagram import narrow_order, set_diagram
 
 #: A cost and placements of the units, each of shape (units,): accelerators of the instance first, then CPUs.
 Known = tuple[float, list[Index]]
@@ -81,6 +84,7 @@ class Configurations:
     def __init__(self, space: Space, weights: tuple[float, float], instance: Instance, limits: Limits) -> None:
         devices, (computing, moving) = space.devices, weights
         self.items, self._accelerators = len(devices.size), instance.accelerators
+        self.computing = None if instance.overlap == "none" else computing
         self._until, self._stop, room = limits.until, limits.stop, instance.room
         fast = computing * np.where(devices.size <= room, devices.accelerator_time, np.inf)
         slow, cost = computing * devices.cpu_time, moving * devices.nets.cost
@@ -99,6 +103,7 @@ class Configurations:
             nets = Nets(np.zeros(self.items + 1, dtype=np.int64), empty, np.zeros(0), empty)
             order = np.argsort(np.log(slow + 1e-300) - np.log(fast + 1e-300), kind="stable").astype(np.int64)
             self._add(devices.cpus, nets, nets.cost, slow, order, most, np.zeros(self.items), 0.0)
+        self.evidence: Evidence | None = None
         base = np.where(np.isfinite(fast), fast, slow) if devices.accelerators else slow
         base = np.maximum(base / max(float(base.sum()), 1e-300), 1e-9 / self.items)
         self.best = Proof(base / base.sum(), np.zeros(len(self.kinds)), 0.0)
@@ -109,7 +114,7 @@ class Configurations:
         whole = (cost * self.scale).astype(np.int64)
         finite = np.isfinite(time_of)
         work = np.where(finite, np.where(finite, time_of, 0.0) * self.scale, -1).astype(np.int64)
-        self.kinds.append(Kind(count, nets, whole, work, set_diagram(nets, whole, work, order, most), *memory))
+        self.kinds.append(Kind(count, nets, whole, work, *set_diagram(nets, whole, work, order, most), *memory))
 
     def _left(self) -> float:
         return max(0.0, self._until - time.monotonic())
@@ -150,13 +155,16 @@ class Configurations:
         due = [float((cost * kind.size).sum()) for kind, cost in zip(self.kinds, price.tolist(), strict=True)]
         scale = 2.0**WORTH_BITS / (float(np.abs(worth).sum()) + max(due))
         whole = np.floor(worth * scale).astype(np.int64)
-        held = 0
+        held, most = 0, list[int]()
         for kind, cost in zip(self.kinds, price.tolist(), strict=True):
             due = np.floor(cost * scale * kind.size).astype(np.int64)
             # The sizes of a set add up to at most the room, so their price is at most this.
             allowance = math.floor(cost * scale * kind.room * (1 + 1e-9)) + 1 if cost else 0
-            held += kind.count * (self._most(kind, whole - due, target) + allowance)
+            most.append(self._most(kind, whole - due, target))
+            held += kind.count * (most[-1] + allowance)
         value = int(whole.sum()) / max(held, 1)
+        if value > 1:
+            self.evidence = Evidence(target, whole, most, (price * scale).tolist(), int(whole.sum()) - held - 1)
         return Proof(worth * scale / max(held, 1), price * scale / max(held, 1), value)
 
     def _most(self, kind: Kind, worth: Longs, target: int) -> int:
@@ -176,14 +184,28 @@ class Configurations:
             kind.add(members)
         return value
 
+    def proof(self) -> Callable[[], dict[str, Any]] | None:
+        """The proof of the greatest target proved so far."""
+        evidence = self.evidence
+        members = net_members(self.kinds[0].nets)
+        if len(set(members)) < len(members):
+            return None  # the checker does not tell makers and passes of tensors apart
+        names = ["accelerators", "cpus"] if self._accelerators else ["cpus"]
+        kinds = dict(zip(names, self.kinds, strict=False))
+        return None if evidence is None else lambda: written(evidence, kinds, self.scale, self.computing)
+
     def offer(self, device: Index) -> None:
         """Add the sets of a placement of the items, shape (items,)."""
         for d in np.unique(device).tolist():
             self.kinds[0 if d < self._accelerators else -1].add(device == d)
 
 
-def configuration_bounds(instance: Instance, low: float, high: Callable[[], Known], limits: Limits) -> Iterator[float]:
+def configuration_bounds(
+    instance: Instance, low: float, high: Callable[[], Known], limits: Limits
+) -> Iterator[tuple[float, registry.Proof | None]]:
     """Yield the greatest lower bound so far, at first ``low``, after every step; ends if none is greater, or on time.
+
+    A bound above ``low`` comes with its proof.
 
     ``high`` returns a known cost and its placements. Valid for all options but replicas, as it is a relaxation of them:
     sets of any shape, loads as weighted sums of computation and transfers, one pass, no clusters.
@@ -199,7 +221,7 @@ def configuration_bounds(instance: Instance, low: float, high: Callable[[], Know
         with suppress(_Stopped):
             for bound in _rising(program, low, high):
                 low = max(low, bound)
-                yield low
+                yield low, program.proof()
                 if time.monotonic() > end:
                     break
 

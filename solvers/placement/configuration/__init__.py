@@ -1,0 +1,1 @@
+"""The configuration program: worths of units, and sets that are worth most within a load."""
