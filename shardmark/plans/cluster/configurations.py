@@ -162,8 +162,8 @@ def _costs(
     """The costs of a sharding that takes these ``times``, and splits these dimensions of tensors, by name.
 
     Of an activation that every device has whole, each keeps a share, and they gather it for the backward pass, as with
-    sequence parallelism (Korthikanti et al., MLSys 2023, Section 4.2). ``times`` are without that: to a backward pass
-    with operators of its own, what is whole is at hand.
+    sequence parallelism (Korthikanti et al., MLSys 2023, Section 4.2). ``times`` are without that, as shardings have
+    what is whole at hand. All such activations count, also those of which the step's own backward pass reads shares.
     """
 
     def share(tensor: Tensor) -> float:

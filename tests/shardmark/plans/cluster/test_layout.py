@@ -157,7 +157,7 @@ def test_stages_hold_and_take_what_the_verifier_counts(small):
     verified = stages(small.instance, small.solution)
     for i, stage in enumerate(small.stages):
         assert stage.memory - stage.held["working"] == pytest.approx(sum(verified.held[i].values()), rel=1e-12)
-        assert stage.forward_s < stage.backward_s < 2.2 * stage.forward_s  # transfers take equally long both ways
+        assert stage.backward_s == pytest.approx(2 * stage.forward_s, rel=0.2)  # transfers take equally long both ways
 
 
 def test_words_tell_the_same(small):

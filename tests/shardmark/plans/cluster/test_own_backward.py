@@ -16,7 +16,9 @@ from shardmark.instances.models.stablehlo.module import parse
 from shardmark.instances.models.stablehlo_file import model_of
 from shardmark.plans.cluster.attention import with_kernels
 from shardmark.plans.cluster.blocks import blocks_of
+from shardmark.plans.cluster.configurations import costs_of, parameters_of
 from shardmark.plans.cluster.kept import kept
+from shardmark.plans.cluster.run import Run
 from shardmark.plans.cluster.steps.passes import NO_BACKWARD, NO_NAMES, with_backward
 from shardmark.plans.cluster.steps.times import forward_seconds
 from shardmark.plans.cluster.submodels import forward_pass, part_of, structure, with_borders
@@ -119,6 +121,18 @@ def test_the_times_of_both_passes_are_that_of_the_sharding(both):
     assert 0 < forward < backward < total
     gradients = total - forward - backward  # their way to the layouts of parameters
     assert -1e-6 < gradients < 0.5 * total
+
+
+def test_every_device_keeps_a_share_and_what_was_whole_is_gathered_once(both):
+    own, _ = both
+    total = sum(own.tensors[tensor].bytes for tensor in kept(own))
+    chosen = replace(H100, link_latency=0.0)
+    for costs in costs_of([own], Run(1, 4, chosen, 50e9, 4, 1), print)[0]:
+        assert costs.activations == pytest.approx(total / costs.degree)
+        assert costs.gather_s == pytest.approx((costs.running - costs.activations) / chosen.link_bandwidth)
+        assert (costs.gather_s > 0) == (costs.degree > 1)
+        assert 0 < costs.forward_s < costs.step_s / 2
+        assert [len(split) for split in costs.splits] == [len(tensor.shape) for tensor in parameters_of(own)]
 
 
 def _turned(bordered):

@@ -156,7 +156,7 @@ def test_stages_with_the_specs_give_the_loss_and_gradients_of_the_step(folder, d
     [
         ("loops.mlir", "specs", "expected a program without loops and branches to export specs"),
         ("step.mlir", "stages", "expected torch or specs for a layout on a cluster, found 'stages'"),
-        ("step.mlir", "torch", "a StableHLO program has no PyTorch modules"),
+        ("step.mlir", "torch", "expected an ONNX model with PyTorch modules"),
     ],
 )
 def test_what_has_no_specs_is_refused(folder, tmp_path, model, export, words):
