@@ -131,12 +131,21 @@ class _Search:
         """Return a time in units: the target for a step, else the longest time of a microbatch on a replica."""
         return min(LIMIT, int(time * LIMIT / (self.target if self.step else self.target * data)))
 
+    def _speed(self, data: int, tensor: int) -> Fraction:
+        """Return the bytes per second between the replicas of a stage."""
+        work = self.instance
+        between = Fraction(work.bandwidth)
+        if work.machine is None or work.inside is None:
+            return between
+        inside = Fraction(work.inside)
+        return inside if data * tensor <= work.machine else min(max(work.machine // tensor, 1) * between, inside)
+
     def _options(self, node: int, degree: int, data: int, in_flight: int) -> tuple[list[Pair], int]:
         """Return the undominated times and memories of a node that are within the limits, and its synchronisation.
 
         For a step, that is the least of any of these; else it is 0, as the times contain its share.
         """
-        speed, room = Fraction(self.instance.speed(degree * data)), Fraction(self.instance.room)
+        speed, room = self._speed(data, degree), Fraction(self.instance.room)
         found, least = list[Pair](), LIMIT
         for each in self.menus[node]:
             if each.degree == degree and each.most >= data:

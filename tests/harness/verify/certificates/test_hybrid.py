@@ -23,7 +23,7 @@ from shardmark.solvers.hybrid.search import search
 from shardmark.solvers.registry import Declined, LocalRun
 
 METHODS = (simple, relaxed_dp, dp, search)
-DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(20, 10, 200)
+DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(10, 6, 200)
 MUTATIONS = 5  # per proof
 
 Proof = Mapping[str, Any]

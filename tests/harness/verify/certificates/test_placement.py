@@ -27,7 +27,7 @@ from shardmark.solvers.placement.latency_dp import chains, latency_dp
 from shardmark.solvers.registry import Declined, LocalRun
 
 METHODS = (load, node, anchored, configurations, critical_path, memory_path, dp, chains, latency_dp)
-DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(20, 10, 200)
+DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(10, 6, 200)
 MUTATIONS = 5  # per proof
 
 Proof = Mapping[str, Any]
