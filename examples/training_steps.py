@@ -183,7 +183,7 @@ def mixture_of_experts(
         gates = jax.nn.softmax(jnp.einsum("bsm,me->bse", x, p["route"]))
         chosen = jax.nn.one_hot(jnp.argmax(gates, axis=-1), experts)
         place = jnp.cumsum(chosen, axis=1) * chosen - 1
-        dispatch = jax.nn.one_hot(place.astype("int32"), room)  # batch, sequence, expert, place
+        dispatch = jax.nn.one_hot(place.astype("int32"), room, dtype=x.dtype)  # batch, sequence, expert, place
         inside = jnp.einsum("bsec,bsm->ebcm", dispatch, x)
         hidden = jax.nn.gelu(jnp.einsum("ebcm,emf->ebcf", inside, p["up"]))
         outside = jnp.einsum("ebcf,efm->ebcm", hidden, p["down"])

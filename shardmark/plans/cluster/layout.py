@@ -39,6 +39,8 @@ from shardmark.plans.solving import Certified, Step, certify
 STEPS = (Step("dp", "solver", 0.6), Step("search", "solver", 1.0))
 #: Share of the time for the layout and bound without the memory that blocks need while they run.
 FIRST = 0.7
+#: Part of the memory that the verifier lets rounding exceed.
+TOLERANCE = 1e-9
 #: Search for a layout with that memory, whose bounds do not count.
 SEARCH = (Step("search", "solver", 1.0),)
 
@@ -151,7 +153,7 @@ def _best(
     try:
         found = search(problem_of(relaxed.memory, largest), STEPS, FIRST * timeout, known=known)
         solution = found.solution
-        while lacking_bytes(relaxed, solution, costs) > 0:
+        while lacking_bytes(relaxed, solution, costs) > TOLERANCE * relaxed.memory:
             reserve = max(working_bytes(solution, costs))  # grows, as the last one did not suffice
             tell(f"reserving {reserve / 2**30:.2g} GiB for blocks while they run")
             try:

@@ -44,9 +44,9 @@ def practices(instance: Instance, costs: Sequence[Sequence[Costs]]) -> list[Prac
     machines = instance.devices // machine
     customs: dict[str, Iterator[tuple[int, int, int]]] = {
         "equal layers, the best equal degrees": _grid(instance, degrees),
-        "data parallelism alone": iter([(1, _divisor(instance.batch, instance.devices), 1)]),
+        "data parallelism alone": iter([(1, _replicas(instance, 1, 1), 1)]),
         "tensor parallelism in a machine, a pipeline between": (
-            (stages, _divisor(instance.batch, instance.devices // (widest * stages)), widest)
+            (stages, _replicas(instance, stages, widest), widest)
             for stages in range(1, machines + 1)
             if machines % stages == 0
         ),
@@ -59,12 +59,13 @@ def _grid(instance: Instance, degrees: list[int]) -> Iterator[tuple[int, int, in
     """Stages, replicas and degree, equal everywhere, that use as many devices as they can."""
     for degree in degrees:
         for stages in range(1, min(instance.nodes, instance.devices // degree) + 1):
-            yield stages, _divisor(instance.batch, instance.devices // (degree * stages)), degree
+            yield stages, _replicas(instance, stages, degree), degree
 
 
-def _divisor(batch: int, most: int) -> int:
-    """The greatest divisor of a batch that is at most ``most``."""
-    return next((d for d in range(min(batch, most), 0, -1) if batch % d == 0), 0)
+def _replicas(instance: Instance, stages: int, degree: int) -> int:
+    """The most replicas that equal stages can have: of those together, a batch has a microbatch for each."""
+    most = min(instance.devices // (degree * stages), instance.batch // stages)
+    return next((d for d in range(most, 0, -1) if instance.batch % d == 0), 0)
 
 
 def _cost(instance: Instance, solution: Mapping[str, Any]) -> float | None:

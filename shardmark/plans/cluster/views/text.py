@@ -61,7 +61,7 @@ def facts(layout: CertifiedLayout) -> dict[str, str | list[str]]:
         "lower bound": f"{1e3 * layout.bound_s:,.6g} ms ({layout.bound_from})",
         "block shardings": [_unproven(one) for one in layout.unproven] or "all proven optimal",
         "samples per second": f"{layout.samples_per_s:,.4g}",
-        "utilisation": f"{100 * layout.utilisation:.1f} % of the peak rate; a roofline, so an upper limit",
+        "utilisation": f"{100 * layout.utilisation:.1f} % of the peak rate, by the roofline",
         TODAY: [f"{practice.name} ({practice.layout}): {compared(layout, practice)}" for practice in layout.practices],
     }
 

@@ -114,6 +114,20 @@ def test_customary_layouts_are_the_best_of_all_choices(memory, train, monkeypatc
     assert found == practices(relaxed, [costs] * 2)
 
 
+@pytest.mark.parametrize("batch", [2, 4, 6, 16])
+def test_equal_degrees_are_the_best_of_all_where_a_batch_has_few_microbatches(batch):
+    """The blocks fit in two stages only, for whose most replicas a batch may have too few microbatches."""
+    costs = [COSTS, HALF]
+    relaxed = instance_of(a_run(batch=batch, shard="none"), costs, 4600.0)
+    divisors = [d for d in range(1, batch + 1) if batch % d == 0]
+    every = ((stages, d, degree) for stages in (1, 2) for d in divisors for degree in (1, 2))
+    choices = (one for one in every if math.prod(one) <= relaxed.devices)
+    best = practice.best_of(relaxed, [costs] * 2, "", choices)
+    found = practices(relaxed, [costs] * 2)[0]
+    assert best.cost is not None
+    assert (found.cost, found.layout) == (best.cost, best.layout)
+
+
 @pytest.mark.parametrize(("kind", "needed"), [(KEPT, 400.0 - 250.0), (AGAIN, 400.0)])
 def test_the_bound_has_the_memory_of_one_block_while_it_runs(kind, needed):
     """As much as that, and no more, as another block may be larger, but is not in every stage."""
