@@ -31,7 +31,7 @@ from shardmark.solvers.placement.ip.incumbent import Incumbent
 from shardmark.solvers.placement.ip.start import begin
 from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 from shardmark.solvers.placement.throughput.simple_bounds import load_bound
-from shardmark.solvers.registry import Declined, LocalRun, Run
+from shardmark.solvers.registry import Declined, LocalRun, Proof, Run
 from shardmark.solvers.scheduling.bounds.energetic import energetic
 from shardmark.solvers.scheduling.schedules.memory_cuts import none_fits
 
@@ -160,7 +160,7 @@ class _Forwarded(LocalRun):
         super().__init__(seed=run.seed, cores=run.cores, memory=run.memory, timeout=seconds)
         self._run = run
 
-    def bound(self, value: float) -> None:
+    def bound(self, value: float, certificate: Proof | None = None) -> None:
         """Hand on a bound."""
         self._run.bound(value)
 

@@ -105,7 +105,7 @@ class Oracle:
         """Bytes per second between replicas."""
         if self.P is None:
             return self.B
-        return self.inside if stage.d * stage.t <= self.P else min(self.P // stage.t * self.B, self.inside)
+        return self.inside if stage.d * stage.t <= self.P else min(max(self.P // stage.t, 1) * self.B, self.inside)
 
     def fits(self, stage: Stage, later: int) -> bool:
         """Whether a stage fits its devices, with so many replicas in the stages after it."""
