@@ -108,7 +108,7 @@ def test_a_step_without_names_says_that_a_rule_completes_it(folder, capsys):
     jax = pytest.importorskip("jax")
     step, arguments = training_steps.step_of("transformer", "sgd", bits=16, **SIZES)
     (folder / "bare.mlir").write_text(jax.jit(step, donate_argnums=(0, 1)).lower(*arguments).as_text())
-    found = sm.plan(folder / "bare.mlir", cluster=(1, 2), batch=4, device=folder / "large.toml", timeout=20)
+    found = sm.plan(folder / "bare.mlir", cluster=(1, 2), batch=4, device=folder / "large.toml", timeout=4)
     assert found.backward == pytest.approx(2)
     assert "2 times as long as the forward pass on one device by rule: the file's operators have no names" in str(found)
 

@@ -72,12 +72,14 @@ def test_the_backward_pass_takes_about_twice_the_time(both):
 
 def test_products_of_the_backward_pass_are_two_per_product_and_the_scores_again(both):
     own, rule = both
-    if any("route" in tensor.name for tensor in rule.tensors):
-        pytest.skip("the choice of experts has no gradient")
     forward, backward = (sum(o.multiply_adds for o in own.operators if o.backward == late) for late in (False, True))
     assert forward == sum(operator.multiply_adds for operator in rule.operators)
     scores = SIZES["sequence"] ** 2 * SIZES["width"]
-    assert backward / forward == pytest.approx(2 + scores / forward, rel=0.02)
+    expected = 2 + scores / forward
+    if any("route" in tensor.name for tensor in rule.tensors):  # a choice of experts has no gradient
+        assert backward / forward < expected
+    else:
+        assert backward / forward == pytest.approx(expected, rel=0.02)
 
 
 def test_the_same_tensors_are_kept_as_by_rule(both):
