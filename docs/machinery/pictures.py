@@ -35,7 +35,7 @@ text { font: 13px system-ui, sans-serif; fill: #1c1b19; } .soft { fill: #5f5c56;
 .limit, .bad { stroke: #ff9aa8; } .alarm, .x { fill: #ff9aa8; } .a, .w { fill: #8aaef0; } .b, .i { fill: #57d0b8; }
 .o { fill: #e5b84a; } .good { stroke: #8aaef0; } .s { fill: #e39ac9; } }
 </style>"""
-#: Of passes over time.
+#: Colours of the passes.
 PASSES = """<style>
 .tick, .axis { fill: #5f5c56; font-size: 12px; } .grid, .hit { fill: none; } .base { stroke: #5f5c56; }
 .inside { fill: #fff; font-size: 10px; } line.limit { stroke: #1c1b19; stroke-width: 1.5; }

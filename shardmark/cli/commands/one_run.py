@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from shardmark import api
 from shardmark.api import RunOptions
 from shardmark.cli import options as shared
 from shardmark.cli import values
+from shardmark.cli.commands.certificates import CERTIFICATE, check_certificate, write_certificate
 from shardmark.cli.options import FAULTY, Answer, Command
 from shardmark.cli.output import kept, tell, write_document
 from shardmark.cli.terminal import printable
@@ -21,12 +21,9 @@ from shardmark.instances import InputError
 from shardmark.instances.errors import UnknownOption
 
 if TYPE_CHECKING:
-    from shardmark.harness.verify.certificates import Finding
     from shardmark.outcomes import CheckResult, RunResult
 
 
-#: Ending of a certificate's file.
-CERTIFICATE = re.compile(r"\.cert\.json(\.gz)?$")
 #: `check` names the methods that prove bounds if the gap is larger, as a fraction.
 WEAK_GAP = 0.01
 
@@ -137,7 +134,7 @@ def run_check(options: argparse.Namespace) -> Answer:
     if options.timeout and not options.method:
         raise InputError("check", "--timeout", "expected only with --method: it limits the method's run")
     if CERTIFICATE.search(options.solution):
-        return run_check_certificate(options)
+        return check_certificate(load_named(options), options)
     given = load_named(options), solution_path(options.solution)
     with watching(quiet=options.quiet) as watch:
         held: RunOptions = limits_of(options, watch) if options.method else {}
@@ -162,17 +159,6 @@ def run_check(options: argparse.Namespace) -> Answer:
         **found.facts,
         **({} if found.run is None else of_method(found.run)),
     }
-
-
-def run_check_certificate(options: argparse.Namespace) -> Answer:
-    """Check the certificate that stands in the place of a solution."""
-    if options.method:
-        raise InputError("check", "--method", "expected only with a solution: a certificate is its own proof")
-    found = api.check_certificate(load_named(options), options.solution)
-    if found.reason:
-        tell(f"shardmark: {options.solution}: {found.reason}")
-    about = {"lower_bound": found.claimed, "proven": found.holds, "checked_bound": bound_of(found)}
-    return int(not found.holds), about
 
 
 def suggest_method(found: CheckResult, options: argparse.Namespace) -> None:
@@ -269,34 +255,6 @@ def of_bound(found: RunResult) -> dict[str, Any]:
     if found.known_bound is None:
         return {}
     return {"known_bound": found.known_bound, "known_from": found.known_from}
-
-
-def write_certificate(instance: Any, found: RunResult, options: argparse.Namespace, answer: dict[str, Any]) -> None:
-    """Write the certificate that the command line asks for, and add to the answer what it proves."""
-    if options.certificate is None:
-        return
-    if found.certificate is None:
-        tell(f"shardmark: {found.method} wrote no certificate of a lower bound")
-        answer["checked_bound"] = None
-        return
-    checked = api.check_certificate(instance, found.certificate)
-    certificate = dict(found.certificate)
-    answer["checked_bound"] = bound_of(checked)
-    if checked.reason:
-        tell(f"shardmark: the certificate: {checked.reason}")
-        if checked.proven is not None:
-            certificate["bound"] = bound_of(checked)
-    with kept(answer):
-        write_document(options.certificate, certificate, "the certificate")
-
-
-def bound_of(checked: Finding) -> int | float | None:
-    """Return the greatest bound that a certificate proves: an int if it is whole, else rounded down to float64."""
-    from shardmark.harness.verify.certificates import rounded_down
-
-    if checked.proven is None:
-        return None
-    return int(checked.proven) if checked.proven.denominator == 1 else rounded_down(checked.proven)
 
 
 def repetition(instance: Any, found: RunResult, options: argparse.Namespace) -> dict[str, Any]:
