@@ -71,7 +71,7 @@ for number, part in enumerate(document["stages"]):
     run = partial(stage, numbers, number == 0, number == len(document["stages"]) - 1)
 
     def step(params, batch):
-        raise NotImplementedError
+        return params  # only the names of the arguments are read
 
     shardings = in_shardings(part, step, (params, batch), mesh)
     between = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
