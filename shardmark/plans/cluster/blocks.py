@@ -21,6 +21,7 @@ import numpy as np
 from shardmark.instances.graph import Graph, find_cycle
 from shardmark.instances.models.fuse import edges_between
 from shardmark.instances.models.model import Model
+from shardmark.plans.cluster.submodels import ancestors
 from shardmark.plans.modules import Path, enclosing, joined
 
 #: Fewer numbered modules than this are divided further, if there are numbered modules in them.
@@ -123,14 +124,7 @@ def _shared(model: Model, numbered: Sequence[Path | None]) -> set[int]:
         path = numbered[reader]
         if path is not None and not depends[source]:
             users[source].add(path)
-    found = set[int]()
-    waiting = [index for index, paths in enumerate(users) if len(paths) > 1]
-    while waiting:
-        index = waiting.pop()
-        if index not in found:
-            found.add(index)
-            sources = (model.tensors[access.tensor].producer for access in model.operators[index].reads)
-            waiting += [source for source in sources if source is not None]
+    found = set(ancestors(model, (index for index, paths in enumerate(users) if len(paths) > 1)))
     weights = {tensor for index in found for tensor in model.parameters(index)}
     flops = sum(model.operators[index].flops for index in found)
     heavy = sum(model.tensors[tensor].bytes for tensor in weights) > LITTLE * model.parameter_bytes()

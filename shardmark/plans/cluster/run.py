@@ -73,6 +73,12 @@ class Run:
         return self.batch // self.microbatch
 
     @property
+    def schedule(self) -> dict[str, str | int | None]:
+        """How a batch passes through the stages, as exported layouts tell it."""
+        sizes = {"batch": self.batch, "microbatch": self.microbatch, "microbatches": self.microbatches}
+        return {"schedule": "1F1B" if self.training else None, **sizes}
+
+    @property
     def degrees(self) -> list[int]:
         """Tensor-parallel degrees: powers of 2 up to the devices of a machine and ``max_tensor``."""
         most = min(self.devices, self.max_tensor)

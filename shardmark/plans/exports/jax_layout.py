@@ -44,14 +44,10 @@ def require_step(source: str | os.PathLike[str], model: Model) -> None:
 def jax_layout(layout: CertifiedLayout) -> dict[str, Any]:
     """The document of a layout. InputError if its model is no such program."""
     require_step(layout.source, layout.model)
-    run = layout.run
     return {
         "format": FORMAT,
         "model": layout.source.name,
-        "schedule": "1F1B" if run.training else None,
-        "batch": run.batch,
-        "microbatch": run.microbatch,
-        "microbatches": run.microbatches,
+        **layout.run.schedule,
         "stages": [
             {
                 "layers": list(stage.blocks),

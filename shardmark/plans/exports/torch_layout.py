@@ -62,7 +62,7 @@ def torch_layout(layout: CertifiedLayout) -> dict[str, Any]:
     """
     require_modules(layout.source, layout.model)
     _require_order(layout)
-    run, block_of = layout.run, _block_of(layout)
+    block_of = _block_of(layout)
     held = [part.modules for part in held_modules(layout.model, block_of, len(layout.blocks))]
     modules, recomputed = [], []
     for number in range(len(layout.stages)):
@@ -74,10 +74,7 @@ def torch_layout(layout: CertifiedLayout) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "model": layout.source.name,
-        "schedule": "1F1B" if run.training else None,
-        "batch": run.batch,
-        "microbatch": run.microbatch,
-        "microbatches": run.microbatches,
+        **layout.run.schedule,
         "split_points": _split_points(layout, block_of, modules),
         "stages": [
             {
