@@ -21,6 +21,7 @@ from shardmark.harness.sandbox.backends.choice import Backend, choose
 from shardmark.harness.sandbox.backends.namespaces import isolation_error_in_subprocess
 from shardmark.harness.sandbox.contract import Order, Outcome
 from shardmark.harness.sandbox.link import Watch
+from shardmark.harness.sandbox.outside import UNSENT
 from shardmark.harness.sandbox.supervisor import Supervisor, environment
 from shardmark.instances import InputError
 
@@ -35,6 +36,9 @@ CHAIN = {
     "nodes": {"work": [3, 2, 4, 1], "output_size": [1, 1, 1, 1], "param_size": [0, 0, 0, 0]},
     "edges": [[0, 1], [1, 2], [2, 3]],
 }
+#: Reason of a run that SIGKILL ended. If the system has killed any process of the machine for lack of memory meanwhile,
+#: another test's or another container's, the referee takes the run for one of those.
+SIGKILLED = f"killed by SIGKILL, {UNSENT}|killed from outside for lack of memory: it used .*"
 OBSTACLE = isolation_error_in_subprocess()  # why this machine cannot isolate runs, "" if it can
 needs_isolation = pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
 ISOLATION = [pytest.param("auto", marks=needs_isolation, id="isolated"), pytest.param("none", id="not isolated")]
