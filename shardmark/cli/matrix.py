@@ -117,6 +117,29 @@ def missing(jobs: Sequence[Job], finished: Mapping[str, str], *, retry: bool) ->
     return [job for job in jobs if (status := finished.get(job.id)) in (None, KILLED) or (retry and status != "ok")]
 
 
+def forecast(options: argparse.Namespace, jobs: Sequence[Job]) -> list[dict[str, object]]:
+    """Return a row per track, and one for all: runs, how many are left, and the most hours that these take."""
+    finished: Mapping[str, str] = {}
+    if options.results.exists():
+        with closing(Store.open(options.results)) as store:
+            finished = store.finished()
+    left = {job.id: job.limits.timeout_s for job in missing(jobs, finished, retry=options.retry_failed)}
+    tracks = dict.fromkeys(job.solver.track for job in jobs)
+    groups = {track: [job for job in jobs if job.solver.track == track] for track in tracks}
+    groups |= {"all": list(jobs)} if len(groups) > 1 else {}
+    return [
+        {
+            "track": track,
+            "instances": len({(job.solver.track, job.problem.id) for job in group}),
+            "methods": len({(job.solver.track, job.solver.name) for job in group}),
+            "runs": len(group),
+            "left": sum(job.id in left for job in group),
+            "hours": round(sum(left.get(job.id, 0.0) for job in group) / (options.jobs or 1) / 3600, 2),
+        }
+        for track, group in groups.items()
+    ]
+
+
 def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answer:
     """Run the missing jobs, and summarise how all runs ended."""
     todo = missing(jobs, store.finished(), retry=options.retry_failed)

@@ -48,6 +48,9 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
     matrix.add_argument("--seeds", type=values.seeds, default=1, metavar="N", help="run seeds 0 to N-1 (default: 1)")
     shared.add_retry(matrix)
     shared.add_results(matrix)
+    matrix.add_argument(
+        "--dry-run", action="store_true", help="run nothing; print how many runs are left and the most hours they take"
+    )
     shared.add_track_options(sub, without=["memory"])
     where = sub.add_argument_group("the executor")
     shared.add_jobs(where, "1; dask: one per worker")
@@ -64,10 +67,12 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
 def run_run(options: argparse.Namespace) -> Answer:
     """Run a campaign: all solvers on all instances and seeds; the same command resumes it."""
     from shardmark.cli import summary
-    from shardmark.cli.matrix import locked_store, matrix, run_jobs
+    from shardmark.cli.matrix import forecast, locked_store, matrix, run_jobs
 
     check_executor(options)
     jobs = matrix(options)
+    if options.dry_run:
+        return 0, forecast(options, jobs)
     with locked_store(options.results) as store:
         status, found = run_jobs(options, jobs, store)
     status = status or (shared.FAULTY if found[summary.FAILED] else 0)

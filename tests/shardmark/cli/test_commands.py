@@ -410,6 +410,19 @@ def test_run_results_leaderboard(graph, tmp_path):
     assert "random-1" in (site / "index.html").read_text()
 
 
+def test_a_dry_run_says_how_much_is_left_and_runs_nothing(graph, tmp_path):
+    what = "--instance", graph, "--instance", "diamond", "--solver", "random-1", "--solver", "greedy", "--seeds", "2"
+    asked = ("run", *what, "--timeout", "90", "--results", tmp_path / "results")
+    counted = ("track", "instances", "methods", "runs", "left", "hours")
+    pipeline, intraop = ("pipeline", 1, 1, 2, 2, 0.05), ("intraop", 1, 1, 2, 2, 0.05)
+    rows = answer(*asked, "--dry-run", "--jobs", "1")
+    assert [tuple(row[name] for name in counted) for row in rows] == [pipeline, intraop, ("all", 2, 2, 4, 4, 0.1)]
+    assert not (tmp_path / "results").exists()
+    answer(*asked)
+    rows = answer(*asked, "--dry-run", "--retry-failed")
+    assert [(row["runs"], row["left"], row["hours"]) for row in rows] == [(2, 0, 0), (2, 0, 0), (4, 0, 0)]
+
+
 def test_declines_are_counted_apart_from_failures(tmp_path):
     methods = ("--solver", "latency-dp", "--solver", "one-accelerator", "--timeout", "60")
     done = answer("run", "--instance", "crossing", *methods, "--results", tmp_path / "results")
