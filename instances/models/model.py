@@ -143,6 +143,9 @@ class Model:
     operators: list[Operator] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)  # tensors that the caller of the model gets
     updates: dict[int, int] = field(default_factory=dict)  # for parameters that a step replaces, the outputs that do
+    weights: dict[str, list[int]] = field(
+        default_factory=dict
+    )  # for the parameters of a PyTorch program, by name, the tensors that hold them or follow from them
     unrolled: bool = False  # True if the program has loops, branches or manual computations, which were read through
     returned: dict[int, int] = field(
         default_factory=dict

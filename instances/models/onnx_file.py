@@ -42,7 +42,7 @@ from shardmark.instances.models.onnx_graph.control.nodes import (
 )
 from shardmark.instances.models.onnx_graph.load import load
 from shardmark.instances.models.onnx_graph.loops import nest_of
-from shardmark.instances.models.onnx_graph.modules import fill_gaps, module_of
+from shardmark.instances.models.onnx_graph.modules import fill_gaps, module_of, weights_of
 from shardmark.instances.models.onnx_graph.types import Types
 
 LARGEST = 2 << 30  # bytes of a file, the most that protobuf reads
@@ -126,6 +126,7 @@ class _Reader:
             raise self._error("graph", "expected a node whose results follow from an input, not from constants alone")
         self.model.outputs += [self._read(value.name, "graph") for value in graph.output]
         fill_gaps(self.model)
+        self.model.weights = weights_of(graph, self.model, self._constants.sources)
 
     def _walk(self, nodes: Sequence[Any]) -> None:
         self._used |= _read_by(nodes)

@@ -59,6 +59,15 @@ class Constants:
                 small = small and node.op_type not in _WINDOWED
                 self._nodes[name] = (node if small else None), list(node.input)
 
+    def sources(self, name: str) -> set[str]:
+        """The stored tensors from which a constant follows."""
+        waiting, seen = [name], {name}
+        while waiting:
+            more = {value for value in self._nodes.get(waiting.pop(), (None, ()))[1] if value} - seen
+            waiting += more
+            seen |= more
+        return {value for value in seen if value in self._tensors}
+
     def numbers(self, name: str) -> Any:
         """The constant's elements as an array; None if they are too many or not stored, or it is not a constant."""
         waiting = [name]

@@ -3,12 +3,16 @@
 PyTorch's exporter writes the modules around a node into its metadata, ``pkg.torch.onnx.name_scopes`` as a list and
 ``namespace`` as a text, each with whole paths and the operation at the end. PyTorch's older exporter, Keras and
 TensorFlow put the path into the node's name: ``/model/layers.2/self_attn/MatMul``. Optimisers add nodes without any.
+
+PyTorch's exporter also lists all parameters of the program, in the metadata of the graph. A parameter from which a
+constant was folded, such as that of position embeddings, is named in the metadata of the constant's type.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import takewhile
@@ -19,6 +23,7 @@ from shardmark.instances.models.model import Model
 Levels = tuple[str, ...]
 
 _SCOPES, _NAMESPACE = "pkg.torch.onnx.name_scopes", "namespace"
+_SIGNATURE, _FOLDED = "pkg.torch.export.ExportedProgram.graph_signature", "pkg.onnxscript.optimizer.folded_from"
 
 
 def keep_only_modules(node: Any) -> None:
@@ -40,6 +45,22 @@ def module_of(node: Any, name: str) -> Levels:
     if key == _NAMESPACE:
         return _levels(tuple(part.partition(": ")[0] for part in value.split("/")[:-1]))
     return _between_slashes(name.rpartition("/")[0])
+
+
+def weights_of(graph: Any, model: Model, sources: Callable[[str], Iterable[str]]) -> dict[str, list[int]]:
+    """For every parameter of the PyTorch program, the model's tensors that hold it or follow from it; {} if not told.
+
+    ``sources`` has the stored tensors from which a constant follows.
+    """
+    signature = next((entry.value for entry in graph.metadata_props if entry.key == _SIGNATURE), "")
+    found: dict[str, list[int]] = {name: [] for name in re.findall(r"\bPARAMETER target='([^']+)'", signature)}
+    entries = ((value.name, entry) for value in graph.value_info for entry in value.metadata_props)
+    folded = {name: _listed(entry.value) for name, entry in entries if entry.key == _FOLDED}
+    for index, tensor in enumerate(model.tensors):
+        stored = sources(tensor.name) if tensor.parameter and found else ()
+        for name in {part for source in stored for part in (source, *folded.get(source, ()))} & found.keys():
+            found[name].append(index)
+    return found
 
 
 def fill_gaps(model: Model) -> None:

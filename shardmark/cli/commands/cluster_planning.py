@@ -65,7 +65,7 @@ def run_cluster(options: argparse.Namespace) -> Answer:
     from shardmark.plans.cluster.request import plan_run
     from shardmark.plans.cluster.saving import document, require_export
     from shardmark.plans.exports.jax_layout import require_step
-    from shardmark.plans.exports.torch_layout import require_modules
+    from shardmark.plans.exports.torch_layout import require_modules, torch_layout
     from shardmark.plans.saving import require_folder
 
     given = [name for name in OTHERS if getattr(options, name) or (name, options.fuse) == ("fuse", False)]
@@ -102,6 +102,8 @@ def run_cluster(options: argparse.Namespace) -> Answer:
             as_json=options.json,
         )
         tell(f"wrote {options.output / 'plan.json'}")
+        for module, why in torch_layout(found)["unplaced"].items() if options.export == "torch" else ():
+            tell(f"no stage has module {module or 'of the whole model'}: {why}")
     if options.json:
         return 0, document(found)
     _show(found)

@@ -9,7 +9,8 @@
        {"modules": ["model.embed_tokens", "model.layers.0"], "recomputed": [],
         "data_parallel": 2, "tensor_parallel": 1},
        {"modules": ["model.layers.1", "model.norm", "lm_head"], "recomputed": ["model.layers.1"],
-        "data_parallel": 2, "tensor_parallel": 1}]}
+        "data_parallel": 2, "tensor_parallel": 1}],
+     "unplaced": {}}
 
 ``model``         name of the model's file
 ``schedule``      "1F1B"; null if the model is served
@@ -19,8 +20,11 @@
 ``modules``       all modules of the stage; the lists of all stages are ``module_fqns_per_model_part`` of TorchTitan
 ``recomputed``    modules to wrap in ``torch.utils.checkpoint``
 ``data_parallel``, ``tensor_parallel``  replicas of the stage, and devices of each
+``unplaced``      modules with parameters that are in no stage's ``modules``, each with the reason
 
-Operators outside of these modules, such as those of a mask, run where the model's code has them.
+A module of which the file has only a constant, as the exporter folded it for fixed inputs (position embeddings), is in
+the first stage that reads the constant. Operators outside of these modules, such as those of a mask, run where the
+model's code has them.
 """
 
 from __future__ import annotations
@@ -71,11 +75,12 @@ def torch_layout(layout: CertifiedLayout) -> dict[str, Any]:
         modules.append(_modules(layout, block_of, held, blocks))
         recomputed.append(_modules(layout, block_of, held, again))
         _require_whole(layout, block_of, again, recomputed[-1])
+    split_points, unplaced = _split_points(layout, block_of, modules), _place_folded(layout, block_of, modules)
     return {
         "format": FORMAT,
         "model": layout.source.name,
         **layout.run.schedule,
-        "split_points": _split_points(layout, block_of, modules),
+        "split_points": split_points,
         "stages": [
             {
                 "modules": modules[number],
@@ -85,7 +90,38 @@ def torch_layout(layout: CertifiedLayout) -> dict[str, Any]:
             }
             for number, stage in enumerate(layout.stages)
         ],
+        "unplaced": unplaced,
     }
+
+
+def _place_folded(layout: CertifiedLayout, block_of: Sequence[int], modules: Sequence[list[str]]) -> dict[str, str]:
+    """Add modules of which the file has only constants to the lists ``modules``.
+
+    Returns the other modules with parameters that are in no list, each with the reason.
+    """
+    model, readers = layout.model, layout.model.readers()
+    begins: dict[str, int] = {}  # first operator of every module
+    for index, operator in enumerate(model.operators):
+        for path in enclosing(operator.module):
+            begins.setdefault(joined(path), index)
+    held = {name for names in modules for name in names}
+    owners: dict[str, list[int]] = {}
+    for weight, tensors in model.weights.items():
+        levels = weight.split(".")[:-1]
+        if held.isdisjoint(".".join(levels[:depth]) for depth in range(1, len(levels) + 1)):
+            owners.setdefault(".".join(levels), []).extend(reader for tensor in tensors for reader in readers[tensor])
+    why: dict[str, str] = {}
+    for owner, users in owners.items():
+        if users and owner and owner not in begins:
+            begins[owner] = min(users)
+            mine = modules[layout.solution["stage"][block_of[min(users)]]]
+            mine.append(owner)
+            mine.sort(key=begins.__getitem__)
+        else:
+            inside = any(name.startswith(f"{owner}." if owner else "") for name in held)
+            several = "beside modules of the stages it has weights of its own" if inside else "several stages run it"
+            why[owner] = several if users else "nothing in the file reads its weights"
+    return why
 
 
 def _require_order(layout: CertifiedLayout) -> None:

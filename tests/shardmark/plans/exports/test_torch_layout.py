@@ -167,3 +167,86 @@ def test_stages_in_another_order_than_the_file_are_refused(tmp_path):
     turned = [3 - stage for stage in layout.solution["stage"]]
     with pytest.raises(InputError, match=r"expected stages in the order of the file to export torch; model.layers"):
         torch_layout(replace(layout, solution={**layout.solution, "stage": turned}))
+
+
+def with_parameters(path, names, folded=None):
+    """Write into a file what PyTorch's exporter says of parameters: their names, and constants ``folded`` from them."""
+    model = onnx.load(path)
+    text = "\n# inputs\n" + "\n".join(f"p{i}: PARAMETER target='{name}'" for i, name in enumerate(names))
+    model.graph.metadata_props.add(key="pkg.torch.export.ExportedProgram.graph_signature", value=text)
+    for constant, sources in (folded or {}).items():
+        info = model.graph.value_info.add(name=constant)
+        info.type.tensor_type.elem_type = TensorProto.FLOAT
+        info.metadata_props.add(key="pkg.onnxscript.optimizer.folded_from", value=repr(sources))
+    onnx.save(model, path)
+    return path
+
+
+def gathered(path):
+    """Position embeddings for fixed positions: rows of a table, which the reader folds, added to the first product."""
+    model = onnx.load(path)
+    table = numpy_helper.from_array(np.zeros((4, WIDTH), np.float32), "model.places.weight")
+    model.graph.initializer.extend([table, numpy_helper.from_array(np.array([0, 1]), "positions")])
+    rows = helper.make_node("Gather", ["model.places.weight", "positions"], ["rows"], name="rows")
+    scopes = ["", "model", "model.places", "op"]
+    rows.metadata_props.add(key=SCOPES, value=repr(scopes))
+    added = helper.make_node("Add", ["t1", "rows"], ["placed"], name="placed")
+    added.metadata_props.add(key=SCOPES, value=repr(["", "model", "op"]))
+    for node in model.graph.node:
+        node.input[:] = ["placed" if name == "t1" else name for name in node.input]
+    model.graph.node.insert(1, added)
+    model.graph.node.insert(1, rows)
+    onnx.save(model, path)
+    return path
+
+
+def modules_of(path, stages=2):
+    """Lists of modules, and those in none, of the file's layout with so many stages."""
+    slow = device(path.with_name("device.toml"), 1e9)
+    layout = sm.plan(path, cluster=(1, stages), batch=64, max_tensor=1, device=slow, timeout=20)
+    found = torch_layout(layout)
+    return [stage["modules"] for stage in found["stages"]], found["unplaced"]
+
+
+def test_a_module_that_the_exporter_folded_is_in_the_stage_that_reads_its_constant(tmp_path):
+    names = ["model.embed.weight", "model.layers.0.up.weight", "places.weight", "late.bias", "model.scale", "idle.w"]
+    folded = {
+        "w0": ["arange", "places.weight"],
+        "w20": ["late.bias"],
+        "w1": ["model.layers.0.up.weight", "model.scale"],
+    }
+    modules, unplaced = modules_of(with_parameters(saved(tmp_path / "m.onnx"), names, folded))
+    first, last = ([f"model.layers.{i}" for i in numbers] for numbers in (range(4), range(4, 8)))
+    assert modules == [["model.embed", "places", *first], [*last[:3], "late", "model.layers.7", "head"]]
+    assert unplaced == {
+        "model": "beside modules of the stages it has weights of its own",
+        "idle": "nothing in the file reads its weights",
+    }
+
+
+def test_a_module_that_the_reader_folds_is_in_the_stage_that_reads_its_constant(tmp_path):
+    path = with_parameters(gathered(saved(tmp_path / "m.onnx")), ["model.embed.weight", "model.places.weight"])
+    modules, unplaced = modules_of(path)
+    assert modules[0][:3] == ["model.embed", "model.places", "model.layers.0"]
+    assert not unplaced
+
+
+def test_a_module_that_several_stages_run_is_in_none(tmp_path):
+    path = with_parameters(saved(tmp_path / "m.onnx", (*DECODER[:-1], "model.embed")), ["model.embed.weight"])
+    model = onnx.load(path)
+    model.graph.initializer.extend(
+        [numpy_helper.from_array(np.zeros((WIDTH, WIDTH), np.float32), "model.embed.weight")]
+    )
+    for node in model.graph.node:
+        node.input[:] = ["model.embed.weight" if name in ("w0", "w25") else name for name in node.input]
+    onnx.save(model, path)
+    modules, unplaced = modules_of(path)
+    assert not any("model.embed" in names for names in modules)
+    assert unplaced == {"model.embed": "several stages run it"}
+
+
+def test_the_command_line_says_which_modules_are_in_no_stage(tmp_path):
+    model = with_parameters(saved(tmp_path / "m.onnx"), ["model.embed.weight", "idle.weight"])
+    done = shardmark("plan", model, *CLUSTER, "--export", "torch", "--output", tmp_path / "plan")
+    assert done.returncode == 0
+    assert "no stage has module idle: nothing in the file reads its weights" in done.stderr
