@@ -66,7 +66,7 @@ def _on_clusters(plan: CertifiedSplit) -> dict[str, str]:
         return {"training run": "--cluster MxD --batch N chooses replicas, tensor parallelism and recomputation too"}
     repeated = {operator.layer for operator in plan.model.operators} - {-1}
     if plan.target.track == "pipeline" and len(plan.parts) + plan.layout.idle >= MANY and len(repeated) >= MANY:
-        return {"many devices": "--cluster MxD --batch N --train none chooses replicas and tensor parallelism too"}
+        return {"many devices": "--cluster MxD --train none chooses replicas and tensor parallelism too"}
     return {}
 
 

@@ -27,7 +27,12 @@ def cluster_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of a run on a cluster."""
     run = sub.add_argument_group("a training or serving run on a cluster")
     run.add_argument("--cluster", metavar="MxD", help="machines and the devices of each, such as 4x8")
-    run.add_argument("--batch", type=values.positive_int, metavar="N", help="samples per step")
+    run.add_argument(
+        "--batch",
+        type=values.positive_int,
+        metavar="N",
+        help="samples per step; with --train none optional, for what is drawn and exported alone",
+    )
     run.add_argument(
         "--microbatch",
         type=values.positive_int,
@@ -62,7 +67,7 @@ def cluster_arguments(sub: argparse.ArgumentParser) -> None:
 
 def run_cluster(options: argparse.Namespace) -> Answer:
     """Lay a run out over a cluster, and print the layout."""
-    from shardmark.plans.cluster.request import plan_run
+    from shardmark.plans.cluster.request import plan_run, reason
     from shardmark.plans.cluster.saving import document, require_export
     from shardmark.plans.exports.jax_layout import require_step
     from shardmark.plans.exports.torch_layout import require_modules, torch_layout
@@ -70,8 +75,9 @@ def run_cluster(options: argparse.Namespace) -> Answer:
 
     given = [name for name in OTHERS if getattr(options, name) or (name, options.fuse) == ("fuse", False)]
     if given:
-        expected = "expected no such option with --cluster, which chooses stages, replicas and devices of each"
-        raise InputError("plan", f"--{given[0].replace('_', '-')}", expected)
+        name = "no-fuse" if given[0] == "fuse" and not options.fuse else given[0].replace("_", "-")
+        expected = f"expected no such option with --cluster, {reason(given[0])}"
+        raise InputError("plan", f"--{name}", expected)
     require_export(options.export)
     checks = {"torch": require_modules, "specs": require_step}
     if options.output:

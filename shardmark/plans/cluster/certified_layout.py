@@ -83,7 +83,9 @@ class CertifiedLayout:
         """The proven gap in words."""
         layouts = "layout of these blocks and shardings"
         text = words(self.gap).replace("split there is", layouts)
-        return f"{text}: no {layouts} is faster" if self.gap == 0 else text
+        text = f"{text}: no {layouts} is faster" if self.gap == 0 else text
+        some = f", of those whose numbers of replicas divide {self.run.rounds:,}" if self.run.left_out else ""
+        return f"{text}{some}"
 
     @property
     def samples_per_s(self) -> float:

@@ -20,7 +20,7 @@ from shardmark.plans.cluster.attention import with_kernels
 from shardmark.plans.cluster.blocks import Block, blocks_of
 from shardmark.plans.cluster.certified_layout import CertifiedLayout, Unproven
 from shardmark.plans.cluster.configurations import Costs, costs_of, parameters_of
-from shardmark.plans.cluster.memory import lacking_bytes, working_bytes
+from shardmark.plans.cluster.machines.memory import lacking_bytes, working_bytes
 from shardmark.plans.cluster.practice import Practice, practices
 from shardmark.plans.cluster.problem import problem
 from shardmark.plans.cluster.run import Run

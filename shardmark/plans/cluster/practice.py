@@ -12,7 +12,7 @@ from shardmark.harness.verify import verify
 from shardmark.instances.files.columns import Floats, Ints
 from shardmark.instances.hybrid import Instance
 from shardmark.plans.cluster.configurations import Costs
-from shardmark.plans.cluster.memory import lacking_bytes
+from shardmark.plans.cluster.machines.memory import lacking_bytes
 from shardmark.plans.cluster.problem import LEAN
 
 #: Relative error of sums of floating-point numbers, generously.

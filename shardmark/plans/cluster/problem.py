@@ -35,7 +35,7 @@ def problem(
         "maxDevices": run.machines * run.devices,
         "maxMemoryPerDevice": memory,
         "bandwidth": _between(run),
-        "mbsInBatch": len(blocks) if run.objective == "latency" else run.microbatches,  # at least one per stage
+        "mbsInBatch": run.rounds,
         "devicesPerMachine": run.devices,
         "bandwidthInside": run.device.link_bandwidth,
         "options": {"objective": "step" if run.training else "throughput"},

@@ -30,6 +30,14 @@ DEFAULTS = {
     "max_tensor": 8,
 }
 
+#: Why a layout takes no argument of other plans; else it chooses itself what the argument says.
+MEASURED = "where operators take the time of the roofline, as measurements have none of parts of them"
+REASONS = {
+    **dict.fromkeys(("profile", "times", "times_template"), MEASURED),
+    "fuse": "which always fuses chains of cheap operators, but not with the product before them",
+}
+CHOSEN = "which chooses stages, replicas and the devices of each"
+
 
 def plan_run(
     model: str | os.PathLike[str],
@@ -63,7 +71,7 @@ def plan_run(
         raise InputError("plan", "objective", f"expected train none as well, which serves the model, found {train!r}")
     if objective == "latency" and batch is not None:
         raise InputError("plan", "batch", "expected none with the objective latency, which is of one sample")
-    if batch is None and objective != "latency":
+    if batch is None and train != "none":
         raise InputError("plan", "batch", "expected the samples per step, such as --batch 512 (batch=512 in Python)")
     for name, number in (
         ("batch", 1 if batch is None else batch),
@@ -75,8 +83,10 @@ def plan_run(
             raise InputError("plan", name, f"expected at most {MOST_SAMPLES:,}, found {number:,}")
     if train not in list(STATE):
         raise InputError("plan", "train", f"expected one of {', '.join(STATE)}, found {train!r}")
-    if shard not in SHARDS:
-        raise InputError("plan", "shard", f"expected one of {', '.join(SHARDS)}, found {shard!r}")
+    shards = SHARDS if train != "none" else ("none", "weights")
+    if shard not in shards:
+        served = "" if train != "none" else " with train none, as there are no gradients and no optimizer"
+        raise InputError("plan", "shard", f"expected one of {', '.join(shards)}{served}, found {shard!r}")
     chosen = device_of(device)
     if machines > 1 and chosen.network_bandwidth is None:
         expected = "expected the bandwidth between machines, network_bandwidth in the TOML file of the device"
@@ -91,7 +101,7 @@ def plan_run(
         devices,
         chosen,
         chosen.network_bandwidth or chosen.link_bandwidth,
-        samples if batch is None else int(batch),
+        _served(samples, machines * devices, objective) if batch is None else int(batch),
         samples,
         train,
         shard,
@@ -101,11 +111,20 @@ def plan_run(
     return lay_out(path, read, run, timeout=timeout, cores=cores, seed=seed, tell=progress)
 
 
+def _served(samples: int, devices: int, objective: str | None) -> int:
+    """Samples of a run that serves, for drawings and exports: a microbatch for each device, or one for latency."""
+    return samples if objective == "latency" else samples * devices
+
+
 def refuse(**others: object) -> None:
     """InputError for an argument of `shardmark.plan` that is not None, but is not about clusters."""
     for name in (name for name, value in others.items() if value is not None):
-        expected = "expected none with a cluster, which chooses stages, replicas and the devices of each"
-        raise InputError("plan", name, expected)
+        raise InputError("plan", name, f"expected none with a cluster, {reason(name)}")
+
+
+def reason(name: str) -> str:
+    """Why a layout takes no such argument."""
+    return REASONS.get(name, CHOSEN)
 
 
 def require_cluster(**given: object) -> None:

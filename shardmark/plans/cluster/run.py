@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ SERVING = ("throughput", "latency")
 #: all-reduce does so twice, a reduce-scatter of gradients and an all-gather of weights once. Gradients that are divided
 #: are scattered for every microbatch, weights gathered for both of its passes (Rajbhandari et al., SC 2020, Section 7).
 EXCHANGED: Mapping[str, tuple[int, int]] = {"none": (2, 0), "optimizer": (2, 0), "gradients": (1, 1), "weights": (0, 3)}
+#: Microbatches in a batch of track ``hybrid``, at most.
+MOST_ROUNDS = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -80,9 +83,35 @@ class Run:
 
     @property
     def degrees(self) -> list[int]:
-        """Tensor-parallel degrees: powers of 2 up to the devices of a machine and ``max_tensor``."""
+        """Tensor-parallel degrees: powers of 2 up to the devices of a machine and ``max_tensor``.
+
+        Of several machines, they divide the devices of each, so that replicas fit whenever their devices do in all.
+        """
         most = min(self.devices, self.max_tensor)
-        return [1 << power for power in range(most.bit_length()) if 1 << power <= most]
+        powers = [1 << power for power in range(most.bit_length())]
+        return [degree for degree in powers if self.machines == 1 or self.devices % degree == 0]
+
+    @property
+    def rounds(self) -> int:
+        """The batch of track ``hybrid``: numbers of replicas divide it, and it has a microbatch for each of them.
+
+        A stream of samples to serve has no such rule. A number stands for it that whatever divides the devices divides,
+        and many other numbers; up to 22 devices, all do.
+        """
+        if self.training:
+            return self.microbatches
+        devices = self.machines * self.devices
+        found = devices
+        for replicas in range(2, devices + 1):
+            more = math.lcm(found, replicas)
+            found = more if more <= MOST_ROUNDS else found
+        return found
+
+    @property
+    def left_out(self) -> bool:
+        """True if there are numbers of replicas of a stage that no layout of a stream has."""
+        devices = self.machines * self.devices
+        return self.objective == "throughput" and any(self.rounds % replicas for replicas in range(1, devices + 1))
 
     @property
     def exchanged(self) -> tuple[int, int]:

@@ -10,7 +10,8 @@ from shardmark.harness import verify
 from shardmark.instances.hybrid import Instance
 from shardmark.plans.cluster.blocks import Block
 from shardmark.plans.cluster.configurations import Costs
-from shardmark.plans.cluster.memory import working_bytes
+from shardmark.plans.cluster.machines.memory import working_bytes
+from shardmark.plans.cluster.machines.placing import Place, placed
 from shardmark.plans.cluster.problem import AGAIN, names
 from shardmark.plans.cluster.run import KINDS, Run
 
@@ -31,6 +32,7 @@ class Stage:
     ``sync_s``      seconds in which replicas exchange gradients, once per step
     ``held``        bytes by what they are: `run.KINDS`, "activations" in flight, and "working", for one block while it
                     runs
+    ``places``      machine and devices of every replica
     """
 
     blocks: tuple[str, ...]
@@ -43,6 +45,12 @@ class Stage:
     recomputation_s: float
     sync_s: float
     held: Mapping[str, float]
+    places: tuple[Place, ...]
+
+    @property
+    def machines(self) -> list[int]:
+        """The machines that replicas are in, ascending."""
+        return sorted({place.machine for place in self.places})
 
     @property
     def backward_s(self) -> float:
@@ -67,6 +75,7 @@ def stages_of(
     assert found is not None
     assert parts is not None
     chosen = chosen_costs(solution, costs)
+    places = placed(found.data, found.tensor, run.machines, run.devices)
     rows = []
     for i, replicas in enumerate(found.data):
         mine = [v for v, stage in enumerate(solution["stage"]) if stage == i]
@@ -93,6 +102,7 @@ def stages_of(
                     "activations": found.held[i]["activations"],
                     "working": working[i],
                 },
+                places[i],
             )
         )
     return rows

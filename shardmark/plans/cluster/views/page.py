@@ -11,7 +11,7 @@ from shardmark.plans.cluster.certified_layout import CertifiedLayout
 from shardmark.plans.cluster.problem import AGAIN
 from shardmark.plans.cluster.stages import Stage
 from shardmark.plans.cluster.views.pictures import block_seconds, blocks, comparison, crossings, memory
-from shardmark.plans.cluster.views.text import GIB, TODAY, in_lines, unit
+from shardmark.plans.cluster.views.text import TODAY, in_lines, unit, unit_of
 from shardmark.plans.cluster.views.timeline import Simulation, idle_shares, simulated, timeline
 
 
@@ -64,18 +64,19 @@ def _of_training(stage: Stage) -> dict[str, float]:
 
 def _sizes(layout: CertifiedLayout) -> Table:
     limit, stages = layout.run.device.memory, layout.stages
+    name, size = unit_of(layout)
     kinds = [kind for kind in stages[0].held if any(stage.held[kind] for stage in stages)]
     rows: list[dict[str, Any]] = [
         {
             "stage": number,
-            **{f"{kind} GiB": stage.held[kind] / GIB for kind in kinds},
-            "sum GiB": stage.memory / GIB,
-            "free GiB": (limit - stage.memory) / GIB,
+            **{f"{kind} {name}": stage.held[kind] / size for kind in kinds},
+            f"sum {name}": stage.memory / size,
+            f"free {name}": (limit - stage.memory) / size,
         }
         for number, stage in enumerate(stages)
     ]
     working = " Working memory is for the block that runs, such as for activations that it computes again."
-    note = f"A device has {limit / GIB:,.4g} GiB.{working if 'working' in kinds else ''}"
+    note = f"A device has {limit / size:,.4g} {name}.{working if 'working' in kinds else ''}"
     return Table("Bytes by what they are", rows, 2, note)
 
 

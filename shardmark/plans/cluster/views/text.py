@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from shardmark.leaderboard.text import count
@@ -12,12 +13,17 @@ from shardmark.plans.cluster.stages import Stage
 from shardmark.plans.solving import words
 
 GIB = 2**30
+#: Units of memory, the largest first.
+UNITS = (("GiB", GIB), ("MiB", 2**20), ("KiB", 2**10), ("bytes", 1))
+#: Ranges of machines that are listed.
+MOST_RANGES = 3
 #: Name of the fact with the customary layouts.
 TODAY = "people do today"
 
 
 def rows(layout: CertifiedLayout) -> list[dict[str, Any]]:
     """One row per stage, in the order of the pipeline."""
+    memory, size = unit_of(layout)
     return [
         {
             "stage": number,
@@ -26,12 +32,39 @@ def rows(layout: CertifiedLayout) -> list[dict[str, Any]]:
             "recomputed": len(stage.recomputed),
             "microbatch ms": 1e3 * stage.microbatch_s,
             "gradients ms": 1e3 * stage.sync_s,
-            "memory GiB": stage.memory / GIB,
+            f"memory {memory}": stage.memory / size,
             "% of limit": 100 * stage.memory / layout.run.device.memory,
+            **({"machines": _ranges(stage.machines)} if layout.run.machines > 1 else {}),
             "modules": _ends(stage),
         }
         for number, stage in enumerate(layout.stages)
     ]
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers in short.
+
+    >>> _ranges([0, 1, 2, 5]), _ranges([0, 2, 4, 6, 8])
+    ('0-2, 5', '0, 2, 4 and 2 more')
+    """
+    runs = list[list[int]]()
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    shown = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs[:MOST_RANGES])
+    rest = sum(map(len, runs[MOST_RANGES:]))
+    return f"{shown} and {rest} more" if rest else shown
+
+
+def unit_of(layout: CertifiedLayout) -> tuple[str, int]:
+    """The unit for memory of the fullest stage, and its bytes."""
+    return _unit(max(stage.memory for stage in layout.stages))
+
+
+def _unit(size: float) -> tuple[str, int]:
+    return next((one for one in UNITS if size >= one[1]), UNITS[-1])
 
 
 def _ends(stage: Stage) -> str:
@@ -56,6 +89,8 @@ def facts(layout: CertifiedLayout) -> dict[str, str | list[str]]:
         "cluster": f"{count(run.machines, 'machine')} of {run.devices} x {run.device.name}"
         + (f", {count(idle, 'device')} of them idle" if idle else ""),
         "run": _batch(run) + (f"; {run.train}; divided over replicas: {kept}" if run.training else "; serving"),
+        **_undivided(layout),
+        **_apart(layout),
         **_backward(layout),
         f"time per {unit(layout)}": f"{1e3 * layout.cost_s:,.6g} ms, {layout.gap_text}",
         "lower bound": f"{1e3 * layout.bound_s:,.6g} ms ({layout.bound_from})",
@@ -67,9 +102,39 @@ def facts(layout: CertifiedLayout) -> dict[str, str | list[str]]:
 
 
 def _batch(run: Run) -> str:
-    if run.objective == "latency":
+    if not run.training:
         return count(run.microbatch, "sample") + " at a time"
-    return f"batch {run.batch:,} in {run.microbatches:,} microbatches of {run.microbatch}"
+    return f"batch {run.batch:,} in {_microbatches(run.microbatches)} of {run.microbatch}"
+
+
+def _microbatches(number: int) -> str:
+    return "1 microbatch" if number == 1 else f"{number:,} microbatches"
+
+
+def _undivided(layout: CertifiedLayout) -> dict[str, str]:
+    """A hint if devices are idle and the microbatches divide among no stage's replicas."""
+    run = layout.run
+    devices = run.machines * run.devices
+    idle = run.training and layout.used < devices
+    if not idle or any(run.microbatches % replicas == 0 for replicas in range(2, devices + 1)):
+        return {}
+    more = -(-run.microbatches // devices) * devices * run.microbatch
+    return {"hint": f"{_microbatches(run.microbatches)} cannot be divided among replicas; those of batch {more:,} can"}
+
+
+def _apart(layout: CertifiedLayout) -> dict[str, str]:
+    """The stages that are counted as in one machine, but find no room in one."""
+    run = layout.run
+    apart = [
+        str(number)
+        for number, stage in enumerate(layout.stages)
+        if stage.replicas * stage.tensor <= run.devices and len(stage.machines) > 1
+    ]
+    counted = run.training or run.exchanged[1]
+    if not apart or not counted:
+        return {}
+    stages = f"stage{'' if len(apart) == 1 else 's'} {', '.join(apart)}"
+    return {"not counted": f"{stages}: replicas in several machines exchange weights or gradients over the network"}
 
 
 def _backward(layout: CertifiedLayout) -> dict[str, str]:
@@ -98,16 +163,17 @@ def in_ms(seconds: float) -> str:
     return f"{value:,.0f} ms" if value >= 1e3 else f"{value:.4g} ms"
 
 
-def in_gib(size: float) -> str:
-    """A size in GiB, with three digits or those before the point."""
-    value = size / GIB
-    return f"{value:,.0f} GiB" if value >= 1e3 else f"{value:.3g} GiB"
+def in_bytes(size: float) -> str:
+    """A size in the largest unit that it fills, with three digits or those before the point."""
+    name, unit = _unit(size)
+    value = size / unit
+    return f"{value:,.0f} {name}" if value >= 1e3 else f"{value:.3g} {name}"
 
 
 def compared(layout: CertifiedLayout, practice: Practice) -> str:
     """How much longer a customary layout takes, or how much memory it lacks."""
     if practice.cost is None:
-        return f"does not fit, {in_gib(practice.lacking)} per device too few"
+        return f"does not fit, {in_bytes(practice.lacking)} per device too few"
     return f"{practice.cost / layout.cost_s:.2f} times as long"
 
 

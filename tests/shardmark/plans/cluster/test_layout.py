@@ -90,7 +90,7 @@ def test_dividing_the_state_over_replicas_takes_less_memory(folder, large):
 
 
 def test_serving_has_one_pass(folder, large):
-    served = laid_out(folder, "large", train="none")
+    served = laid_out(folder, "large", train="none", batch=None)
     assert served.instance.objective == "throughput"
     assert served.utilisation > 0
     assert served.samples_per_s > large.samples_per_s
@@ -115,7 +115,7 @@ def test_a_step_without_names_says_that_a_rule_completes_it(folder, capsys):
 
 def test_the_latency_of_a_sample_needs_tensor_parallelism_and_no_replicas(folder):
     found = laid_out(folder, "large", train="none", objective="latency", batch=None)
-    throughput = laid_out(folder, "large", train="none")
+    throughput = laid_out(folder, "large", train="none", batch=None)
     assert found.gap == 0
     assert found.bound_from == "dynamic program"
     assert {stage.replicas for stage in found.stages} == {1}
@@ -133,7 +133,7 @@ def test_other_questions_name_the_cluster(folder):
     params, batch, loss = training_steps.transformer(**SIZES | {"layers": 8, "width": 64})
     (folder / "loss.mlir").write_text(jax.jit(loss).lower(params, batch).as_text(debug_info=True))
     told = [str(sm.plan(folder / "loss.mlir", devices=count, timeout=10)) for count in (2, 8)]
-    assert ["many devices: --cluster MxD --batch N --train none" in text for text in told] == [False, True]
+    assert ["many devices: --cluster MxD --train none" in text for text in told] == [False, True]
 
 
 def test_the_command_tells_the_same(folder, large, capsys):

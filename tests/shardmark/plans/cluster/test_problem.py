@@ -16,7 +16,7 @@ from shardmark.plans.cluster import practice
 from shardmark.plans.cluster.blocks import Block
 from shardmark.plans.cluster.configurations import Costs
 from shardmark.plans.cluster.layout import _best
-from shardmark.plans.cluster.memory import lacking_bytes, working_bytes
+from shardmark.plans.cluster.machines.memory import lacking_bytes, working_bytes
 from shardmark.plans.cluster.practice import practices
 from shardmark.plans.cluster.problem import AGAIN, KEPT, problem
 from shardmark.plans.cluster.run import SHARDS, Run

@@ -66,6 +66,9 @@ def laid_out(model, **given):
         ({"batch": 10**30}, "batch: expected at most 2,147,483,647"),
         ({"batch": True}, "batch: expected a whole number, at least 1, found True"),
         ({"max_tensor": None}, "max_tensor: expected a whole number, at least 1, found None"),
+        ({"train": "none", "shard": "optimizer"}, "shard: expected one of none, weights with train none, as there are"),
+        ({"batch": None}, "batch: expected the samples per step, such as --batch 512"),
+        ({"profile": True}, "profile: expected none with a cluster, where operators take the time of the roofline"),
         ({"train": ["adam"]}, r"train: expected one of adam, sgd, none, found \['adam'\]"),
         ({"cluster": None, "devices": 2, "batch": None, "shard": "weights"}, "shard: expected a cluster as well"),
     ],
@@ -77,6 +80,36 @@ def test_arguments_of_the_wrong_kind(model, given, message):
 
 def test_numpy_integers_are_whole_numbers(model):
     assert laid_out(model, cluster=(1, 1), batch=np.int64(8), microbatch=np.int32(2)).run.microbatches == 4
+
+
+@pytest.mark.parametrize("batch", [None, 2])
+def test_a_stream_of_samples_has_any_number_of_replicas(model, batch):
+    """Three divide no batch of 8 microbatches, and one of a single microbatch has one replica."""
+    found = laid_out(model, cluster=(1, 3), batch=batch, train="none")
+    assert [(stage.replicas, stage.tensor) for stage in found.stages] == [(3, 1)]
+    assert found.gap == 0
+    assert found.cost_s == pytest.approx(found.stages[0].microbatch_s / 3)
+    assert found.gap_text.endswith("is faster")
+    assert "run: 2 samples at a time; serving" in str(found)
+
+
+def test_numbers_of_replicas_that_a_stream_leaves_out_are_told(model):
+    found = laid_out(model, cluster=(1, 32), batch=None, train="none", max_tensor=1)
+    assert found.gap_text.endswith(f"is faster, of those whose numbers of replicas divide {found.run.rounds:,}")
+    assert {d for d in range(1, 33) if found.run.rounds % d} == {23, 25, 29, 31}
+
+
+def test_a_batch_that_cannot_be_divided_has_a_hint(model):
+    found = str(laid_out(model, cluster=(1, 3), batch=2 * 7, max_tensor=1))
+    assert "run: batch 14 in 7 microbatches of 2; adam" in found
+    assert "hint: 7 microbatches cannot be divided among replicas; those of batch 18 can" in found
+    assert "run: batch 2 in 1 microbatch of 2; adam" in str(laid_out(model, cluster=(1, 1), batch=2))
+    assert "hint" not in str(laid_out(model, cluster=(1, 3), batch=2 * 6, max_tensor=1))
+
+
+def test_a_small_model_has_memory_in_a_small_unit(model):
+    found = str(laid_out(model, train="none"))
+    assert "memory bytes 256" in found or "memory KiB" in found
 
 
 def test_a_model_without_samples_or_work_is_refused(model):
@@ -97,7 +130,18 @@ def test_rounds_of_a_loop_are_no_modules_of_pytorch(model):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--cluster", "1x2", "--batch", 8, "--no-fuse"), "--fuse: expected no such option with --cluster"),
+        (
+            ("--cluster", "1x2", "--batch", 8, "--no-fuse"),
+            "--no-fuse: expected no such option with --cluster, which always",
+        ),
+        (
+            ("--cluster", "1x2", "--batch", 8, "--profile"),
+            "--profile: expected no such option with --cluster, where operat",
+        ),
+        (
+            ("--cluster", "1x2", "--batch", 8, "--mesh", "2x1"),
+            "--mesh: expected no such option with --cluster, which choo",
+        ),
         (("--devices", 2, "--max-tensor", 4), "max_tensor: expected a cluster as well, such as --cluster 4x8"),
     ],
 )

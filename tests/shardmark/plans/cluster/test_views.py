@@ -161,7 +161,7 @@ def test_customary_layouts_are_compared_with_this_one(unequal):
     found = comparison(unequal)
     assert [row.length for row in found.rows] == pytest.approx([1e3 * unequal.cost_s, 1.5e3 * unequal.cost_s, 0.0])
     assert found.rows[1].shown.endswith("ms, 1.50 times as long")
-    assert found.rows[2].shown == "does not fit, 0.931 GiB per device too few"
+    assert found.rows[2].shown == "does not fit, 954 MiB per device too few"
 
 
 def test_the_page_needs_no_other_file_and_tells_every_figure(unequal):
