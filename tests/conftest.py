@@ -150,26 +150,28 @@ def run_zoo(zoo: dict[str, SolverInfo], chain: Problem, pool: Pool):
     return run
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def pool() -> Iterator[Pool]:
-    """Supervisors that the tests of a module share."""
+    """Supervisors that the tests of a process share."""
     pool = Pool()
     yield pool
     pool.close()
 
 
-@pytest.fixture
-def posix_for_auto(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
-    """The command line takes ``posix``, tried once, for ``auto``: it starts runs ten times as fast as ``benchexec``."""
+@pytest.fixture(scope="module")
+def posix_for_auto(pool: Pool) -> Iterator[None]:
+    """The command line and the API take ``posix`` for ``auto``: it starts runs ten times as fast as ``benchexec``."""
 
     def chosen(limits: str = "auto", isolation: str = "auto") -> Backend:
         if limits not in ("auto", "posix"):
             return choose(limits, isolation)
         return Lending(**vars(backend_here("posix", isolation)), pool=pool)
 
-    for user in (matrix, conformance, standing):
-        monkeypatch.setattr(user, "choose", chosen)
-    monkeypatch.setattr(runs, "backend", chosen)
+    with pytest.MonkeyPatch.context() as patch:
+        for user in (matrix, conformance, standing):
+            patch.setattr(user, "choose", chosen)
+        patch.setattr(runs, "backend", chosen)
+        yield
 
 
 @pytest.fixture(scope="module")

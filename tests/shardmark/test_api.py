@@ -29,8 +29,6 @@ from shardmark.instances.generate import families
 from shardmark.solvers.registry import declared_by
 from shardmark.solvers.registry import load as load_solvers
 
-pytestmark = pytest.mark.usefixtures("posix_for_auto")
-
 
 class BytesPath:
     """A path object that yields bytes, as `os.DirEntry` does for a folder that was given as bytes."""

@@ -16,8 +16,6 @@ from shardmark.harness.sandbox.protocol import HEADER, encode
 from shardmark.instances import catalog
 from shardmark.live import Live, Progress
 
-pytestmark = pytest.mark.usefixtures("posix_for_auto")
-
 WAITS = """import time
 from shardmark.solvers.registry import solver
 

@@ -39,6 +39,8 @@ CHAIN = {
 #: Reason of a run that SIGKILL ended. If the system has killed any process of the machine for lack of memory meanwhile,
 #: another test's or another container's, the referee takes the run for one of those.
 SIGKILLED = f"killed by SIGKILL, {UNSENT}|killed from outside for lack of memory: it used .*"
+#: Supervisors that wait in a pool, at most.
+KEPT = 4
 OBSTACLE = isolation_error_in_subprocess()  # why this machine cannot isolate runs, "" if it can
 needs_isolation = pytest.mark.skipif(bool(OBSTACLE), reason=OBSTACLE)
 ISOLATION = [pytest.param("auto", marks=needs_isolation, id="isolated"), pytest.param("none", id="not isolated")]
@@ -62,16 +64,30 @@ def try_backend(name: str, isolation: str) -> Backend | InputError:
 
 
 class Pool:
-    """Supervisors that wait for their next run: to start one takes longer than most runs of tests."""
+    """The last supervisors that have carried out a run: to start one takes longer than most runs of tests."""
 
     def __init__(self) -> None:
-        self.free: dict[object, list[Supervisor]] = {}
+        self.free: list[tuple[object, Supervisor]] = []
+        self.lock = threading.Lock()
+
+    def borrow(self, key: object) -> Supervisor | None:
+        """Return a supervisor that was given back with this key, None if there is none."""
+        with self.lock:
+            at = next((i for i, (other, _) in enumerate(self.free) if other == key), None)
+            return None if at is None else self.free.pop(at)[1]
+
+    def give_back(self, key: object, supervisor: Supervisor) -> None:
+        """Keep a supervisor for later runs, and end those that have waited longest if there are too many."""
+        with self.lock:
+            self.free.append((key, supervisor))
+            ended, self.free = self.free[:-KEPT], self.free[-KEPT:]
+        for _, old in ended:
+            old.close()
 
     def close(self) -> None:
         """End all of them."""
-        for supervisors in self.free.values():
-            for supervisor in supervisors:
-                supervisor.close()
+        for _, supervisor in self.free:
+            supervisor.close()
 
 
 class Lent(Supervisor):
@@ -85,15 +101,11 @@ class Lent(Supervisor):
         """Carry out one run."""
         started_with = environment(order.limits.cores).items(), os.sched_getaffinity(0)
         key = self.backend, self.isolation, tempfile.gettempdir(), *map(frozenset, started_with)
-        free = self.pool.free.setdefault(key, [])
-        try:
-            supervisor = free.pop()
-        except IndexError:
-            supervisor = Supervisor(self.backend, self.isolation)
+        supervisor = self.pool.borrow(key) or Supervisor(self.backend, self.isolation)
         try:
             return supervisor.run(order, cancel, watch)
         finally:
-            free.append(supervisor)
+            self.pool.give_back(key, supervisor)
 
 
 @dataclass(frozen=True)

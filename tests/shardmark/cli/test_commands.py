@@ -32,7 +32,7 @@ from shardmark.instances import catalog
 from shardmark.instances.files.jsonfile import read_json, write_json
 from shardmark.solvers import registry
 
-pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=2)]
+pytestmark = pytest.mark.gate(cases=2)
 
 CONTEST_EXAMPLE = {
     "problem": {

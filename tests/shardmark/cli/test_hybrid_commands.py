@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from referee import answer, refused
 
-pytestmark = pytest.mark.usefixtures("posix_for_auto")
-
 PLAN = {
     "stage": [0, 0, 1],
     "configuration": ["recomputed", "recomputed", "stored"],

@@ -9,8 +9,6 @@ from shardmark.cli.arguments import main
 from shardmark.instances import catalog
 from shardmark.instances.files.jsonfile import read_json, write_json
 
-pytestmark = pytest.mark.usefixtures("posix_for_auto")
-
 
 @pytest.mark.parametrize(
     ("contiguity", "status", "cost"), [("contiguous", 0, 6.0), ("acyclic", 1, 6.0), ("free", 0, 6.0)]

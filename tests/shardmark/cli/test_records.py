@@ -11,8 +11,6 @@ from referee import answer, refused, shardmark
 
 from shardmark.harness.records.history import FOLDER
 
-pytestmark = pytest.mark.usefixtures("posix_for_auto")
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

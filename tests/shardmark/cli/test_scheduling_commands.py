@@ -9,8 +9,6 @@ from referee import refused
 from shardmark.instances import catalog, load
 from shardmark.instances.files.jsonfile import read_json, write_json
 
-pytestmark = pytest.mark.usefixtures("posix_for_auto")
-
 
 def solution(device, *order):
     return {"device": device, "order": [list(part) for part in order]}

@@ -11,8 +11,6 @@ from referee import answer, shardmark
 from shardmark.cli.values import STDOUT
 from shardmark.instances.files.jsonfile import read_json, sha256
 
-pytestmark = pytest.mark.usefixtures("posix_for_auto")
-
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):

@@ -22,7 +22,7 @@ from shardmark.harness.campaign.discover import discover
 from shardmark.harness.campaign.problems import Problem
 from shardmark.instances import InputError, tracks
 
-pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate(cases=1)]
+pytestmark = pytest.mark.gate(cases=1)
 
 AMPLE_S = 60.0
 HEAD = """

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from referee import needs_isolation
+from referee import backend_here, needs_isolation
 
 from shardmark.cli.submission import record_lines as module
 from shardmark.cli.submission.changes import HISTORY, SOLUTION, Added, Changes
 from shardmark.harness.campaign.discover import discover
 from shardmark.harness.campaign.problems import Problem
 from shardmark.harness.records.solutions import digest
-from shardmark.harness.sandbox.backends.choice import choose
 from shardmark.instances import catalog
 from shardmark.instances.files.jsonfile import encode
 
@@ -52,7 +51,7 @@ def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         for solution in solutions:
             path = f"records/solutions/chain-{digest(solution)[:12]}.json.gz"
             added.append(Added(path, SOLUTION, gzip.compress(encode(solution))))
-        return module.examine_records(Changes("", "", tuple(added), (), deleted), scratch, infos, choose())
+        return module.examine_records(Changes("", "", tuple(added), (), deleted), scratch, infos, backend_here("posix"))
 
     return examine
 
@@ -94,7 +93,6 @@ def test_a_cost_that_is_no_better_and_a_solution_that_is_needed_or_not_named(exa
 
 
 @needs_isolation
-@pytest.mark.usefixtures("posix_for_auto")
 def test_a_bound_is_found_again_by_its_method_or_stays_a_claim(examined):
     found = examined(bound("5"), bound("10.5", "simple"), bound("10.6", "no-such-method"), bound("17"))
     assert results(found) == [

@@ -15,7 +15,7 @@ from shardmark.harness.campaign.discover import discover
 from shardmark.harness.records.best import by_checksum
 from shardmark.harness.results import ranking
 
-pytestmark = [pytest.mark.usefixtures("posix_for_auto"), pytest.mark.gate]
+pytestmark = pytest.mark.gate
 
 SOLVER = """
 from shardmark import {0}
