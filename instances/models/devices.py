@@ -85,16 +85,17 @@ def device(name: str | os.PathLike[str]) -> Device:
     if not text.endswith(".toml"):
         expected = f"expected a file *.toml, or one of {', '.join(known)}{near_miss(text, known)}"
         raise InputError("device", repr(text), expected)
-    return _device(Path(text).stem, load_toml(text), text, "")
+    return device_of_entry(Path(text).stem, load_toml(text), text, "")
 
 
 @cache
 def devices() -> Mapping[str, Device]:
     """The devices of the catalog by name, in its order."""
-    return {name: _device(name, entry, str(CATALOG), name) for name, entry in load_toml(CATALOG).items()}
+    return {name: device_of_entry(name, entry, str(CATALOG), name) for name, entry in load_toml(CATALOG).items()}
 
 
-def _device(name: str, entry: Any, source: str, place: str) -> Device:
+def device_of_entry(name: str, entry: Any, source: str, place: str) -> Device:
+    """The device that an entry of the catalog describes, at a place in a file; InputError as `device` raises."""
     positive, others = ("bandwidth", "memory", "link_bandwidth"), ("launch", "link_latency")
     require_keys(entry, source, place, (*positive, *others, "peak", "source"), ("network_bandwidth",))
     prefix = f"{place}." if place else ""

@@ -22,6 +22,9 @@ OTHERS = (
     *("split", "whole", "sweep"),
 )
 
+#: Differences of a folder's files from those made again that are listed.
+MOST_DIFFERENT = 20
+
 
 def cluster_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of a run on a cluster."""
@@ -98,7 +101,7 @@ def run_cluster(options: argparse.Namespace) -> Answer:
         cores=options.cores,
         seed=options.seed,
         progress=tell,
-        **({"check": checks[options.export]} if options.export else {}),
+        check=checks.get(options.export, lambda path, model: None),
     )
     if options.output:
         save_or_show(
@@ -117,28 +120,29 @@ def run_cluster(options: argparse.Namespace) -> Answer:
 
 
 def check_folder(folder: Path, *, as_json: bool) -> Answer:
-    """Compare the figures of a layout in a folder with the verifier's; the exit status is 1 if they differ."""
+    """Lay the run of a folder out again, and compare the files; the exit status is 1 if they differ."""
+    from shardmark.instances.models.devices import devices
+    from shardmark.plans.cluster.views.text import facts
     from shardmark.plans.runs.layout_check import check_layout
-    from shardmark.plans.saving import INSTANCE, SOLUTION
 
-    found = check_layout(folder)
-    different = [asdict(figure) for figure in found.figures if not figure.equal]
+    found = check_layout(folder, tell)
+    different = [asdict(one) for one in found.differences]
     if as_json:
         return int(not found.equal), {"violations": found.violations, "different": different}
-    judged = "equal to those of the verifier of track hybrid" if found.equal else "DIFFERENT from the verifier's"
-    facts = {
-        "layout": f"time, degrees and memory of its stages are {judged}",
+    again, device = facts(found.layout), found.layout.run.device
+    figures = "the catalog's" if devices().get(device.name) == device else f"those of plan.json, of {device.source}"
+    lines = {
+        "layout": "all files are equal to those made again" if found.equal else "DIFFERENT from what is found again",
         **({"violations": list(found.violations)} if found.violations else {}),
-        "lower bound": "not proven again"
-        + (
-            ""
-            if found.objective == "latency"
-            else f", as by shardmark check {folder / INSTANCE} {folder / SOLUTION} --method relaxed-dp"
-        ),
+        "model": again["model"],
+        "cluster": f"{again['cluster']}, whose figures are {figures}",
+        **{key: again[key] for key in ("run", "lower bound", "block shardings")},
         "outputs": "nothing was run; with --export torch, examples/pytorch_pipeline.py runs the pipeline and compares",
     }
-    tables = [table(different, dict.fromkeys(different[0], 6))] if different else []
-    say(printable("\n\n".join([*tables, pairs(facts)]), keep="\n") + "\n")
+    more = len(different) - MOST_DIFFERENT
+    rest = [f"and {more:,} more"] if more > 0 else []
+    tables = [table(different[:MOST_DIFFERENT], dict.fromkeys(different[0], 6)), *rest] if different else []
+    say(printable("\n\n".join([*tables, pairs(lines)]), keep="\n") + "\n")
     return int(not found.equal), None
 
 

@@ -131,8 +131,8 @@ def run_plan(options: argparse.Namespace) -> Answer:
 
     `shardmark plan verify DIR` runs the exported stages in order and compares their outputs with the whole model's, and
     their times with the plan's. The exit status is 1 if outputs differ. With several folders it shows the slowest stage
-    of each plan; `--output SITE` also writes them to a page of the site. Of a layout on a cluster, time, degrees and
-    memory are verified.
+    of each plan; `--output SITE` also writes them to a page of the site. A layout on a cluster is made again from the
+    model, and compared.
     """
     from shardmark.plans.cluster.request import DEFAULTS, require_cluster
     from shardmark.plans.exports.onnx_graph import require_exportable

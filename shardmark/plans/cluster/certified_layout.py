@@ -53,6 +53,7 @@ class CertifiedLayout:
     ``stages``       in the order of the pipeline
     ``practices``    what people do today, on the same costs
     ``utilisation``  arithmetic of the model per second, of the devices' peak
+    ``request``      the arguments of `request.plan_run` that lay the run out again, and the SHA-256 of the model's file
     """
 
     source: Path
@@ -72,6 +73,7 @@ class CertifiedLayout:
     stages: Sequence[Stage] = field(repr=False)
     practices: Sequence[Practice] = field(repr=False)
     utilisation: float
+    request: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def gap(self) -> float | None:

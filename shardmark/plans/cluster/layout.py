@@ -26,7 +26,7 @@ from shardmark.plans.cluster.problem import problem
 from shardmark.plans.cluster.run import Run
 from shardmark.plans.cluster.saving import save
 from shardmark.plans.cluster.serving.latency import customs as of_latency
-from shardmark.plans.cluster.serving.latency import fastest
+from shardmark.plans.cluster.serving.latency import fastest, latency
 from shardmark.plans.cluster.stages import chosen_costs, stages_of
 from shardmark.plans.cluster.steps.passes import NO_BACKWARD, with_backward
 from shardmark.plans.cluster.submodels import forward_pass, part_of
@@ -66,9 +66,20 @@ class ClusterLayout(CertifiedLayout):
 
 
 def lay_out(
-    source: Path, model: Model, run: Run, *, timeout: float, cores: int, seed: int, tell: Callable[[str], None]
+    source: Path,
+    model: Model,
+    run: Run,
+    *,
+    timeout: float,
+    cores: int,
+    seed: int,
+    tell: Callable[[str], None],
+    given: Mapping[str, Any] | None = None,
 ) -> ClusterLayout:
-    """The best layout that is found; InputError if none fits, with the bytes that are missing."""
+    """The best layout that is found; InputError if none fits, with the bytes that are missing.
+
+    With a ``given`` solution the layout is that one, with the bound of the search; InputError if it breaks a rule.
+    """
     forward = forward_pass(model)
     blocks = blocks_of(forward, at_modules=has_modules(source, forward))
     parts, rule = _parts(model, forward, blocks, run)
@@ -77,13 +88,15 @@ def lay_out(
     if not any(one.step_s for menu in costs for one in menu):
         raise InputError(source, "", "expected operators that take time, found none to lay out")
     relaxed = problem(forward, blocks, costs, run, run.device.memory)
+    if given is not None and (broken := verify.verify(relaxed, given).violations):
+        raise InputError("plan", "solution", f"expected one of this model that keeps all rules, found {broken[0]}")
     if run.objective == "latency":
         customs, found = of_latency(relaxed, costs), fastest(relaxed)
     else:
         customs = practices(relaxed, costs)
         search = partial(certify, tell=tell, cores=cores, seed=seed, unit_us=1e6)
         found = _best(relaxed, partial(problem, forward, blocks, costs, run), costs, customs, search, timeout, tell)
-    cost = float(found.cost)
+    solution, cost = (found.solution, found.cost) if given is None else (given, _cost(relaxed, given, run))
     return ClusterLayout(
         source,
         forward,
@@ -93,16 +106,25 @@ def lay_out(
         _backward(costs),
         rule,
         relaxed,
-        found.solution,
-        cost,
+        solution,
+        float(cost),
         float(found.lower_bound),
         found.bound_from,
         _unproven(blocks, costs),
-        _splits(found.solution, parts, costs),
-        stages_of(relaxed, found.solution, blocks, costs, run),
+        _splits(solution, parts, costs),
+        stages_of(relaxed, solution, blocks, costs, run),
         customs,
-        _utilisation(forward, run, cost),
+        _utilisation(forward, run, float(cost)),
     )
+
+
+def _cost(instance: Instance, solution: Mapping[str, Any], run: Run) -> float:
+    """The objective of a solution."""
+    if run.objective == "latency":
+        return latency(instance, solution)
+    cost = verify.verify(instance, solution).cost
+    assert cost is not None
+    return float(cost)
 
 
 def _parts(model: Model, forward: Model, blocks: Sequence[Block], run: Run) -> tuple[list[Model], str | None]:

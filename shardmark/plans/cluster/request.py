@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from shardmark.instances import InputError
-from shardmark.instances.files.jsonfile import require_regular
+from shardmark.instances.files.jsonfile import read_bytes, require_regular, sha256
+from shardmark.instances.models.devices import Device
 from shardmark.instances.models.devices import device as device_of
 from shardmark.instances.models.model import Model
 from shardmark.instances.models.reader import read_model
@@ -49,7 +52,7 @@ def plan_run(
     objective: str | None,
     shard: str,
     max_tensor: int,
-    device: str | os.PathLike[str],
+    device: str | os.PathLike[str] | Device,
     dims: Mapping[str, int] | None,
     branches: Mapping[str, str] | None,
     timeout: float,
@@ -57,10 +60,11 @@ def plan_run(
     seed: int,
     progress: Callable[[str], None],
     check: Callable[[Path, Model], None] = lambda path, model: None,
+    given: Mapping[str, Any] | None = None,
 ) -> ClusterLayout:
     """Lay a run out over a cluster of machines with equal devices; the arguments are those of `shardmark.plan`.
 
-    ``check`` may refuse the model before the search.
+    ``check`` may refuse the model before the search. ``given`` is a solution to judge instead of the best one found.
 
     Raises InputError for bad input, and if no layout fits.
     """
@@ -87,7 +91,7 @@ def plan_run(
     if shard not in shards:
         served = "" if train != "none" else " with train none, as there are no gradients and no optimizer"
         raise InputError("plan", "shard", f"expected one of {', '.join(shards)}{served}, found {shard!r}")
-    chosen = device_of(device)
+    chosen = device if isinstance(device, Device) else device_of(device)
     if machines > 1 and chosen.network_bandwidth is None:
         expected = "expected the bandwidth between machines, network_bandwidth in the TOML file of the device"
         raise InputError("plan", "device", f"{expected}; {chosen.name} has none")
@@ -108,7 +112,21 @@ def plan_run(
         max_tensor,
         objective or SERVING[0],
     )
-    return lay_out(path, read, run, timeout=timeout, cores=cores, seed=seed, tell=progress)
+    found = lay_out(path, read, run, timeout=timeout, cores=cores, seed=seed, tell=progress, given=given)
+    request = {
+        "sha256": sha256(read_bytes(path)),
+        "cluster": [machines, devices],
+        "batch": batch,
+        "microbatch": microbatch,
+        "train": train,
+        "objective": objective,
+        "shard": shard,
+        "max_tensor": max_tensor,
+        "device": asdict(chosen),
+        "dims": dict(dims or {}),
+        "branches": dict(branches or {}),
+    }
+    return replace(found, request=request)
 
 
 def _served(samples: int, devices: int, objective: str | None) -> int:

@@ -32,6 +32,7 @@ def document(layout: CertifiedLayout) -> dict[str, Any]:
     return {
         "format": LAYOUT_FORMAT,
         "model": str(layout.source.absolute()),
+        "request": dict(layout.request),
         "track": "hybrid",
         "objective": layout.run.objective,
         "cost_s": layout.cost_s,
