@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -146,12 +147,12 @@ class Instance(Evaluator, Workload):
 
         Floating-point sums may be some bits off. A bound must therefore allow sums up to ``room``.
         """
-        return self.memory * (1 + 1e-9)
+        return min(self.memory * (1 + 1e-9), sys.float_info.max)
 
     @property
     def room(self) -> float:
         """Largest floating-point sum of bytes that may fit: the capacity plus rounding errors."""
-        return self.capacity * (1 + (4 * self.nodes + 8) * 2.0**-52)
+        return min(self.capacity * (1 + (4 * self.nodes + 8) * 2.0**-52), sys.float_info.max)
 
     def speed(self, data: int, tensor: int) -> float:
         """Bytes per second with which each replica of a stage with these degrees gathers and reduces.

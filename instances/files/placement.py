@@ -7,6 +7,7 @@ isBackwardNode`` and may have ``size colorClass layerId name``; an edge has ``so
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -107,12 +108,12 @@ class Workload(OnGraph):
         Floating-point sums may be some bits off. A bound must therefore allow sums up to ``room``; a solver that
         compares sums with this must expect that a placement barely does not fit.
         """
-        return self.memory * (1 + 1e-9)
+        return min(self.memory * (1 + 1e-9), sys.float_info.max)
 
     @property
     def room(self) -> float:
         """Largest floating-point sum of sizes that may fit: the capacity plus rounding errors."""
-        return self.capacity * (1 + (self.nodes + 2) * 2.0**-52)
+        return min(self.capacity * (1 + (self.nodes + 2) * 2.0**-52), sys.float_info.max)
 
     @cached_property
     def unit(self) -> Ints:

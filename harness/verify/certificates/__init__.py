@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import resource
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ FORMAT = "shardmark/certificate/1"
 LARGEST = 64 << 20  # bytes of a certificate, decompressed
 LARGEST_NUMBER = 1 << 1100  # a greater number of a proof is refused
 TIME_S = 600.0  # seconds that a check may take
+MEMORY = 2 << 30  # bytes by which a check may raise the greatest memory of the process
+TICKS = 32  # of so many ticks of a clock, one looks at the memory
 
 Exact = int | Fraction
 
@@ -34,16 +37,24 @@ class Unproven(Exception):
 
 
 class Clock:
-    """Ends a check at its time limit."""
+    """Ends a check at its limits on time and memory."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._end = time.monotonic() + seconds
+    def __init__(self, seconds: float, memory: int = MEMORY) -> None:
+        self.seconds, self.memory = seconds, memory
+        self._end, self._most, self._ticks = time.monotonic() + seconds, greatest_memory() + memory, 0
 
     def tick(self) -> None:
-        """Raise Unproven once time is up; checks call it in every loop that a certificate can make long."""
+        """Raise Unproven beyond a limit; checks call it in every loop that a certificate or an instance makes long."""
         if time.monotonic() > self._end:
             raise Unproven(f"expected a check of at most {self.seconds:g} s")
+        self._ticks += 1
+        if self._ticks % TICKS == 0 and greatest_memory() > self._most:
+            raise Unproven(f"expected a check within {self.memory >> 20} MiB")
+
+
+def greatest_memory() -> int:
+    """Return the most bytes of memory that this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 @dataclass(frozen=True)
@@ -77,7 +88,9 @@ def require(document: Any, source: str) -> dict[str, Any]:
     for key in ("track", "instance"):
         if not isinstance(document[key], str):
             raise InputError(source, key, f"expected a text, found {describe(document[key])}")
-    if type(document["bound"]) not in (int, float) or not math.isfinite(document["bound"]):
+    if type(document["bound"]) is not int and not (
+        type(document["bound"]) is float and math.isfinite(document["bound"])
+    ):
         raise InputError(source, "bound", f"expected a number, found {describe(document['bound'])}")
     if not isinstance(document["proof"], dict):
         raise InputError(source, "proof", f"expected an object, found {describe(document['proof'])}")
@@ -99,7 +112,7 @@ def check(instance: Any, checksum: str, document: Mapping[str, Any], seconds: fl
     except Unproven as error:
         return Finding(claimed, None, str(error))
     if Fraction(claimed) > proven:
-        return Finding(claimed, proven, f"claims {claimed!r}, but proves only {shown(proven)}")
+        return Finding(claimed, proven, f"claims {describe(claimed)}, but proves only {shown(proven)}")
     return Finding(claimed, proven, "")
 
 

@@ -127,6 +127,7 @@ class _Heads:
 
     def _consider_cases(self, vertices: list[int]) -> None:
         """Raise the heads of the next vertices after the first to the least of those by the devices of all of these."""
+        self.clock.tick()
         first, *others = vertices
         self._distinguish(first, self.start[first])
         for v in self._followers(first):
@@ -196,6 +197,7 @@ class _Heads:
         self.clock.tick()
         start = self.start[v]
         for u, size in self.inputs[v]:
+            self.clock.tick()
             here = np.minimum(sum(self._of(u)), LARGEST)
             if self.unit[u] != self.unit[v]:
                 here = np.minimum(here, self._late(u, self._sent(size, self.bandwidth)))

@@ -71,7 +71,7 @@ def _menus(instance: Instance, clock: Clock) -> list[list[_Configuration]]:
     for node, degree, most, *rest in zip(*ends, *numbers, strict=True):
         clock.tick()
         each = _Configuration(degree, most, *rest)
-        if most and each.stashed + each.fixed + each.shared / most <= Fraction(instance.room):
+        if most and each.stashed + each.fixed + each.shared / most <= Fraction(instance.capacity):
             menus[node].append(each)
     return menus
 
@@ -122,6 +122,7 @@ class _Search:
         self.out: list[list[Pair]] = [[] for _ in range(instance.nodes)]
         self.into: list[list[Pair]] = [[] for _ in range(instance.nodes)]
         for e, (u, v) in enumerate(zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True)):
+            clock.tick()
             self.later[u] |= 1 << v
             self.out[u].append((e, v))
             self.into[v].append((e, u))
@@ -141,11 +142,11 @@ class _Search:
         return inside if data * tensor <= work.machine else min(max(work.machine // tensor, 1) * between, inside)
 
     def _options(self, node: int, degree: int, data: int, in_flight: int) -> tuple[list[Pair], int]:
-        """Return the undominated times and memories of a node that are within the limits, and its synchronisation.
+        """Return the times and memories of a node that are within the limits, or some below, and its synchronisation.
 
         For a step, that is the least of any of these; else it is 0, as the times contain its share.
         """
-        speed, room = self._speed(data, degree), Fraction(self.instance.room)
+        speed, room = self._speed(data, degree), Fraction(self.instance.capacity)
         found, least = list[Pair](), LIMIT
         for each in self.menus[node]:
             if each.degree == degree and each.most >= data:
@@ -157,7 +158,7 @@ class _Search:
                 if memory <= room:
                     found.append((self._units(time, data), int(memory * LIMIT / room) if room else 0))
                     least = min(least, self._units(synchronised, data))
-        return _undominated(pair for pair in found if pair[0] < LIMIT), least
+        return _merged(_undominated(pair for pair in found if pair[0] < LIMIT)), least
 
     def _transfers(self, degree: int, data: int) -> tuple[dict[int, int], dict[int, int]]:
         """Return the least times of transfers at the tail and at the head of each edge."""
@@ -166,6 +167,7 @@ class _Search:
         start, edges = work.incident[0].tolist(), work.incident[1].tolist()
         ends = work.node.tolist(), work.degree.tolist(), work.sync_start.tolist()
         for node, of, at in zip(*ends, strict=False):
+            self.clock.tick()
             if of == degree:
                 for i, e in enumerate(edges[start[node] : start[node + 1]]):
                     moved = Fraction(float(work.communicated[e])) + Fraction(float(work.sync[at + i]))
@@ -193,6 +195,7 @@ class _Search:
         instance, before = self.instance, dict[Key, list[Label]]()
         for label in used:
             for data in instance.replicas.tolist():
+                self.clock.tick()
                 for degree in self.degrees:
                     if label[0] + degree * data <= instance.devices and label[1] + data <= instance.batch:
                         before.setdefault((degree, data, ceil(Fraction(label[1] + data, data))), []).append(label)

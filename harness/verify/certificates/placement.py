@@ -54,6 +54,7 @@ def load(units: Units, proof: Mapping[str, Any]) -> Exact:
         raise Unproven(f"proof.moved: expected a list of objects, found {describe(told)}")
     bounds = []
     for each in told:
+        units.clock.tick()
         if units.instance.allreduce is not None:
             raise Unproven("proof.moved: expected none, as stages have replicas")
         unit = integer(each, "unit", 0, len(units.fast) - 1)

@@ -95,7 +95,10 @@ class _Diagram:
         for at, v in enumerate(order):
             rank[v] = at
         span = dict.fromkeys(range(len(nets)), (0, units))
-        for part in told.get("part", []):
+        parts = told.get("part", [])
+        if not isinstance(parts, list):
+            raise Unproven(f"proof.part: expected a list of triples, found {describe(parts)}")
+        for part in parts:
             net, first, last = integers({"part": part}, "part", units + len(nets), 3)
             if net not in span:
                 raise Unproven(f"proof.part: expected a net from 0 to {len(nets) - 1}, found {net}")
@@ -174,6 +177,7 @@ class _Diagram:
         """Return the most that the units from each one on can add to the worth less the load at a rate, by state."""
         rest = [np.zeros(1, dtype=np.int64)]
         for at in range(len(layers) - 1, -1, -1):
+            self.clock.tick()
             (out, free), (into, cost) = layers[at][1]
             best = rest[-1][out] - rate * free
             if self.work[at] >= 0:

@@ -53,11 +53,13 @@ class Schedules:
             [self.target if time is None else int(time * whole) for time in times] for times in (fast, slow)
         )
         self.cost, self.size = ([int(x * whole) for x in column] for column in (units.transfer, units.size))
-        self.before = [sum(1 << u for u in some) for some in units.before]
-        self.after, self.readers, self.members = [0] * self.count, [0] * self.count, [0] * len(units.size)
+        self.before, self.after, self.readers = ([0] * self.count for _ in range(3))
+        self.members = [0] * len(units.size)
         for v in range(self.count):
+            units.clock.tick()
             self.members[units.of[v]] |= 1 << v
             for u in units.before[v]:
+                self.before[v] |= 1 << u
                 self.after[u] |= 1 << v
             for u in units.read[v]:
                 self.readers[u] |= 1 << v
@@ -67,6 +69,7 @@ class Schedules:
 
     def _tail(self, nodes: int) -> int:
         """Return the least time from the start of some nodes to the end of all."""
+        self.units.clock.tick()
         return max((rest for v, rest in enumerate(self.rest) if nodes >> v & 1), default=0)
 
     def refuted(self) -> bool:
@@ -97,6 +100,7 @@ class Schedules:
         """Yield the states after a task, if a schedule could still end before the target."""
         known, left = self._open(ideal), self._open(task.ended)
         for used, *ends in states:
+            self.units.clock.tick()
             end_of = dict(zip(known, ends, strict=True))
             end = max((end_of[v] for v in known if task.waits >> v & 1), default=0) + task.duration
             used += task.accelerator and self.one
@@ -112,12 +116,12 @@ class Schedules:
         """Yield the sets that an accelerator can run before the target, once the nodes of an ideal have ended."""
         known, left = {ideal}, [(ideal, 0, 0, 0, 0)]  # with work, nodes waited for and left for, nodes of units
         while left:
-            self.units.clock.tick()
             ended, work, waits, after, held = left.pop()
             for v in range(self.count):
                 new = ended | 1 << v
                 if new == ended or self.before[v] & ~ended or new in known:
                     continue
+                self.units.clock.tick()
                 known.add(new)
                 more = held | self.members[self.units.of[v]]
                 size = sum(size for size, nodes in zip(self.size, self.members, strict=True) if nodes & more)

@@ -58,6 +58,7 @@ class _Items:
         self.full = (1 << self.count) - 1
         self.preceding = [0] * self.count
         for u, v in zip(*(column.tolist() for column in ends), strict=True):
+            units.clock.tick()
             self.preceding[item[v]] |= (1 << item[u]) & ~(1 << item[v])
         self._sum_up(item, target)
 
@@ -74,11 +75,13 @@ class _Items:
         self.tensors: list[list[tuple[int, int, int]]] = [[] for _ in range(self.count)]
         readers = [0] * len(units.of)
         for v, tensors in enumerate(units.read):
+            units.clock.tick()
             for u in tensors:
                 readers[u] |= 1 << item[units.of[v]]
         for u, (mask, cost) in enumerate(zip(readers, units.transfer, strict=True)):
             maker = 1 << item[units.of[u]]
             if cost and mask & ~maker:
+                units.clock.tick()
                 for v in range(self.count):
                     if (mask | maker) >> v & 1:
                         self.tensors[v].append((maker, mask & ~maker, int(cost * whole)))

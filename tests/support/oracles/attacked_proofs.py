@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import importlib
+import os
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import pytest
 from mutated_proofs import mutated
 
 from shardmark.harness.verify import certificates
 from shardmark.harness.verify.certificates import Clock, Exact, Unproven
 from shardmark.solvers.registry import Declined, LocalRun
 
-MUTATIONS = 5  # per proof
+#: Mutations of each proof.
+MUTATIONS = int(os.environ.get("SHARDMARK_MUTATIONS", "5"))
 
 Proof = Mapping[str, Any]
+#: Yields bounds that are claimed for an instance with an optimum, None if it is infeasible, and their proofs.
+Prover = Callable[[Any, random.Random, Exact | None], Iterator[tuple[float, Proof]]]
+
+
+def blocks(count: int, length: int) -> Any:
+    """Decorates a test of ``seeds``, which is called once for each block of so many of all seeds."""
+    ranges = [range(first, min(first + length, count)) for first in range(0, count, length)]
+    return pytest.mark.parametrize("seeds", ranges, ids=str)
 
 
 def reported(instance: Any, methods: Sequence[Callable[..., Any]], timeout: float) -> Iterator[tuple[float, Proof]]:
@@ -31,10 +43,17 @@ def reported(instance: Any, methods: Sequence[Callable[..., Any]], timeout: floa
             yield run.certificate
 
 
+def proofs_of(instance: Any) -> Mapping[str, Callable[..., Exact]]:
+    """Return the kinds of proofs of the track of an instance, and their checkers."""
+    proofs: Mapping[str, Callable[..., Exact]] = importlib.import_module(
+        f"{certificates.__name__}.{instance.track}"
+    ).PROOFS
+    return proofs
+
+
 def proven(instance: Any, proof: Proof, seconds: float = 0.2) -> Exact | None:
     """Return what a proof proves; None if it does not hold."""
-    kinds = importlib.import_module(f"{certificates.__name__}.{instance.track}").PROOFS
-    kind = proof.get("kind")
+    kinds, kind = proofs_of(instance), proof.get("kind")
     try:
         return kinds[kind](instance, proof, Clock(seconds)) if isinstance(kind, str) and kind in kinds else None
     except Unproven:
@@ -45,25 +64,28 @@ def attack(
     seeds: range,
     draw: Callable[[random.Random], Any],
     optimum: Callable[[Any], Exact | None],
-    methods: Sequence[Callable[..., Any]],
+    prove: Prover,
 ) -> None:
     """Check that no proof of drawn instances, right, mutated or of another instance, proves more than the optimum."""
-    rights = equal = wrong = refused = 0
+    kinds, equal, wrong, refused, bare = Counter[str](), 0, 0, 0, 0
     for seed in seeds:
         rng = random.Random(f"certificates {seed}")
         instance, other = draw(rng), draw(rng)
-        best = optimum(instance)
-        for claimed, proof in reported(instance, methods, 0.5):
+        best, least, before = optimum(instance), optimum(other), kinds.total()
+        for claimed, proof in prove(instance, rng, best):
             value = proven(instance, proof, 20.0)
             assert value is not None, (seed, proof)
             assert best is None or value <= best, (seed, proof)
-            rights, equal = rights + 1, equal + (value >= Fraction(claimed))
-            for wrong_proof in (*(mutated(rng, proof) for _ in range(MUTATIONS)), proof):
+            kinds[f"{proof['kind']} {proof.get('name', '')}".strip()] += 1
+            equal += value >= Fraction(claimed)
+            for wrong_proof in (mutated(rng, proof) for _ in range(MUTATIONS)):
                 value = proven(instance, wrong_proof)
                 wrong, refused = wrong + 1, refused + (value is None)
                 assert value is None or best is None or value <= best, (seed, wrong_proof)
             elsewhere = proven(other, proof)
-            assert elsewhere is None or optimum(other) is None or elsewhere <= optimum(other), (seed, proof)
-    assert equal > 0.9 * rights, (equal, rights)
+            assert elsewhere is None or least is None or elsewhere <= least, (seed, proof)
+        bare += kinds.total() == before
+    assert equal > 0.9 * kinds.total(), (equal, kinds)
     assert 0 < refused < wrong
-    print(f"{rights} proofs, {equal} of the bound reported, {wrong} mutations, {refused} refused")
+    told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    print(f"{len(seeds)} draws, {bare} without proof: {told}; {equal} equal, {wrong} mutations, {refused} refused")

@@ -1,4 +1,4 @@
-"""Mutations of certificates: numbers, signs, what is missing or twice, huge numbers, other types, deep nesting."""
+"""Mutations of certificates: numbers, signs, what is missing, twice or too much, huge numbers, types, deep nesting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 HUGE = [2**59, -(2**59), 2**63, -(2**63), 2**64, 10**300, -(10**300), 10**4000]
-ODD = [None, True, "1", "NaN", "", [], {}, [[]], 1e308, -1e308, 0.5, [0] * 1000]
+KINDS = ["configurations", "costs-moved", "formula", "heads", "load", "node", "path", "stages", "states", "work"]
+ODD = [None, True, "1", "NaN", "", [], {}, [[]], 1e308, -1e308, 0.5, [0] * 1000, *KINDS]
+#: Keys of proofs, which a proof may lack.
+KEYS = ["cases", "closed", "computing", "devices", "flows", "head", "kind", "moved", "name", "part", "price", "tail"]
 
 
 def mutated(rng: random.Random, proof: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +43,9 @@ def _change(rng: random.Random, proof: dict[str, Any]) -> None:
             break
         at = value
     kind = rng.random()
-    if kind < 0.5 and type(value) in (int, float):
+    if isinstance(at, dict) and rng.random() < 0.1:
+        at[rng.choice(KEYS)] = rng.choice([rng.randint(-2, 40), rng.random(), *HUGE, *ODD, nested(150)])
+    elif kind < 0.5 and type(value) in (int, float):
         at[key] = rng.choice([value + 1, value - 1, -value, 2 * value, value // 2, value + rng.randint(-1000, 1000)])
     elif kind < 0.6:
         at[key] = rng.choice(HUGE)
