@@ -22,13 +22,15 @@ DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(60, 30, 300)
 
 def parameters(instance: Instance, rng: random.Random):
     """Yield parameters of formulas; a time of all vertices and tensors in sequence has some bits."""
+    yield {"name": "path"}
+    if not instance.nodes:
+        return
     n, k, bits = instance.nodes, instance.devices, rng.choice([3, 20, 40, 58])
     some = rng.sample(range(k), rng.randint(1, k))
     ends = {"scale": bits - math.frexp(instance.horizon())[1], "ancestors": rng.choice([0, 1, 24])}
     lists = [rng.sample(range(n), rng.randint(1, min(n, 3))) for _ in range(rng.randint(0, 4))]
     cases = {"reach": rng.randint(1, n + 1), "cases": lists, "elsewhere": rng.randint(0, 1)}
     interval = {key: rng.randrange(1 << rng.randint(0, min(bits, 57))) for key in ("head", "tail")}
-    yield {"name": "path"}
     yield {"name": "work", "devices": rng.choice([None, some])}
     yield {"name": "heads", **ends}
     yield {"name": "heads", **ends, **cases}
@@ -37,7 +39,7 @@ def parameters(instance: Instance, rng: random.Random):
 
 def proofs(instance: Instance, rng: random.Random, best: Exact | None):
     """Yield proofs by formulas with random parameters, and those of methods with the bounds that they report."""
-    for told in parameters(instance, rng) if instance.nodes else ():
+    for told in parameters(instance, rng):
         yield 0.0, {"kind": "formula", **told}
     if rng.randrange(8) == 0:
         yield from reported(instance, METHODS, 5.0)
