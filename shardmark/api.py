@@ -143,7 +143,8 @@ def solve(
         row = runs.run(problem, with_values, known=known.greatest_bound(), certify=certificate, **options)
         found = runs.result_of(problem, runs.judged_against(row, known), known)
         lower_bound, bound_from = known.greatest_bound(found.cost, found)
-        return replace(found, lower_bound=lower_bound, bound_from=bound_from)
+        grade = known.grade(track, lower_bound, found.cost, runs.evidence_of(row))
+        return replace(found, lower_bound=lower_bound, bound_from=bound_from, grade=grade)
 
 
 def bound(
@@ -212,7 +213,7 @@ def check(
     if options and method is None:
         raise TypeError("check() takes limits and a seed only with a method")
     with problem_of(instance) as problem:
-        found = run = None
+        found = run = proof = None
         if method is not None:
             from shardmark import runs
 
@@ -221,6 +222,7 @@ def check(
         known, cost = Known.of(problem), verdict.cost if verdict.feasible else None
         if found is not None and verdict.feasible:
             row = runs.of_bound(runs.run(problem, found, **options))
+            proof = runs.evidence_of(row)
             run = runs.result_of(problem, runs.judged_against(row, known, cost), known)
         lower_bound, bound_from = known.greatest_bound(cost, run)
         best_known, best_from = known.best
@@ -234,6 +236,7 @@ def check(
             facts=verdict.facts,
             lower_bound=lower_bound,
             bound_from=bound_from,
+            grade=known.grade(problem.instance.track, lower_bound, cost, proof),
             run=run,
             best_known=best_known,
             best_from=best_from,

@@ -27,6 +27,8 @@ class RunResult:
     ``cost``         least verified cost; None without a feasible solution. An exact int for `intraop`, else a float
     ``lower_bound``  after `solve` the greatest known lower bound; after `bound` the method's own, or None
     ``bound_from``   source of ``lower_bound``: "instance" (its simple bound), "published", "records", or the method
+    ``grade``        of ``lower_bound``: "checked" if a certificate proves it (or, if it proves the cost optimal, proves
+                     that), "agreed" if methods that share no code do, else "claimed"; empty without a bound
     ``best_known``   least cost known before the run; ``best_from`` is its source, "published" or "records"
     ``known_bound``  greatest lower bound known before the run; ``known_from`` is its source
     ``contradiction``  a sentence if a known bound is above the cost, so that one of the two is wrong; else empty
@@ -37,6 +39,7 @@ class RunResult:
     ``limits``       how each limit was enforced; empty if the run did not begin
     ``log``          text that the method printed
     ``certificate``  the certificate of a lower bound, plain JSON, if one was asked for and the method wrote one
+    ``checked_bound``  the greatest bound that the certificate was found to prove; None if it proves none
     """
 
     instance: str
@@ -63,6 +66,8 @@ class RunResult:
     known_bound: Cost | None = None
     known_from: str = ""
     certificate: Mapping[str, Any] | None = field(default=None, repr=False)
+    checked_bound: Cost | None = field(default=None, repr=False)
+    grade: str = "claimed"
 
     @property
     def gap(self) -> float | None:
@@ -149,6 +154,7 @@ class CheckResult:
     best_known: Cost | None = None
     best_from: str = ""
     contradiction: str = field(default="", repr=False)
+    grade: str = "claimed"
 
     @property
     def gap(self) -> float | None:
@@ -202,7 +208,7 @@ def _facts_of_bound(found: RunResult | CheckResult) -> dict[str, str]:
     from shardmark.harness.results.records import decimal
     from shardmark.leaderboard.text import exact, gap
 
-    whose = f" ({found.bound_from})" if found.bound_from else ""
+    whose = f" ({found.bound_from}, {found.grade})" if found.bound_from else ""
     bound = {"lower bound": f"{exact(decimal(found.lower_bound))}{whose}", "gap": gap(found.gap)}
     if found.best_known is None:
         return bound

@@ -7,15 +7,18 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.records import certificates
 from shardmark.harness.records.best import RECORDS, BestKnown, by_checksum
+from shardmark.harness.results import grades
 from shardmark.harness.results.claims import contradicts
+from shardmark.harness.results.grades import Evidence
 from shardmark.harness.results.records import number
 from shardmark.harness.verify import longest_solution, verify_reported
 from shardmark.instances import InputError, catalog, save, track_module, tracks
@@ -122,6 +125,8 @@ class Known:
 
     costs: Sequence[Stated]
     bounds: Sequence[Stated]
+    published: Mapping[str, Any] = field(default_factory=dict)
+    record: BestKnown | None = None
 
     @classmethod
     def of(cls, problem: Problem) -> Known:
@@ -133,7 +138,14 @@ class Known:
         bounds += [(kind(number(published["lower_bound"])), "published")] if "lower_bound" in published else []
         costs += [(kind(record.cost.number), RECORDS)] if record and record.cost else []
         bounds += [(kind(record.bound.number), RECORDS)] if record and record.bound else []
-        return cls(costs, bounds)
+        return cls(costs, bounds, published, record)
+
+    def grade(self, track: str, bound: Cost | None, cost: Cost | None, run: Evidence | None = None) -> str:
+        """The grade of a lower bound, from all that is known and what a run proved; "" without a bound."""
+        if bound is None:
+            return ""
+        known = grades.published(self.published) if self.record is None else certificates.evidence(self.record)
+        return grades.grade(track, [*known, *([run] if run else [])], bound, self._least(cost))
 
     @property
     def best(self) -> tuple[Cost | None, str]:

@@ -17,6 +17,7 @@ from shardmark.harness.campaign.jobs import Job, perform
 from shardmark.harness.campaign.problems import Problem
 from shardmark.harness.campaign.settings import with_settings
 from shardmark.harness.results.claims import contradicts
+from shardmark.harness.results.grades import Evidence
 from shardmark.harness.results.records import Record
 from shardmark.harness.sandbox.backends.choice import choose, described
 from shardmark.harness.sandbox.contract import DEFAULT_MEMORY_MIB, DEFAULT_TIMEOUT_S, ISOLATION, LIMITS, Limits
@@ -194,8 +195,17 @@ def result_of(problem: Problem, row: Record, known: Known) -> RunResult:
         contradiction=known.contradiction(row.cost),
         known_bound=None if source == "instance" else bound,
         known_from="" if source == "instance" else source,
-        certificate=row.certificate,
+        certificate=None if row.certificate is None else row.certificate.document,
+        checked_bound=None if row.certificate is None else row.certificate.proven,
+        grade=known.grade(row.track, row.lower_bound, row.cost, evidence_of(row)),
     )
+
+
+def evidence_of(row: Record) -> Evidence | None:
+    """Return what a run says about lower bounds; None if it says nothing."""
+    if row.lower_bound is None:
+        return None
+    return Evidence(row.solver, row.lower_bound, None if row.certificate is None else row.certificate.proven)
 
 
 def of_bound(row: Record) -> Record:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from typing import Any
 from shardmark.harness.campaign.discover import SolverInfo
 from shardmark.harness.campaign.problems import Problem
 from shardmark.harness.results.judgement import Reports, merge
-from shardmark.harness.results.records import Record
+from shardmark.harness.results.records import Certificate, Record
 from shardmark.harness.sandbox.contract import Limits, Order, Outcome
 from shardmark.harness.sandbox.link import Watch
 from shardmark.harness.sandbox.supervisor import Supervisor
@@ -38,12 +39,14 @@ class Job:
     @cached_property
     def id(self) -> str:
         """SHA-256 of the definition; jobs with equal definitions are the same, even if their files have other names."""
-        definition = {
+        definition: dict[str, Any] = {
             "checksum": self.problem.checksum,
             "solver": [self.solver.track, self.solver.name, self.solver.hash, dict(self.solver.params)],
             "seed": self.seed,
             "limits": [float(value) for value in astuple(replace(self.limits, cpu_s=self.limits.cpu_limit_s))],
         }
+        if self.certify:
+            definition["certify"] = True
         return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()
 
     def order(self, cpus: Sequence[int] = ()) -> Order:
@@ -78,11 +81,15 @@ def perform(
 
 
 def judge(job: Job, instance: Any, started: str, outcome: Outcome, co_runners: int = 0) -> Record:
-    """Return the record of a run on ``instance`` that has ended; ``started`` is UTC, ISO 8601."""
+    """Return the record of a run on ``instance`` that has ended; ``started`` is UTC, ISO 8601.
+
+    If the job asks for certificates, the last one is checked.
+    """
     solver, problem, limits = job.solver, job.problem, job.limits
     external = bool(solver.command)
     sent = Reports(instance, outcome)
     stop, status, reason = merge(solver.kind, limits, outcome, sent, external)
+    certificate = checked(sent, problem) if job.certify else None
     return Record(
         id=job.id,
         track=solver.track,
@@ -117,8 +124,20 @@ def judge(job: Job, instance: Any, started: str, outcome: Outcome, co_runners: i
         verified=sent.verified,
         incumbents=tuple(sent.incumbents),
         bounds=tuple(sent.bounds),
-        certificate=sent.certificate(problem.checksum) if job.certify else None,
+        certificate=certificate,
     )
+
+
+def checked(sent: Reports, problem: Problem) -> Certificate | None:
+    """Return the last certificate that a run sent, checked; the run's log tells if it does not prove its bound."""
+    document = sent.certificate(problem.checksum)
+    if document is None:
+        return None
+    began = time.monotonic()
+    found = problem.check_certificate(document)
+    if found.reason:
+        sent.remark(f"the certificate: {found.reason}")
+    return Certificate(document, found.proven_number, time.monotonic() - began, found.reason)
 
 
 def not_importable(job: Job) -> Outcome | None:

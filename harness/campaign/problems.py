@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from shardmark.harness.verify.certificates import Finding, apart
 from shardmark.instances import InputError, load_hashed
 from shardmark.instances.catalog import Entry
 from shardmark.instances.files.jsonfile import read_bytes, sha256
@@ -69,6 +70,11 @@ class Problem:
         given = {key: value for key, value in self.options.items() if value is not None}
         track = self.track or self.instance.track
         return sha256(f"{self.content_hash} {track} {json.dumps(given, sort_keys=True)}".encode())
+
+    def check_certificate(self, document: Mapping[str, Any]) -> Finding:
+        """Check a certificate of a lower bound in a process of its own, see `certificates.apart`."""
+        track = self.track or self.instance.track
+        return apart.check(self.path, track, self.options, self.content_hash, self.checksum, document)
 
     def holding(self, instance: Any, content_hash: str) -> Problem:
         """Return the same problem with its ``instance``, parsed from decompressed content with this SHA-256."""

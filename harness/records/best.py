@@ -33,10 +33,22 @@ class BestKnown:
         return min(costs, key=lambda line: Fraction(line.value), default=None)
 
     @cached_property
+    def standing(self) -> Sequence[Improvement]:
+        """The bounds that were not withdrawn."""
+        return [line for line in self.history if line.kind == "bound" and not line.withdrawn]
+
+    @cached_property
     def bound(self) -> Improvement | None:
-        """The greatest bound that was not withdrawn; of equal ones the first."""
-        bounds = (line for line in self.history if line.kind == "bound" and not line.withdrawn)
-        return max(bounds, key=lambda line: Fraction(line.value), default=None)
+        """The greatest bound that was not withdrawn; of equal ones that with a certificate, else the first.
+
+        If one with a certificate proves the cost optimal, it is that one: the others can be greater by rounding only.
+        """
+        return max(self.standing, key=self._worth, default=None)
+
+    def _worth(self, line: Improvement) -> tuple[bool, Fraction, bool]:
+        certified = bool(line.certificate)
+        settles = certified and self.cost is not None and bool(claims.optimal(self.cost.number, line.number))
+        return settles, Fraction(line.value), certified
 
     @cached_property
     def checksum(self) -> str:

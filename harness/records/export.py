@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from shardmark.harness.records import certificates
 from shardmark.harness.records.best import BestKnown
 from shardmark.harness.records.history import Improvement, keys_of
 from shardmark.harness.records.solutions import name_of
@@ -36,12 +37,14 @@ def _flat(record: BestKnown) -> dict[str, Any]:
         "status": record.status,
         **_number("cost", record.cost.value if record.cost else None),
         **_number("bound", record.bound.value if record.bound else None),
+        "grade": certificates.grade(record) or None,
         "gap": record.gap,
         **{f"published_{key}": value for key, value in _published(record).items()},
         **_run("cost", record.cost),
         **_run("bound", record.bound),
         "solution": name_of(record.cost) if record.cost else None,
         "solution_sha256": record.cost.solution if record.cost else None,
+        "certificate": certificates.name_of(record.bound) if record.bound and record.bound.certificate else None,
         "checksum": record.checksum or None,
     }
 
@@ -82,6 +85,7 @@ def _document(record: BestKnown) -> dict[str, Any]:
         "options": dict(record.entry.options),
         "checksum": record.checksum or None,
         "status": record.status,
+        "grade": certificates.grade(record) or None,
         "gap": record.gap if record.gap is not None and math.isfinite(record.gap) else None,
         "cost": _improvement(record.cost),
         "bound": _improvement(record.bound),
@@ -98,9 +102,16 @@ def _improvement(improvement: Improvement | None) -> dict[str, Any] | None:
     return {
         **shown,
         **_number("value", improvement.value),
-        "file": name_of(improvement) if improvement.solution else None,
+        "file": _file(improvement),
         "withdrawn": why and {"date": why.date, "reason": why.reason, "by": why.by},
     }
+
+
+def _file(improvement: Improvement) -> str | None:
+    """Return the path within the records of the solution of a cost, or of the certificate of a bound."""
+    if improvement.solution:
+        return name_of(improvement)
+    return certificates.name_of(improvement) if improvement.certificate else None
 
 
 def as_solu(records: Sequence[BestKnown]) -> str:

@@ -1,6 +1,6 @@
 """The history of the records: a line of JSON per improvement or withdrawal, appended and never changed.
 
-An improvement is an object with these keys, all required:
+An improvement is an object with these keys, all required,
 
 ``instance``   id in the catalog
 ``checksum``   SHA-256 of its decompressed file, its track and its options, see `Problem.checksum`
@@ -14,6 +14,10 @@ An improvement is an object with these keys, all required:
 ``machine``    processor, number of CPUs, memory
 ``date``       UTC day on which the run began
 ``by``         the person or project that improved it
+
+and one that a bound may have:
+
+``certificate``  SHA-256 of the certificate that proves it, see `shardmark.harness.records.certificates`
 
 A withdrawal takes back what turned out to rest on something that cannot be trusted. Its keys, all required:
 
@@ -88,6 +92,7 @@ class Improvement:
     machine: str
     date: str
     by: str
+    certificate: str = ""
     withdrawn: Withdrawal | None = None
 
     @property
@@ -135,11 +140,14 @@ _OF_WITHDRAWAL: Mapping[str, Kind] = {
     "date": _KINDS["date"],
     "by": TEXT,
 }
+#: Keys of lines that have them.
+_OPTIONAL: Mapping[str, Kind] = {"certificate": _DIGEST}
 
 
 def keys_of(line: Improvement | Withdrawal) -> dict[str, Any]:
     """Return a line as its object in the file."""
-    return {name: value for name, value in asdict(line).items() if name != "withdrawn"}
+    left_out = {"withdrawn", *(name for name in _OPTIONAL if not getattr(line, name, ""))}
+    return {name: value for name, value in asdict(line).items() if name not in left_out}
 
 
 @contextmanager
@@ -208,13 +216,15 @@ def _parse(line: bytes, path: Path, place: str, known: Collection[str]) -> Impro
     except InputError as error:
         raise InputError(path, place, error.expected) from None
     withdraws = isinstance(read, dict) and read.get("kind") == "withdrawn"
-    kinds = _OF_WITHDRAWAL if withdraws else _KINDS
-    document = require_keys(read, str(path), place, tuple(kinds))
-    for name, kind in kinds.items():
-        if not kind.fits(document[name]):
+    kinds, optional = (_OF_WITHDRAWAL, {}) if withdraws else (_KINDS, _OPTIONAL)
+    document = require_keys(read, str(path), place, tuple(kinds), tuple(optional))
+    for name, kind in {**kinds, **optional}.items():
+        if name in document and not kind.fits(document[name]):
             raise InputError(path, f"{place} {name}", f"expected {kind.expected}, found {shown(document[name])}")
     if not withdraws and (document["kind"] == "cost") != bool(document["solution"]):
         raise InputError(path, f"{place} solution", "expected a solution for a cost, and none for a bound")
+    if document["kind"] == "cost" and "certificate" in document:
+        raise InputError(path, f"{place} certificate", "expected a certificate of a bound only")
     if document["instance"] not in known:
         found = f"expected the id of an instance in the catalog, found {shown(document['instance'])}"
         raise InputError(path, f"{place} instance", found)

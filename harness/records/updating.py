@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from shardmark.harness.campaign.problems import Problem
-from shardmark.harness.records import history, solutions
+from shardmark.harness.records import certificates, history, solutions
 from shardmark.harness.records.best import BestKnown, unlocked
 from shardmark.harness.records.history import Improvement
 from shardmark.harness.results.claims import TOLERANCE, contradicts, optimal
 from shardmark.harness.results.database import Store, storable
-from shardmark.harness.results.records import decimal, number
+from shardmark.harness.results.records import LARGEST_CERTIFICATE, decimal, number
 from shardmark.harness.verify import verify
 from shardmark.instances import catalog
 from shardmark.instances.files.jsonfile import require_writable
@@ -44,8 +44,9 @@ class Change:
 def update(store: Store, folder: Path, by: str) -> list[Change]:
     """Take every better cost and bound of a results folder into the records, all in one step; return what was found.
 
-    A cost is taken if the referee verifies its solution now, a bound if no known cost refutes it.
-    Bounds of a record that is proven optimal stay as they are.
+    A cost is taken if the referee verifies its solution now, a bound if no known cost refutes it. A bound whose
+    certificate is checked now is also taken if the record's bound, or its proof of optimality, has none. Other bounds
+    of a record that is proven optimal stay as they are.
     """
     runs, machines = _runs(store), _machines(store)
     changes: list[Change] = []
@@ -56,21 +57,30 @@ def update(store: Store, folder: Path, by: str) -> list[Change]:
             search = _Search(record, runs.get(record.entry.id, ()), store, machines, storable(by))
             changes += search.changes()
             taken += search.taken
-        for improvement, solution in taken:
+        for improvement, content in taken:
             if improvement.kind == "cost":
-                solutions.write(folder, improvement, solution)
+                solutions.write(folder, improvement, content)
+            elif improvement.certificate:
+                certificates.write(folder, improvement, content)
         if taken:
             history.append(folder, [improvement for improvement, _ in taken])
-            solutions.keep_only(folder, (record.cost for record in unlocked(folder) if record.cost))
+            now = unlocked(folder)
+            solutions.keep_only(folder, (record.cost for record in now if record.cost))
+            proofs = (line for record in now for line in record.standing if line.certificate)
+            certificates.keep_only(folder, proofs)
     return changes
 
 
 def _runs(store: Store) -> Mapping[str, Sequence[Run]]:
-    """Return the runs with a cost or a bound, by instance."""
+    """Return the runs with a cost or a bound, by instance; ``proven`` and ``bytes`` are those of a certificate."""
+    names, rows = store.rows("certificates")
+    sent = {run["run"]: run for run in (dict(zip(names, row, strict=True)) for row in rows)}
     names, batches = store.batches("runs", without=("log",))
     found: dict[str, list[Run]] = defaultdict(list)
     for row in chain.from_iterable(batches):
         run = dict(zip(names, row, strict=True))
+        certificate = sent.get(run["id"], {"proven": None, "bytes": 0})
+        run |= {name: certificate[name] for name in ("proven", "bytes")}
         if run["cost"] is not None or run["lower_bound"] is not None:
             found[run["instance"]].append(run)
     return found
@@ -103,15 +113,17 @@ class _Search:
     ) -> None:
         self.record, self.runs, self.store, self.machines, self.by = record, runs, store, machines, by
         self.cost = None if record.cost is None else record.cost.number
+        self.proven: int | float | None = None  # of a certificate that was taken
         self.taken: list[tuple[Improvement, Any]] = []
 
     def changes(self) -> Iterator[Change]:
         """Yield improvements on the record, best first, until one is taken; ``taken`` then holds it."""
         costs = [run for run in self.runs if run["cost"] is not None and self._is_less(number(run["cost"]))]
         bounds = [run for run in self.runs if run["lower_bound"] is not None and self._is_greater(run["lower_bound"])]
-        if not costs and not bounds:
+        proofs = [run for run in self.runs if run["proven"] and (costs or self._supports(number(run["proven"])))]
+        if not costs and not bounds and not proofs:
             return
-        first = ("cost", costs[0]) if costs else ("bound", bounds[0])
+        first = ("cost", costs[0]) if costs else ("bound", (bounds or proofs)[0])
         path = catalog.at_hand(self.record.entry)
         if path is None:
             yield self._change(*first, "this machine does not have the instance's file")
@@ -120,11 +132,14 @@ class _Search:
         if self.record.checksum not in ("", problem.checksum):
             yield self._change(*first, f"the record has expired: remove its lines from {history.FILE_NAME} first")
             return
-        costs, bounds = ([run for run in runs if run["checksum"] == problem.checksum] for runs in (costs, bounds))
-        if not costs and not bounds:
+        costs, bounds, proofs = (
+            [run for run in runs if run["checksum"] == problem.checksum] for runs in (costs, bounds, proofs)
+        )
+        if not costs and not bounds and not proofs:
             yield self._change(*first, "the run used a different file from the catalog's")
             return
         yield from self._costs(costs, problem)
+        yield from self._proofs(proofs, problem)
         yield from self._bounds(bounds)
         problem.forget()
 
@@ -154,8 +169,10 @@ class _Search:
         return bound is not None and contradicts(bound.number, cost, isinstance(cost, int))
 
     def _bounds(self, runs: Sequence[Run]) -> Iterator[Change]:
-        if optimal(self.cost, None if self.record.bound is None else self.record.bound.number):
+        known = [line.number for line in self.record.standing] + [self.proven] * (self.proven is not None)
+        if any(optimal(self.cost, bound) for bound in known):
             return
+        runs = [run for run in runs if self.proven is None or Fraction(run["lower_bound"]) > self.proven]
         for run in sorted(runs, key=lambda run: (-Fraction(run["lower_bound"]), run["started"], run["id"])):
             if lower := self.record.refuted(number(run["lower_bound"]), self.cost):
                 yield self._change("bound", run, f"it is above {lower}")
@@ -165,6 +182,36 @@ class _Search:
                 yield self._change("bound", run)
                 self._take("bound", run["lower_bound"], run)
                 return
+
+    def _proofs(self, runs: Sequence[Run], problem: Problem) -> Iterator[Change]:
+        """Take the greatest bound that a certificate is found to prove now, if the record has none as good."""
+        for run in sorted(runs, key=lambda run: (-Fraction(run["proven"]), run["bytes"], run["id"])):
+            if not self._supports(number(run["proven"])):
+                continue
+            document = self.store.certificate(run["id"])
+            if document is None:
+                words = f"its certificate has {run['bytes']} bytes, and the records keep at most {LARGEST_CERTIFICATE}"
+                yield self._change("bound", run, words, run["proven"])
+                continue
+            found = problem.check_certificate(document).proven_number
+            text = decimal(found) or "nothing"
+            if found is None or not self._supports(found):
+                yield self._change("bound", run, f"its certificate proves {text}", run["proven"])
+            elif lower := self.record.refuted(found, self.cost):
+                yield self._change("bound", run, f"it is above {lower}", text)
+            else:
+                yield self._change("bound", run, value=text)
+                self._take("bound", text, run, document)
+                self.proven = found
+                return
+
+    def _supports(self, proven: int | float) -> bool:
+        """Return True if a checked bound proves the cost optimal, or is the greatest known, and none so far does."""
+        certified = [line.number for line in self.record.standing if line.certificate]
+        if optimal(self.cost, proven):
+            return not any(optimal(self.cost, known) for known in certified)
+        stated = [Fraction(line.value) for line in self.record.standing]
+        return all(proven >= known for known in stated) and all(proven > known for known in certified)
 
     def _is_less(self, cost: int | float) -> bool:
         """Return True if a cost is better than the record's: at all for ints, beyond the tolerance for floats."""
@@ -186,13 +233,14 @@ class _Search:
         known = None if before is None else before.value
         return Change(self.record.entry.id, kind, found, known, run["solver"], reason)
 
-    def _take(self, kind: str, value: str, run: Run, solution: Any = None) -> None:
+    def _take(self, kind: str, value: str, run: Run, content: Any = None) -> None:
+        """Take a line with its ``content``, if any: the solution of a cost, or the certificate of a bound."""
         improvement = Improvement(
             instance=self.record.entry.id,
             checksum=run["checksum"],
             kind=kind,
             value=value,
-            solution=solutions.digest(solution) if kind == "cost" else "",
+            solution=solutions.digest(content) if kind == "cost" else "",
             method=run["solver"],
             version=run["solver_hash"][:VERSION_DIGITS],
             seed=run["seed"],
@@ -203,5 +251,6 @@ class _Search:
             machine=self.machines.get((run["campaign"], run["host"]), "unknown"),
             date=run["started"][:10],
             by=self.by,
+            certificate=certificates.digest(content) if kind == "bound" and content is not None else "",
         )
-        self.taken.append((improvement, solution))
+        self.taken.append((improvement, content))

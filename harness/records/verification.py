@@ -1,15 +1,16 @@
-"""Verification of the records: their instances, solutions, costs and bounds."""
+"""Verification of the records: their instances, solutions, costs, bounds and certificates."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from shardmark.harness.campaign.problems import Problem
-from shardmark.harness.records import solutions
+from shardmark.harness.records import certificates, solutions
 from shardmark.harness.records.best import BestKnown, chosen, unlocked
-from shardmark.harness.records.history import locked
+from shardmark.harness.records.history import Improvement, locked
 from shardmark.harness.results.claims import TOLERANCE
 from shardmark.harness.verify import verify
 from shardmark.instances import InputError, catalog
@@ -57,6 +58,9 @@ def _reason(folder: Path, record: BestKnown, problem: Problem) -> str:
     instance = problem.instance
     if problem.checksum != record.checksum:
         return f"expired: it is for the checksum {record.checksum}, but the catalog's file has {problem.checksum}"
+    for line in record.standing:
+        if line.certificate and (wrong := _unproven(folder, line, problem)):
+            return f"the certificate of its bound {line.value} of {line.method}: {wrong}"
     if record.cost is None:
         return ""
     verdict = verify(instance, solutions.read(folder, record.cost, instance))
@@ -66,4 +70,14 @@ def _reason(folder: Path, record: BestKnown, problem: Problem) -> str:
     slack = 0 if isinstance(verdict.cost, int) else float(TOLERANCE) * abs(cost)
     if abs(verdict.cost - cost) > slack:
         return f"its solution costs {verdict.cost!r}, not {record.cost.value}"
+    return ""
+
+
+def _unproven(folder: Path, line: Improvement, problem: Problem) -> str:
+    """Return why the certificate of a line does not prove its bound, as a sentence; empty if it does."""
+    found = problem.check_certificate(certificates.read(folder, line))
+    if found.proven is None:
+        return found.reason
+    if found.proven < Fraction(line.number):
+        return f"it proves only {found.proven_number!r}"
     return ""

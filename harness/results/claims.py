@@ -79,7 +79,7 @@ def gap(cost: Number | None, bound: Number | None) -> float | None:
     return 0.0 if proves(bound, cost, isinstance(cost, int)) else relative_gap(cost, bound)
 
 
-def optimal(cost: int | float | None, bound: int | float | None) -> bool | None:
+def optimal(cost: Number | None, bound: Number | None) -> bool | None:
     """Return True if a lower bound proves a verified cost optimal, and is not above it; None without a cost."""
     if cost is None:
         return None

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from shardmark.harness.results.records import Record, as_float, decimal
+from shardmark.harness.results.records import LARGEST_CERTIFICATE, Certificate, Record, as_float, decimal
 from shardmark.harness.results.rows import COLUMNS, Row, checked
 from shardmark.harness.results.schema import require_schema
+from shardmark.harness.verify import certificates
 from shardmark.instances import InputError
 
 FILE_NAME = "results.sqlite"
@@ -200,11 +201,13 @@ class Store:
         incumbents = [(run.id, i, x.time_s, int(x.feasible), decimal(x.cost), as_float(x.cost)) for i, x in found]
         bounds = [(run.id, i, x.time_s, decimal(x.value), as_float(x.value)) for i, x in enumerate(run.bounds)]
         with self.transaction() as db:
-            for table in ("incumbents", "bounds"):
+            for table in ("incumbents", "bounds", "certificates"):
                 db.execute(f"DELETE FROM {table} WHERE run = ?", (run.id,))
             _insert(db, "runs", row, key=("id",))
             db.executemany("INSERT INTO incumbents VALUES (?, ?, ?, ?, ?, ?)", incumbents)
             db.executemany("INSERT INTO bounds VALUES (?, ?, ?, ?, ?)", bounds)
+            if run.certificate is not None:
+                _insert(db, "certificates", _certificate(run.id, run.certificate))
 
     def finished(self) -> dict[str, str]:
         """Return the status of every recorded run by its id."""
@@ -228,6 +231,22 @@ class Store:
             return None if row is None or row[0] is None else json.loads(zlib.decompress(row[0]))
         except (zlib.error, ValueError, TypeError, RecursionError):
             raise InputError(self.path, f"runs id {run!r} solution", "expected zlib of JSON") from None
+
+    def certificate(self, run: str) -> dict[str, Any] | None:
+        """Return the certificate of a run; None if it sent none or one that is too large to be stored."""
+        query = "SELECT content FROM certificates WHERE run = ?"
+        row = self.connection.execute(query, (run,)).fetchone() if self._has("certificates") else None
+        place = f"certificates run {run!r} content"
+        try:
+            document = None if row is None or row[0] is None else json.loads(zlib.decompress(row[0], wbits=31))
+        except (zlib.error, ValueError, TypeError, RecursionError):
+            raise InputError(self.path, place, "expected gzip of JSON") from None
+        return None if document is None else certificates.require(document, f"{self.path}, {place}")
+
+    def _has(self, table: str) -> bool:
+        """Return False for the table of certificates if the database is of a version that had none."""
+        query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+        return self.connection.execute(query, (table,)).fetchone() is not None
 
     def has_solution(self, run: str) -> bool:
         """Return True if the best solution of a run is stored."""
@@ -261,6 +280,8 @@ class Store:
     def _batches(self, table: str, names: Sequence[str], where: str = "", *values: Any) -> Iterator[Sequence[Row]]:
         """Yield some columns of the rows of a table, checked, in batches."""
         try:
+            if table == "certificates" and not self._has(table):
+                return
             cursor = self.connection.execute(f"SELECT {', '.join(names)} FROM {table} {where}", values)
             while rows := cursor.fetchmany(BATCH):
                 yield checked(self.path, table, names, rows)
@@ -329,6 +350,18 @@ def _columns(run: Record) -> dict[str, Any]:
         "lower_bound": decimal(run.lower_bound),
         "lower_bound_float": as_float(run.lower_bound),
         "solution": None if run.solution is None else zlib.compress(json.dumps(run.solution).encode()),
+    }
+
+
+def _certificate(run: str, found: Certificate) -> dict[str, Any]:
+    return {
+        "run": run,
+        "claimed": decimal(found.document["bound"]),
+        "proven": decimal(found.proven),
+        "bytes": len(found.content),
+        "check_s": found.check_s,
+        "reason": found.reason,
+        "content": found.content if len(found.content) <= LARGEST_CERTIFICATE else None,
     }
 
 

@@ -63,7 +63,7 @@ class Reports:
             self.take(arrival, payload)
         if outcome.fault:
             self._fail(outcome.fault)
-            self._remark(outcome.fault)
+            self.remark(outcome.fault)
 
     @property
     def lower_bound(self) -> int | float | None:
@@ -82,7 +82,7 @@ class Reports:
         try:
             told = decode(self._certificate)
         except ProtocolError as error:
-            self._remark(f"the certificate does not count: {error}")
+            self.remark(f"the certificate does not count: {error}")
             return None
         names = {"format": certificates.FORMAT, "track": self.instance.track, "instance": checksum}
         return {**names, "bound": told.cost, "proof": told.value}
@@ -140,9 +140,9 @@ class Reports:
         """Record that a message cannot be read, and its beginning."""
         self._fail(fault)
         beginning = payload[:BEGINNING].decode(errors="replace") + "…" * (len(payload) > BEGINNING)
-        self._remark(f"the message at {arrival:.3f} s does not count: {fault}; it begins {beginning}")
+        self.remark(f"the message at {arrival:.3f} s does not count: {fault}; it begins {beginning}")
 
-    def _remark(self, words: str) -> None:
+    def remark(self, words: str) -> None:
         """Note a message that does not count: keep a sentence if it is among the first."""
         self.refused += 1
         if len(self.remarks) < MOST_REMARKS:
@@ -160,7 +160,7 @@ class Reports:
             self.claimed_cost = claim if self.claimed_cost is None else min(claim, self.claimed_cost)
         if not verdict.feasible or cost is None:
             found = "malformed" if cost is None else "infeasible"
-            self._remark(f"the solution at {arrival:.3f} s is {found}: {verdict.violations[0]}")
+            self.remark(f"the solution at {arrival:.3f} s is {found}: {verdict.violations[0]}")
             if self.verified in ("nothing", "malformed", found):
                 self.verified, self.violation = found, verdict.violations[0]
             return

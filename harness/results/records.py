@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
+
+from shardmark.instances.files.jsonfile import packed
+
+#: Bytes of a certificate's file that is stored with its run or kept in the records; of a larger one, only the findings.
+LARGEST_CERTIFICATE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -25,11 +31,28 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Record:
-    """One run as it is stored; the fields are documented in `shardmark.harness.results.schema`.
+class Certificate:
+    """The last certificate that a run sent, and what the referee found when it checked it.
 
-    ``certificate`` is not stored: the last certificate that the run sent, if it was asked for any.
+    ``document``  the certificate, plain JSON, whose ``bound`` is what it claims
+    ``proven``    the greatest bound that it proves, rounded down to float64 unless whole; None if its proof fails
+    ``check_s``   seconds that the check took     ``reason``  a sentence if it does not prove its bound; else empty
     """
+
+    document: Mapping[str, Any]
+    proven: int | float | None
+    check_s: float
+    reason: str
+
+    @cached_property
+    def content(self) -> bytes:
+        """The certificate as a file, `*.cert.json.gz`."""
+        return packed(self.document)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run as it is stored; the fields are documented in `shardmark.harness.results.schema`."""
 
     id: str
     track: str
@@ -64,7 +87,7 @@ class Record:
     verified: str | None = None
     incumbents: Sequence[Incumbent] = field(default=())
     bounds: Sequence[Bound] = field(default=())
-    certificate: Mapping[str, Any] | None = field(default=None, compare=False)
+    certificate: Certificate | None = field(default=None, compare=False)
 
 
 def decimal(value: int | float | None) -> str | None:

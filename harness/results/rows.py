@@ -196,6 +196,14 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "cost_float": optional(NUMBER),
     },
     "bounds": {"run": TEXT, "number": INTEGER, "time_s": NUMBER, "value": DECIMAL, "value_float": NUMBER},
+    "certificates": {
+        "run": TEXT,
+        "claimed": DECIMAL,
+        "proven": optional(DECIMAL),
+        "bytes": INTEGER,
+        "check_s": AMOUNT,
+        "reason": TEXT,
+    },
 }
 #: The columns of each table that identify a row.
 KEYS = {
@@ -207,6 +215,7 @@ KEYS = {
     "runs": ("id",),
     "incumbents": ("run", "number"),
     "bounds": ("run", "number"),
+    "certificates": ("run",),
 }
 
 Row = tuple[Any, ...]

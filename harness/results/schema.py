@@ -114,6 +114,18 @@ CREATE TABLE bounds (             -- every lower bound reported in time
   PRIMARY KEY (run, number)
 ) WITHOUT ROWID;
 """
+#: Added later: a database of an earlier shardmark gets it when it is next written.
+CERTIFICATES = """
+CREATE TABLE IF NOT EXISTS certificates (  -- the last certificate of a run that was asked for one, checked
+  run TEXT PRIMARY KEY REFERENCES runs(id),
+  claimed TEXT NOT NULL,          -- the lower bound that it claims, decimal text
+  proven TEXT,                    -- the greatest that it proves, decimal text; NULL if its proof does not hold
+  bytes INTEGER NOT NULL,         -- size of its file
+  check_s REAL NOT NULL,          -- seconds of the check
+  reason TEXT NOT NULL,           -- one sentence if it does not prove its bound, else empty
+  content BLOB                    -- its file, gzip of JSON; NULL if larger than 1 MiB
+) WITHOUT ROWID;
+"""
 
 
 def require_schema(connection: sqlite3.Connection, path: Path, *, create: bool = False) -> None:
@@ -130,6 +142,8 @@ def require_schema(connection: sqlite3.Connection, path: Path, *, create: bool =
         raise InputError(path, "", "expected a database with the results of `shardmark run`, found one without any")
     if found != VERSION:
         raise InputError(path, "user_version", f"expected schema {VERSION}, found {found}: use another results folder")
+    if create:
+        connection.execute(CERTIFICATES)
 
 
 def statements(script: str) -> Iterator[str]:

@@ -242,10 +242,12 @@ def encode(document: Any) -> bytes:
 
 def write_json(path: str | os.PathLike[str], document: Any) -> None:
     """Write ``document`` as compact JSON; gzip when the name ends in ``.gz`` (same bytes every time)."""
-    content = encode(document)
-    if os.fspath(path).endswith(".gz"):
-        content = zlib.compress(content, level=9, wbits=31)  # gzip, with the same header in every Python
-    write_bytes(path, content)
+    write_bytes(path, packed(document) if os.fspath(path).endswith(".gz") else encode(document))
+
+
+def packed(document: Any) -> bytes:
+    """``document`` as gzip of compact JSON, with the same bytes every time."""
+    return zlib.compress(encode(document), level=9, wbits=31)  # with the same header in every Python
 
 
 def sha256(content: bytes) -> str:

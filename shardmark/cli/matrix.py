@@ -51,7 +51,8 @@ def matrix(options: argparse.Namespace) -> list[Job]:
                 continue
             seeds = range(options.seeds if info.kind == "solver" else 1)
             limits = limits_of_campaign(options, problem)
-            for job in (Job(info, problem, seed, limits, options.results) for seed in seeds):
+            for seed in seeds:
+                job = Job(info, problem, seed, limits, options.results, certify=options.certificates)
                 jobs.setdefault(job.id, job)  # an instance named twice is run once
     if not jobs:
         raise InputError("run", "", "expected at least one solver for the instances named")

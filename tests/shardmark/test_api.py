@@ -545,7 +545,7 @@ def test_a_notebook_shows_costs_and_bounds_over_time():
         "method": "m",
         "status": "ok",
         "cost": "90",
-        "lower bound": "60 (m)",
+        "lower bound": "60 (m, claimed)",
         "gap": "50 %",
         "time": "4.00 s",
         "memory": "100 MiB",

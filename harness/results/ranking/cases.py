@@ -14,10 +14,11 @@ import polars as pl
 from shardmark.harness.records.best import RECORDS, BestKnown
 from shardmark.harness.results import published
 from shardmark.harness.results.claims import contradicts, proves, quotient, relative_gap
+from shardmark.harness.results.grades import PUBLISHED, UNPUBLISHED
 from shardmark.harness.results.ranking.frames import DIVISION, frame
 
-#: Author of a value of the catalog that was not published, and how the source of such a value begins.
-KNOWN, UNPUBLISHED = "known beforehand", ("enumeration", "ours")
+#: Author of a value of the catalog that was not published.
+KNOWN = "known beforehand"
 ALMOST_ONE = math.nextafter(1.0, 0.0)
 
 _Stated = tuple[str, str, str | None, int | None]  # the text, author, run and seed of a claim
@@ -148,7 +149,7 @@ def _published(stated: Mapping[str, Any], key: str) -> list[_Stated]:
     value = stated.get(key)
     if value is None:
         return []
-    whose = KNOWN if str(stated.get(f"{key}_source")).startswith(UNPUBLISHED) else "published"
+    whose = KNOWN if str(stated.get(f"{key}_source")).startswith(UNPUBLISHED) else PUBLISHED
     return [(str(value), whose, None, None)]
 
 

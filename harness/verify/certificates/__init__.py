@@ -74,6 +74,13 @@ class Finding:
         """True if the bound is proven."""
         return not self.reason
 
+    @property
+    def proven_number(self) -> int | float | None:
+        """``proven`` as a JSON number: an int if it is whole, else rounded down to float64."""
+        if self.proven is None:
+            return None
+        return int(self.proven) if self.proven.denominator == 1 else rounded_down(self.proven)
+
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a certificate, gzip or not; InputError if the file is none."""

@@ -46,6 +46,8 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
         help="run only this program, started as `CMD FILE SECONDS`, and the methods of --solver; may be repeated",
     )
     matrix.add_argument("--seeds", type=values.seeds, default=1, metavar="N", help="run seeds 0 to N-1 (default: 1)")
+    words = "ask for certificates of lower bounds and check them; these runs count apart from runs without"
+    matrix.add_argument("--certificates", action="store_true", help=words)
     shared.add_retry(matrix)
     shared.add_results(matrix)
     matrix.add_argument(

@@ -52,9 +52,10 @@ def run_solve(options: argparse.Namespace) -> Answer:
     """Run a solver on an instance, under limits.
 
     ``lower_bound`` is the greatest bound known. ``bound_from`` names its source: the instance's simple bound (see
-    `info`), a publication, the records, or the solver. ``gap`` is cost / bound - 1: at 0.5 the cost may be 1.5 times
-    the optimum; at 0 it is proven optimal. If a cost was published or is in the records, ``best_known`` is the least
-    of these, and ``over_best`` is cost / best_known - 1.
+    `info`), a publication, the records, or the solver. ``grade`` is "checked" if a certificate proves the bound,
+    "agreed" if methods that share no code do, else "claimed". ``gap`` is cost / bound - 1: at 0.5 the cost may be 1.5
+    times the optimum; at 0 it is proven optimal. If a cost was published or is in the records, ``best_known`` is the
+    least of these, and ``over_best`` is cost / best_known - 1.
 
     The run ends as soon as a bound from any source proves its cost optimal; ``reason`` then names the bound. Ctrl-C
     ends it too, and solutions found until then count.
@@ -92,6 +93,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
         "cost": found.cost,
         "lower_bound": found.lower_bound,
         "bound_from": found.bound_from,
+        "grade": found.grade,
         "gap": found.gap,
         "optimal": found.optimal,
         **best_known(found),
@@ -100,7 +102,7 @@ def run_solve(options: argparse.Namespace) -> Answer:
     if options.output and found.solution is not None:
         with kept(answer):
             write_document(options.output, found.solution, "the solution")
-    write_certificate(instance, found, options, answer)
+    write_certificate(found, options, answer)
     return watch.status(exit_status(found.cost is not None, has_failed(found))), answer
 
 
@@ -127,9 +129,10 @@ def run_check(options: argparse.Namespace) -> Answer:
     With --method, a bound method or a solver that proves bounds runs as well, if the solution is feasible;
     ``method_cost`` is the cost of its best solution, which is not saved (`solve` does). A bound above the verified cost
     of a feasible solution is ignored. ``bound_from`` names the source of the greatest bound: the instance's simple
-    bound (see `info`), a publication, the records, or the method. ``gap`` is cost / bound - 1, and 0 if the cost is
-    proven optimal. If a cost was published or is in the records, ``best_known`` is the least of these, and
-    ``over_best`` is cost / best_known - 1, which is negative if your cost is better.
+    bound (see `info`), a publication, the records, or the method; ``grade`` is "checked", "agreed" or "claimed", as of
+    `solve`. ``gap`` is cost / bound - 1, and 0 if the cost is proven optimal. If a cost was published or is in the
+    records, ``best_known`` is the least of these, and ``over_best`` is cost / best_known - 1, which is negative if your
+    cost is better.
     """
     if options.timeout and not options.method:
         raise InputError("check", "--timeout", "expected only with --method: it limits the method's run")
@@ -152,6 +155,7 @@ def run_check(options: argparse.Namespace) -> Answer:
         "cost": found.cost,
         "lower_bound": found.lower_bound,
         "bound_from": found.bound_from,
+        "grade": found.grade,
         "gap": found.gap,
         "optimal": found.optimal,
         **best_known(found),
@@ -201,7 +205,8 @@ def run_bound(options: argparse.Namespace) -> Answer:
     If the method also finds a cost, the cost is ``optimal`` if the bound is less than 1 below it (integer costs) or
     within a relative 1e-5 (float costs). ``gap`` is cost / bound - 1, and 0 if the cost is optimal. If a cost was
     published or is in the records, ``best_known`` is the least of these, and ``gap_of_best`` is best_known / bound - 1.
-    ``known_bound`` is the greatest bound that was published or is in the records. The run ends early only if its own
+    ``known_bound`` is the greatest bound that was published or is in the records. ``grade`` is "checked", "agreed" or
+    "claimed", as of `solve`. The run ends early only if its own
     bound proves its own cost optimal. A bound above the verified cost of a record is refuted.
 
     The exit status is 1 if there is no bound or it is refuted, and 3 if there is a bound but the method crashed, failed
@@ -224,6 +229,7 @@ def run_bound(options: argparse.Namespace) -> Answer:
         **found.options,
         "method": found.method,
         "lower_bound": found.lower_bound,
+        "grade": found.grade or None,
         "cost": found.cost,
         "gap": found.gap,
         "optimal": found.optimal,
@@ -238,7 +244,7 @@ def run_bound(options: argparse.Namespace) -> Answer:
         document = {**answer, **repetition(instance, found, options)}
         with kept(answer):
             write_document(options.output, document, "the bound")
-    write_certificate(instance, found, options, answer)
+    write_certificate(found, options, answer)
     return watch.status(exit_status(holds, has_failed(found))), answer
 
 

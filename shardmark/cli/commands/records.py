@@ -30,6 +30,7 @@ def records_arguments(sub: argparse.ArgumentParser) -> None:
     members = sub.add_subparsers(metavar="ACTION")
     for name, run, example in (
         ("verify", run_verify, "--suite quick"),
+        ("grades", run_grades, "--track placement"),
         ("export", run_export, "solu --output shardmark.solu"),
         ("update", run_update, "results"),
         ("withdraw", run_withdraw, '--method a-method --reason "Its engine proved a false optimum."'),
@@ -91,9 +92,10 @@ def add_folder(sub: argparse.ArgumentParser, default: Any = None) -> None:
 
 
 def run_records(options: argparse.Namespace) -> Answer:
-    """List, verify, export, update or withdraw the best known costs and bounds of the catalog's instances.
+    """List, verify, grade, export, update or withdraw the best known costs and bounds of the catalog's instances.
 
-    Without ACTION, list the records. ``gap`` is cost / bound - 1, and 0 if the bound proves the cost optimal;
+    Without ACTION, list the records. ``grade`` is "checked" if a certificate proves the bound, "agreed" if methods that
+    share no code do, else "claimed". ``gap`` is cost / bound - 1, and 0 if the bound proves the cost optimal;
     ``over_published`` is cost / best published cost - 1.
     """
     answer: Answer = options.action(options)
@@ -123,6 +125,8 @@ def chosen_records(options: argparse.Namespace) -> list[BestKnown]:
 
 def run_list(options: argparse.Namespace) -> Answer:
     """List records, one row per instance, and print withdrawn bounds with their reasons on standard error."""
+    from shardmark.harness.records.certificates import grade
+
     chosen = chosen_records(options)
     rows = [
         {
@@ -131,6 +135,7 @@ def run_list(options: argparse.Namespace) -> Answer:
             "status": record.status,
             "cost": record.cost and record.cost.number,
             "bound": record.bound and record.bound.number,
+            "grade": grade(record, folder_of(options)),
             "gap": record.gap,
             "cost_by": record.cost and record.cost.method,
             "bound_by": record.bound and record.bound.method,
@@ -147,11 +152,11 @@ def run_list(options: argparse.Namespace) -> Answer:
 
 
 def run_verify(options: argparse.Namespace) -> Answer:
-    """Verify the solutions of records, and check that no known cost refutes a bound.
+    """Verify the solutions of records, check their certificates, and that no known cost refutes a bound.
 
     Records whose instances are not on this machine are skipped. The exit status is 1 if a record is wrong: its
-    solution is missing, changed, infeasible or of another cost; its bound is above its cost or a published one; or the
-    file of its instance has changed.
+    solution is missing, changed, infeasible or of another cost; its certificate is missing, changed or proves less than
+    its bound; its bound is above its cost or a published one; or the file of its instance has changed.
     """
     from shardmark.harness.records.verification import ABSENT, VERIFIED, WRONG, verify_records
 
@@ -164,6 +169,27 @@ def run_verify(options: argparse.Namespace) -> Answer:
         say(f"{printable(f'{finding.instance}: {finding.reason}')}\n")
     say(", ".join(f"{counts[result]} {result}" for result in (VERIFIED, ABSENT, WRONG)) + "\n")
     return int(bool(wrong)), None
+
+
+def run_grades(options: argparse.Namespace) -> Answer:
+    """Count per track how far the proofs of optimal records were checked.
+
+    ``checked``, ``agreed`` and ``claimed`` are numbers of optimal records, ``kib`` is the size of the certificates
+    kept, in KiB. Certificates are checked now, unless this machine checked the same ones before.
+    """
+    from shardmark.harness.records.certificates import grade, sizes
+    from shardmark.harness.results.grades import GRADES
+
+    folder, chosen = folder_of(options), chosen_records(options)
+    rows: list[dict[str, Any]] = []
+    for track in dict.fromkeys(record.entry.track for record in chosen):
+        held = [record for record in chosen if record.entry.track == track]
+        optimal = [record for record in held if record.status == "optimal"]
+        found = Counter(grade(record, folder) for record in optimal)
+        kib = round(sum(size for record in held for size in sizes(record, folder)) / 1024, 1)
+        rows.append({"track": track, "optimal": len(optimal), **{each: found[each] for each in GRADES}, "kib": kib})
+    total = {key: sum(row[key] for row in rows) for key in ("optimal", *GRADES, "kib")}
+    return 0, [*rows, {"track": "all", **total}] if len(rows) > 1 else rows
 
 
 def run_export(options: argparse.Namespace) -> Answer:
@@ -184,7 +210,8 @@ def run_export(options: argparse.Namespace) -> Answer:
 def run_update(options: argparse.Namespace) -> Answer:
     """Add the better costs and bounds of a results folder to the records, after checking them.
 
-    Solutions are verified again. All changes are made in one step. The exit status is 1 if a better cost or bound was
+    Solutions are verified and certificates checked again. A bound with a certificate is added also if it is only as
+    good as one without. All changes are made in one step. The exit status is 1 if a better cost or bound was
     refused; the reason is printed.
     """
     from shardmark.harness.records.updating import update

@@ -11,7 +11,8 @@ import pytest
 
 from shardmark.harness.campaign.problems import Problem
 from shardmark.harness.results.database import Store
-from shardmark.harness.results.records import Record
+from shardmark.harness.results.records import Certificate, Record
+from shardmark.harness.verify import certificates
 from shardmark.instances import catalog
 
 HOST = {"cpu": "Example 3000", "cores": 4, "memory_mib": 8192}
@@ -20,9 +21,18 @@ END = {"stop": "exit", "reason": "", "wall_s": 1.234, "cpu_s": 0.9, "peak_mib": 
 Results = Callable[..., Path]
 
 
+def _checked(problem: Problem, proof: dict[str, Any], proven: float | None) -> Certificate:
+    """A certificate with this proof, which the referee of the run found to prove this bound."""
+    about = {"format": certificates.FORMAT, "track": problem.track, "instance": problem.checksum}
+    return Certificate({**about, "bound": proven or 0, "proof": proof}, proven, 0.5, "")
+
+
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
-    """Return a function that writes runs, each the facts that differ from those of a plain one, into a new folder."""
+    """Return a function that writes runs, each the facts that differ from those of a plain one, into a new folder.
+
+    ``certificate`` is a proof and what it proves.
+    """
 
     def write(*runs: dict[str, Any]) -> Path:
         folder = tmp_path / f"results-{len(list(tmp_path.glob('results-*')))}"
@@ -34,6 +44,7 @@ def results(tmp_path: Path) -> Results:
                 store.add_instance(run.get("checksum", problem.checksum), entry.id, entry.track, {}, {})
                 plain = {"solver": "a-method", "kind": "solver", "seed": 7, "cost": None, "lower_bound": None}
                 facts = {"id": f"run {count}", "track": entry.track, "checksum": problem.checksum, **plain, **run}
+                facts["certificate"] = _checked(problem, *facts["certificate"]) if "certificate" in facts else None
                 started = {"started": "2025-01-02T00:00:00+00:00", "solver_hash": "0123456789abcdef", "status": "ok"}
                 store.add_run(number, Record(**{**started, **LIMITS, **END, **facts}))
         return folder

@@ -15,7 +15,7 @@ import pytest
 
 from shardmark.harness.results.database import FILE_NAME, Store
 from shardmark.harness.results.ranking import tables
-from shardmark.harness.results.records import Bound, Incumbent, Record
+from shardmark.harness.results.records import Bound, Certificate, Incumbent, Record
 from shardmark.harness.results.schema import statements
 from shardmark.instances import InputError
 
@@ -171,7 +171,7 @@ def test_nothing_is_searched_row_by_row_to_store_a_run(store):
         store.add_run(1, a_run())
     store.connection.set_trace_callback(None)
     changes = [statement for statement in statements if statement.split()[0] in ("INSERT", "UPDATE", "DELETE")]
-    assert len(changes) == 8  # an instance, a solver, reports of an earlier run of the id, the run, three reports
+    assert len(changes) == 9  # an instance, a solver, reports and certificate of an earlier run, the run, three reports
     for statement in changes:
         assert "REPLACE" not in statement  # it would search all rows that refer to the replaced one
         plan = store.connection.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
@@ -303,3 +303,40 @@ def test_a_log_that_is_no_text_is_reported(tmp_path: Path) -> None:
         for read in (lambda: store.log("r1"), lambda: list(store.logs())):
             with pytest.raises(InputError, match=r"runs .*log: expected a text"):
                 read()
+
+
+DOCUMENT = {
+    "format": "shardmark/certificate/1",
+    "track": "intraop",
+    "instance": "c",
+    "bound": 9.5,
+    "proof": {"kind": "x"},
+}
+
+
+def test_a_certificate_is_kept_with_what_was_found(store):
+    store.add_run(1, a_run(certificate=Certificate(DOCUMENT, 9, 0.25, "claims 9.5, but proves only 9")))
+    names, (row,) = store.rows("certificates")
+    found = dict(zip(names, row, strict=True))
+    assert (found["run"], found["claimed"], found["proven"], found["check_s"]) == ("r1", "9.5", "9", 0.25)
+    assert found["reason"] == "claims 9.5, but proves only 9"
+    assert store.certificate("r1") == DOCUMENT
+    store.add_run(1, a_run())
+    assert (store.certificate("r1"), store.rows("certificates")[1]) == (None, [])
+
+
+def test_of_a_large_certificate_only_the_findings_are_kept(store):
+    noise = [str(hash((1, number))) for number in range(200_000)]
+    store.add_run(1, a_run(certificate=Certificate({**DOCUMENT, "proof": {"noise": noise}}, None, 0.25, "no proof")))
+    names, (row,) = store.rows("certificates")
+    found = dict(zip(names, row, strict=True))
+    assert (found["proven"], found["bytes"] > 1 << 20, store.certificate("r1")) == (None, True, None)
+
+
+def test_a_database_of_an_earlier_version_has_no_certificates_until_it_is_written(store, tmp_path):
+    store.connection.execute("DROP TABLE certificates")
+    with closing(Store.open(tmp_path)) as read:
+        assert (read.rows("certificates")[1], read.certificate("r1")) == ([], None)
+    with closing(Store.open(tmp_path, create=True)) as written:
+        written.add_run(1, a_run(certificate=Certificate(DOCUMENT, 9.5, 0.25, "")))
+        assert written.certificate("r1") == DOCUMENT

@@ -49,11 +49,18 @@ def text(*message: Any) -> bytes:
     return json.dumps(message).encode()
 
 
-def judged(problem: Problem, *payloads: bytes, kind: str = "solver", command: tuple[str, ...] = (), **facts) -> Record:
+def judged(
+    problem: Problem,
+    *payloads: bytes,
+    kind: str = "solver",
+    command: tuple[str, ...] = (),
+    certify: bool = False,
+    **facts,
+) -> Record:
     """The row of a run that sent these payloads, a second apart."""
     solver = SolverInfo("s", problem.track or "", kind, "s.py", "h", command=command)
     outcome = Outcome(messages=[(float(at), payload) for at, payload in enumerate(payloads)], **facts)
-    return judge(Job(solver, problem, 0, LIMITS), problem.instance, "now", outcome)
+    return judge(Job(solver, problem, 0, LIMITS, certify=certify), problem.instance, "now", outcome)
 
 
 DONE = text("done", 1000)
@@ -290,3 +297,26 @@ def tells_the_truth(where: Problem, payloads: list[bytes], stop: str, kind: str)
     if row.status == "ok":
         assert row.stop == "exit"
         assert row.cost is not None or (kind == "bound" and row.lower_bound is not None)
+
+
+@pytest.mark.parametrize(
+    ("bound", "proof", "proven", "reason"),
+    [
+        (4.5, {"kind": "work"}, 5, ""),
+        (5.5, {"kind": "work"}, 5, "claims 5.5, but proves only 5"),
+        (3.5, {"kind": "hope"}, None, "proof.kind: expected one of stages, work, found 'hope'"),
+    ],
+)
+def test_a_certificate_is_checked_and_the_log_says_what_it_lacks(chain, bound, proof, proven, reason):
+    sent = [text("bound", bound), text("certificate", bound, proof), DONE]
+    found = judged(chain, *sent, certify=True)
+    assert found.certificate is not None
+    assert (found.lower_bound, found.certificate.proven, found.certificate.reason) == (bound, proven, reason)
+    assert found.log == (f"(referee: the certificate: {reason})\n" if reason else "")
+    assert judged(chain, *sent).certificate is None
+
+
+def test_a_certificate_that_cannot_be_read_is_told_in_the_log(chain):
+    found = judged(chain, text("certificate", "x", {}), DONE, certify=True)
+    assert found.certificate is None
+    assert "the certificate does not count" in found.log

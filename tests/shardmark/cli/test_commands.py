@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from shardmark.cli.commands import files
 from shardmark.harness.campaign.discover import discover
 from shardmark.harness.campaign.local_executor import LocalExecutor
 from shardmark.harness.results.claims import PROVEN, gap
+from shardmark.harness.results.database import Store
 from shardmark.instances import catalog
 from shardmark.instances.files.jsonfile import read_json, write_json
 from shardmark.solvers import registry
@@ -81,6 +83,7 @@ def test_check_tells_the_exact_cost(example, tmp_path):
         "cost": 445,
         "lower_bound": 395,
         "bound_from": "instance",
+        "grade": "claimed",
         "gap": 445 / 395 - 1,
         "optimal": False,
         "violations": [],
@@ -253,7 +256,7 @@ def test_bound_proves_the_optimum(graph):
 def test_a_certificate_is_written_and_checked(tmp_path, graph):
     path = tmp_path / "diamond.cert.json.gz"
     found = answer("bound", "diamond", "--method", "lagrange", "--certificate", path)
-    assert (found["lower_bound"], found["checked_bound"]) == (137, 137)
+    assert (found["lower_bound"], found["checked_bound"], found["grade"]) == (137, 137, "checked")
     assert answer("check", "diamond", path) == {"lower_bound": 137, "proven": True, "checked_bound": 137}
     document = json.loads(gzip.decompress(path.read_bytes()))
     assert document["format"] == "shardmark/certificate/1"
@@ -408,6 +411,17 @@ def test_run_results_leaderboard(graph, tmp_path):
     index = answer("leaderboard", "--results", results, "--output", site)["index"]
     assert Path(index) == site / "index.html"
     assert "random-1" in (site / "index.html").read_text()
+
+
+def test_a_campaign_checks_certificates_if_it_is_asked_for_them(tmp_path):
+    asked = ("run", "--instance", "crossing", "--solver", "load", "--results", tmp_path / "results")
+    answer(*asked)
+    assert answer(*asked, "--certificates")["started"] == 1
+    with closing(Store.open(tmp_path / "results")) as store:
+        ((run, claimed, proven, _, _, reason),) = store.rows("certificates")[1]
+        assert (float(claimed), float(proven), reason) == (pytest.approx(6), 6, "")
+        assert store.certificate(run)["bound"] == float(claimed)
+        assert len(store.finished()) == 2
 
 
 def test_a_dry_run_says_how_much_is_left_and_runs_nothing(graph, tmp_path):

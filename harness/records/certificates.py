@@ -1,0 +1,121 @@
+"""Certificates of recorded bounds: kept as files beside the solutions, checked again before they count."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.records.best import BestKnown
+from shardmark.harness.records.history import FOLDER, Improvement
+from shardmark.harness.results import grades
+from shardmark.harness.results.grades import Evidence
+from shardmark.harness.verify import certificates
+from shardmark.instances import InputError, catalog
+from shardmark.instances.catalog import cache_folder
+from shardmark.instances.files.jsonfile import decode, encode, parse_json, read_bytes, sha256, write_bytes, write_json
+
+FOLDER_NAME = "certificates"
+DIGITS = 12  # of the SHA-256, in the name of a file
+
+
+def digest(certificate: Any) -> str:
+    """Return the SHA-256 of a certificate as compact JSON, the content of its file."""
+    return sha256(encode(certificate))
+
+
+def name_of(line: Improvement) -> str:
+    """Return the path of a bound's certificate within the folder of records."""
+    return f"{FOLDER_NAME}/{line.instance}-{line.certificate[:DIGITS]}.cert.json.gz"
+
+
+def write(folder: Path, line: Improvement, certificate: Any) -> None:
+    """Write the certificate of a bound to a file named by its content."""
+    path = folder / name_of(line)
+    try:
+        path.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(path.parent, "", f"expected a folder that can be written ({error.strerror})") from None
+    write_json(path, certificate)
+
+
+def read(folder: Path, line: Improvement) -> dict[str, Any]:
+    """Return the certificate of a bound; InputError if its file is missing or has another content."""
+    path = folder / name_of(line)
+    content = read_bytes(path, certificates.LARGEST)
+    if (found := sha256(content)) != line.certificate:
+        raise InputError(path, "checksum", f"expected sha256 {line.certificate}, found {found}")
+    return certificates.require(parse_json(decode(content, path), path), str(path))
+
+
+def keep_only(folder: Path, lines: Iterable[Improvement]) -> None:
+    """Remove files of certificates whose bounds no longer stand, and files left by an update that was killed."""
+    kept = {folder / name_of(line) for line in lines}
+    for path in (folder / FOLDER_NAME).glob("*.json.gz*"):  # with temporary files
+        if path not in kept:
+            path.unlink()
+
+
+def sizes(record: BestKnown, folder: Path) -> list[int]:
+    """Return the sizes in bytes of the certificates that are kept for a record."""
+    paths = [folder / name_of(line) for line in record.standing if line.certificate]
+    return [path.stat().st_size for path in paths if path.is_file()]
+
+
+def evidence(record: BestKnown, folder: Path = FOLDER) -> Iterator[Evidence]:
+    """Yield what supports a bound on the instance of a record: its standing lines, and the published bound.
+
+    Certificates are checked here, if the file of the instance is at hand.
+    """
+    for line in record.standing:
+        yield Evidence(line.method, line.number, proven(record, line, folder) if line.certificate else None)
+    yield from grades.published(record.entry.published)
+
+
+def grade(record: BestKnown, folder: Path = FOLDER) -> str:
+    """Return the grade of a record's bound, see `grades.grade`; "" without a bound."""
+    if record.bound is None:
+        return ""
+    cost = None if record.cost is None else record.cost.number
+    return grades.grade(record.entry.track, evidence(record, folder), record.bound.number, cost)
+
+
+def proven(record: BestKnown, line: Improvement, folder: Path) -> int | float | None:
+    """Return the greatest bound that a line's certificate proves, checked here; None if it proves none.
+
+    Findings on this machine are cached, by the content of the certificate, the instance and the code that checks.
+    """
+    place = None
+    with contextlib.suppress(InputError):
+        key = sha256(f"{line.certificate} {line.checksum} {_version()}".encode())
+        place = cache_folder() / FOLDER_NAME / f"{key[:32]}.json"
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            found: int | float | None = json.loads(place.read_bytes())["proven"]
+            return found
+    try:
+        document, path = read(folder, line), catalog.at_hand(record.entry)
+        if path is None:
+            return None
+        found = Problem.of(record.entry, path).check_certificate(document).proven_number
+    except InputError:
+        return None
+    if place is not None:
+        with contextlib.suppress(OSError, InputError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(place, encode({"proven": found}))
+    return found
+
+
+@cache
+def _version() -> str:
+    """Return a hash of the code that reads instances and checks certificates."""
+    rooms = Path(certificates.__file__).parent, Path(catalog.__file__).parent
+    code = hashlib.sha256()
+    for path in sorted(path for room in rooms for path in room.rglob("*.py")):
+        code.update(path.read_bytes())
+    return code.hexdigest()
