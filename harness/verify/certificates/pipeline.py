@@ -17,8 +17,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from shardmark.harness.verify.certificates import Clock, Exact, Unproven, integer, integers
@@ -120,15 +120,22 @@ class _Network:
         self.work[v] += self.work[u]
         self.reads[v] = (self.reads[v] | self.reads[u]) - {u}
         for w in self.reads[u]:
-            self.readers[w] = (self.readers[w] | {v}) - {u}
+            self.readers[w].remove(u)
+            self.readers[w].add(v)
         self.reads[u], self.readers[u], self.work[u] = set(), set(), 0
         self.moved.append((u, v))
 
+    @cached_property
+    def edges(self) -> list[tuple[int, int]]:
+        """Every node with each of its readers, in ascending order."""
+        return [(u, v) for u, readers in enumerate(self.readers) for v in sorted(readers)]
+
+    @cached_property
     def relatives(self) -> tuple[list[int], list[int]]:
-        """Return the ancestors and the descendants of every node, as bits, without itself."""
+        """The ancestors and the descendants of every node, as bits, without itself."""
         if len(self.work) > MOST_NODES:
             raise Unproven(f"proof.trees: expected no branches in a graph of over {MOST_NODES} nodes")
-        order = self.graph.topological_order.tolist()
+        order = self.graph.topological_order.tolist()  # mergers keep it
         return _reached(order, self.reads, self.clock), _reached(order[::-1], self.readers, self.clock)
 
 
@@ -142,131 +149,103 @@ def _reached(order: list[int], before: list[set[int]], clock: Clock) -> list[int
     return found
 
 
-@dataclass
-class _Case:
-    """Sets that contain the nodes of ``inside`` and none of ``outside``, as bits; None once there are none.
-
-    The others are the numbers of the tree's node above.
-    """
-
-    inside: int
-    outside: int
-    price: int = 0
-    moved: Any = None
-    closed: Any = None
-    empty: bool = False
-
-
 class _Sets:
-    """The sets of nodes that can be a stage at a place and weigh its need."""
+    """The sets of nodes that can be a stage at a place and weigh its need.
+
+    A case of them contains the nodes of ``inside`` and none of ``outside``, as bits; ``told`` are the numbers of its
+    node of the tree, and of the node above for those that it lacks.
+    """
 
     def __init__(self, network: _Network, closure: int, weight: list[int], need: int, cutoff: int) -> None:
         self.network, self.closure, self.weight, self.need, self.cutoff = network, closure, weight, need, cutoff
-        self.edges = [(u, v) for u, readers in enumerate(network.readers) for v in sorted(readers)]
-        self.merged = sum(1 << u for u, _ in network.moved)
-        self.all = (1 << len(weight)) - 1
-        self._relatives: tuple[list[int], list[int]] | None = None
 
     def least(self, tree: Any) -> int:
         """Return the least bound of all leaves, or the cut-off."""
         if not isinstance(tree, list) or not all(isinstance(node, dict) for node in tree):
             raise Unproven(f"proof.trees: expected a list of objects for each place, found {describe(tree)}")
-        waiting, least = [_Case(0, self.merged)], self.cutoff
+        waiting: list[tuple[int, int, dict[str, Any]]] = [(0, sum(1 << u for u, _ in self.network.moved), {})]
+        least = self.cutoff
         for node in tree:
             if not waiting:
                 raise Unproven("proof.trees: expected no more nodes than the branches need")
-            case = waiting.pop()
-            bound = self._bound(case, node)
+            inside, outside, told = waiting.pop()
+            told = told | {key: node[key] for key in ("price", "moved", "closed") if key in node}
+            bound, inside, outside = self._bound(inside, outside, told)
             if "branch" not in node:
                 least = min(least, bound)
                 continue
-            v = integer(node, "branch", 0, len(self.weight) - 1)
-            waiting.append(_Case(case.inside, case.outside | 1 << v, case.price, case.moved, case.closed, case.empty))
-            waiting.append(_Case(case.inside | 1 << v, case.outside, case.price, case.moved, case.closed, case.empty))
+            bit = 1 << integer(node, "branch", 0, len(self.weight) - 1)
+            waiting += [(inside, outside | bit, told), (inside | bit, outside, told)]
         if waiting:
             raise Unproven("proof.trees: expected two subtrees of every branch")
         return least
 
-    def _bound(self, case: _Case, node: Mapping[str, Any]) -> int:
-        """Return the bound of a case by the numbers of a node of the tree; decide what costs too much otherwise."""
+    def _bound(self, inside: int, outside: int, told: Mapping[str, Any]) -> tuple[int, int, int]:
+        """Return a bound on the cost of the sets of a case, and the case of those that cost less than the cut-off."""
         self.network.clock.tick()
-        if "price" in node:
-            case.price = integer(node, "price", 0, LARGEST)
-        if "moved" in node:
-            case.moved = self._moved(node)
-        if "closed" in node:
-            case.closed = self._closed(node)
-        self._propagate(case)
-        if case.empty:
-            return self.cutoff
-        costs = [work - case.price * weight for work, weight in zip(self.network.work, self.weight, strict=True)]
-        for more in (case.moved, case.closed):
-            costs = costs if more is None else [cost + added for cost, added in zip(costs, more, strict=True)]
-        bound = case.price * self.need
+        price = integer(told, "price", 0, LARGEST)
+        costs = [work - price * weight for work, weight in zip(self.network.work, self.weight, strict=True)]
+        self._add_moved(costs, told)
+        self._add_closed(costs, told)
+        inside, outside = self._decided(inside, outside)
+        reach = sum(weight for v, weight in enumerate(self.weight) if not outside >> v & 1)
+        if inside & outside or reach < self.need:
+            return self.cutoff, inside, outside
+        bound = price * self.need
         for v, cost in enumerate(costs):
-            if case.inside >> v & 1 or (cost < 0 and not case.outside >> v & 1):
+            if inside >> v & 1 or (cost < 0 and not outside >> v & 1):
                 bound += cost
-        room = self.cutoff - bound
+        known = inside | outside
         for v, cost in enumerate(costs):
-            if abs(cost) >= room and not (case.inside | case.outside) >> v & 1:
-                if cost <= 0:
-                    case.inside |= 1 << v
-                if cost >= 0:
-                    case.outside |= 1 << v
-        return bound
+            if abs(cost) >= self.cutoff - bound and not known >> v & 1:
+                inside |= (cost <= 0) << v
+                outside |= (cost >= 0) << v
+        return bound, inside, outside
 
-    def _moved(self, node: Mapping[str, Any]) -> list[int]:
-        """Return what the tensors add to the costs of nodes: no set gets more of a tensor than it costs."""
-        moved, sums = integers(node, "moved", LARGEST, len(self.edges)), [0] * len(self.weight)
-        given, taken = [0] * len(sums), [0] * len(sums)
-        for (u, v), amount in zip(self.edges, moved, strict=True):
-            sums[v] += amount
-            sums[u] -= amount
+    def _add_moved(self, costs: list[int], told: Mapping[str, Any]) -> None:
+        """Add what the tensors move between nodes: no set gets more of a tensor than it costs."""
+        if "moved" not in told:
+            return
+        given, taken = [0] * len(costs), [0] * len(costs)
+        moved = integers(told, "moved", LARGEST, len(self.network.edges))
+        for (u, v), amount in zip(self.network.edges, moved, strict=True):
+            costs[v] += amount
+            costs[u] -= amount
             given[u] += max(amount, 0)
             taken[u] += max(-amount, 0)
         for u, most in enumerate(self.network.sent):
             if max(given[u], taken[u]) > most:
                 raise Unproven(f"proof.trees.moved: expected at most the {most} of the tensor of node {u}")
-        return sums
 
-    def _closed(self, node: Mapping[str, Any]) -> list[int]:
-        """Return what edges add to the costs of their ends; nothing for a set that contains one only with the other."""
-        prices, sums = integers(node, "closed", LARGEST, len(self.edges)), [0] * len(self.weight)
+    def _add_closed(self, costs: list[int], told: Mapping[str, Any]) -> None:
+        """Add the prices of edges: they add nothing to a set that contains one end only with the other."""
+        if "closed" not in told:
+            return
+        prices = integers(told, "closed", LARGEST, len(self.network.edges))
         if min(prices, default=0) < 0 or self.closure == MIDDLE:
             raise Unproven("proof.trees.closed: expected numbers from 0 on, and a first or a last stage")
-        for (u, v), price in zip(self.edges, prices, strict=True):
-            sums[v] += self.closure * price
-            sums[u] -= self.closure * price
-        return sums
+        for (u, v), price in zip(self.network.edges, prices, strict=True):
+            costs[v] += self.closure * price
+            costs[u] -= self.closure * price
 
-    def _propagate(self, case: _Case) -> None:
-        """Decide the nodes that must be in the sets of a case, or cannot be: sets contain all paths between nodes."""
-        inside = outside = -1
-        while not case.empty and (inside, outside) != (case.inside, case.outside):
-            inside, outside = case.inside, case.outside
-            self._decide(case)
-            case.empty = bool(case.inside & case.outside) or self._lacks_weight(case)
-
-    def _lacks_weight(self, case: _Case) -> bool:
-        return sum(weight for v, weight in enumerate(self.weight) if not case.outside >> v & 1) < self.need
-
-    def _decide(self, case: _Case) -> None:
-        """Add the nodes that lie between those of a set, and take out those beyond one that is not in it."""
-        if not case.inside:
-            return
-        if self._relatives is None:
-            self._relatives = self.network.relatives()
-        above, below = self._relatives
-        over = self.all if self.closure == LAST else 0
-        under = self.all if self.closure == FIRST else 0
-        for v in _bits(case.inside):
+    def _decided(self, inside: int, outside: int) -> tuple[int, int]:
+        """Return the nodes that are in all sets of a case, and those in none: sets contain all paths between nodes."""
+        if not inside:
+            return inside, outside
+        above, below = self.network.relatives
+        over = under = 0
+        for v in _bits(inside):
             over |= above[v]
             under |= below[v]
-        case.inside |= over & under
-        for v in _bits(case.outside & under):
-            case.outside |= below[v]
-        for v in _bits(case.outside & over):
-            case.outside |= above[v]
+        everything = (1 << len(self.weight)) - 1
+        over = everything if self.closure == LAST else over
+        under = everything if self.closure == FIRST else under
+        inside |= over & under
+        for v in _bits(outside & under):
+            outside |= below[v]
+        for v in _bits(outside & over):
+            outside |= above[v]
+        return inside, outside
 
 
 def _bits(numbers: int) -> list[int]:
