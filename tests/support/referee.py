@@ -86,8 +86,8 @@ class Pool:
 
     def close(self) -> None:
         """End all of them."""
-        for _, supervisor in self.free:
-            supervisor.close()
+        while self.free:
+            self.free.pop()[1].close()
 
 
 class Lent(Supervisor):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from oracle_intraop import Oracle
+from referee import Pool
 
 from shardmark.instances.intraop import Instance
 
@@ -134,6 +135,12 @@ def tiny() -> SimpleNamespace:
     """Tools for tiny instances."""
     tools = (make, draw, larger, layered, value, assignments, best, fast_best)
     return SimpleNamespace(**{tool.__name__: tool for tool in tools})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_supervisor_waits(pool: Pool) -> None:
+    """Supervisors that other tests have used are child processes."""
+    pool.close()
 
 
 @pytest.fixture(autouse=True)
