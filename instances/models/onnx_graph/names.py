@@ -35,7 +35,11 @@ class Namer:
 
     def name(self, node: Named) -> str:
         """The name of the next node."""
-        plain = name = node.name or next(filter(None, node.output), node.op_type)
+        return self.unique(node.name or next(filter(None, node.output), node.op_type))
+
+    def unique(self, plain: str) -> str:
+        """A name, with a number at its end if it is taken."""
+        name = plain
         while name in self._names:
             self._copies[plain] = self._copies.get(plain, 1) + 1
             name = f"{plain}#{self._copies[plain]}"

@@ -21,6 +21,8 @@ import numpy as np
 from shardmark.instances.graph import Graph, find_cycle
 from shardmark.instances.models.fuse import edges_between
 from shardmark.instances.models.model import Model
+from shardmark.instances.models.onnx_graph.names import Namer
+from shardmark.instances.models.stablehlo.scopes import parts, scope
 from shardmark.plans.cluster.submodels import ancestors
 from shardmark.plans.modules import Path, enclosing, joined
 
@@ -31,13 +33,15 @@ MOST_CUTS = 64
 #: Share of a model's arithmetic and of its parameters that shared operators may have.
 LITTLE = 0.01
 _NUMBER = re.compile(r"^(.*?)([0-9]+)$")
+#: A level of the path of a parameter, as JAX writes it.
+_LEVEL = re.compile(r"\['([^']+)'\]|\[([0-9]+)\]|\.(\w+)")
 
 
 @dataclass(frozen=True)
 class Block:
     """Consecutive operators of a forward pass.
 
-    ``name``       path of its module, or of its first and last one
+    ``name``       path of its module, or of its first and last one, or of parameters that it reads
     ``operators``  indices in the model, ascending
     ``tensors``    activations that enter it from earlier blocks
     """
@@ -186,23 +190,54 @@ def _cut(model: Model) -> list[list[int]]:
 
 def _named(model: Model, groups: Sequence[list[int]]) -> list[Block]:
     group_of = {index: number for number, group in enumerate(groups) for index in group}
+    namer = Namer()
     found = []
     for number, group in enumerate(groups):
         reads = (access.tensor for index in group for access in model.operators[index].reads)
         entering = (t for t in reads if (p := model.tensors[t].producer) is not None and group_of[p] != number)
-        found.append(Block(_name(model, group), tuple(group), tuple(dict.fromkeys(entering))))
+        name = namer.unique(_name(model, group))
+        found.append(Block(name, tuple(group), tuple(dict.fromkeys(entering))))
     return found
 
 
 def _name(model: Model, group: Sequence[int]) -> str:
-    """The deepest module around all operators of a group, or its first and last module, or its first operator."""
+    """The numbered module around a group; otherwise the first and the last module that read parameters.
+
+    Without scopes around these, it is the first and the last parameter. A group without parameters has the names of its
+    modules, or that of its first operator.
+    """
     paths = [model.operators[index].module for index in group if model.operators[index].module]
-    if not paths:
-        return model.operators[group[0]].name
-    common = paths[0]
+    common = paths[0] if paths else ()
     while any(path[: len(common)] != common for path in paths):
         common = common[:-1]
     if common and _NUMBER.fullmatch(common[-1]):
         return joined(common)
-    first, last = joined(paths[0]), joined(paths[-1])
+    weights = {index: found for index in group if (found := _weights(model, index))}
+    within = [model.operators[index].module for index in weights] or paths
+    if within and all(within):
+        outer = {path[:depth] for path in within for depth in range(len(path))}
+        return _ends([joined(path) for path in within if path not in outer])
+    named = [_path(name) for names in weights.values() for name in names if "." in name or "[" in name]
+    name = model.operators[group[0]].name
+    return _ends(named) if named else "/".join((*scope(name), parts(name)[-1]))
+
+
+def _path(parameter: str) -> str:
+    """The path of a parameter; JAX writes it with the name of the argument in front.
+
+    >>> _path("params['layers'][0].scale")
+    'layers.0.scale'
+    """
+    levels = ["".join(level) for level in _LEVEL.findall(parameter)] if "[" in parameter else []
+    return ".".join(levels) or parameter
+
+
+def _weights(model: Model, index: int) -> list[str]:
+    """Names of the parameters that an operator reads, apart from single numbers, such as a counter of steps."""
+    read = (model.tensors[access.tensor] for access in model.operators[index].reads)
+    return [tensor.name for tensor in read if tensor.parameter and tensor.numbers > 1]
+
+
+def _ends(names: Sequence[str]) -> str:
+    first, last = names[0], names[-1]
     return first if first == last else f"{first} ... {last}"

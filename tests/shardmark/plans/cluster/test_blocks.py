@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shardmark.instances.models.model import Access, Model
@@ -112,3 +114,53 @@ def test_without_modules_blocks_end_where_few_bytes_cross(count):
     assert len(found) <= 2 * MOST_CUTS
     if count == 1000:
         assert all(len(block.tensors) <= 1 for block in found)
+
+
+def stepped(blocks, weights):
+    """A chain as JAX lowers it: ``blocks`` are scopes, or None outside of any, ``weights`` names of parameters."""
+    model = chain([() if scope is None else (scope,) for scope in blocks])
+    for index, operator in enumerate(model.operators):
+        name = f"jvp({blocks[index] or ''})/dot_general"
+        model.operators[index] = replace(operator, name=f"{name}#{index + 1}" if index else name)
+    parameters = [number for number, tensor in enumerate(model.tensors) if tensor.parameter]
+    for number, name in zip(parameters, weights, strict=True):
+        model.tensors[number] = replace(model.tensors[number], name=name)
+    return model
+
+
+LAYERS = [f"layer{i}" for i in range(FEW)]
+OF_LAYERS = [f"params['layers'][{i}]['up']" for i in range(FEW)]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "found"),
+    [
+        (["params['embed']"], ["params['unembed']"], ["embed", "unembed"]),
+        (["params['embed']"], ["params['embed']"], ["embed", "embed#2"]),  # tied
+        (
+            ["state.params['embed'].table"],
+            ["p.norm", "params['out']['kernel']"],
+            ["params.embed.table", "p.norm ... out.kernel"],
+        ),
+        (["x"], ["y"], ["dot_general", "dot_general#10"]),
+    ],
+)
+def test_what_is_outside_of_scopes_has_the_names_of_its_parameters(first, last, found):
+    scopes = [*[None] * len(first), *LAYERS, *[None] * len(last)]
+    assert names(stepped(scopes, [*first, *OF_LAYERS, *last])) == [found[0], *LAYERS, found[1]]
+
+
+def test_a_scope_without_parameters_names_no_block_with_some():
+    """As that of an optimiser's counter, which runs in the block of the embedding."""
+    model = stepped([None, *LAYERS, "head"], ["params['embed']", *OF_LAYERS, "params['w']"])
+    count, more = (model.tensor(name, (), "int32", parameter=name == "count") for name in ("count", "more"))
+    model.operator("update/add", "any", [Access(count, ())], [Access(more, ())], {}, module=("update",))
+    model.outputs.append(more)
+    assert names(model) == ["embed", *LAYERS, "head"]
+
+
+def test_modules_around_others_of_a_block_are_not_in_its_name():
+    """As a Transformer that adds position embeddings, which are constant, to its words' embeddings."""
+    inner = [("model", f"layers.{i}") for i in range(FEW)]
+    found = names(chain([("model", "words"), ("model",), *inner, ("model", "norm"), ("head",)]))
+    assert found == ["model.words", *(f"model.layers.{i}" for i in range(FEW)), "model.norm ... head"]
