@@ -72,6 +72,18 @@ def stages(instance: Instance, solution: Any) -> Stages | None:
     )
 
 
+def latencies(instance: Instance, solution: Any) -> list[float] | None:
+    """Return the seconds that one sample spends on its way into each stage and in it; None for a malformed plan.
+
+    Their sum is the sample's latency. A tensor moves at both ends of its edge at the same time, so it takes as long as
+    at the slower end, once.
+    """
+    plan = read(instance, solution)
+    if isinstance(plan, str) or not plan.counts.all():
+        return None
+    return [float(plan.sample(i)) for i in range(plan.stages)]
+
+
 def read(instance: Instance, solution: Any) -> Plan | str:
     """Return the plan that a solution describes, or why it describes none."""
     if not isinstance(solution, dict) or solution.keys() != set(KEYS):
@@ -169,6 +181,10 @@ class Plan:
         terms = self._terms
         return terms.work[i] + terms.received[i] + terms.sent[i] + self._gathering(i)
 
+    def sample(self, i: int) -> Fraction:
+        """Seconds of one sample on its way into a stage and in it."""
+        return self._arriving[i] + self._terms.work[i] + self._gathering(i)
+
     def synchronising(self, i: int) -> Fraction:
         """Seconds in which the replicas of a stage exchange their gradients, once per batch."""
         d = self.data[i]
@@ -233,20 +249,32 @@ class Plan:
 
         Forward the activation moves, backward its gradient; both ends of an edge count.
         """
+        graph, extra = self.instance.graph, self._extra
+        return self._times(self.stage[graph.head], extra[0]), self._times(self.stage[graph.tail], extra[1])
+
+    @cached_property
+    def _arriving(self) -> list[Fraction]:
+        """The same for tensors that enter each stage, by edge, but at the slower end."""
+        return self._times(self.stage[self.instance.graph.head], self._extra.max(axis=0))
+
+    def _times(self, end: Ints, extra: Floats) -> list[Fraction]:
+        """Seconds per stage for the edges between stages that have an ``end`` in it, with ``extra`` bytes per edge."""
         work = self.instance
         crossing = self.stage[work.graph.tail] != self.stage[work.graph.head]
+        both = np.concatenate([work.communicated[crossing], extra[crossing]])
+        total = _sums(np.tile(end[crossing], 2), both, self.stages)
+        return [2 * bytes_ / Fraction(work.bandwidth) for bytes_ in total]
+
+    @cached_property
+    def _extra(self) -> Floats:
+        """Bytes that the configurations at the head and at the tail of every edge add to it, shape (2, edges)."""
+        work = self.instance
         first, edges = work.incident
-        length = np.diff(first)
-        node = np.repeat(np.arange(work.nodes), length)
+        node = np.repeat(np.arange(work.nodes), np.diff(first))
         at = work.sync_start[self.chosen][node] + np.arange(len(edges)) - first[:-1][node]
-        enters = work.graph.head[edges] == node
-        found = []
-        for side in (enters, ~enters):
-            ends = np.flatnonzero(side & crossing[edges])
-            both = np.concatenate([work.communicated[edges[ends]], work.sync[at[ends]]])
-            total = _sums(np.tile(self.stage[node[ends]], 2), both, self.stages)
-            found.append([2 * bytes_ / Fraction(work.bandwidth) for bytes_ in total])
-        return found[0], found[1]
+        found = np.empty((2, work.edges))
+        found[(work.graph.head[edges] != node).astype(np.int64), edges] = work.sync[at]
+        return found
 
 
 @dataclass(frozen=True)

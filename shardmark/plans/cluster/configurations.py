@@ -16,6 +16,7 @@ from shardmark.instances.models.roofline import roofline
 from shardmark.instances.models.sharding.times import PASSES
 from shardmark.plans.cluster.kept import kept
 from shardmark.plans.cluster.run import KINDS, Run
+from shardmark.plans.cluster.serving.live import peak_bytes
 from shardmark.plans.cluster.steps.times import forward_seconds
 from shardmark.plans.cluster.submodels import structure, with_borders
 
@@ -35,7 +36,8 @@ class Costs:
     ``gather_s``     seconds to gather the activations that are kept, ``enter_s`` those for what enters the block
     ``weights``      bytes of parameters; ``state`` those of their state by `run.KINDS`, before replicas divide any
     ``whole``        bytes of weights and gradients that replicas divide, but have whole while the block runs
-    ``activations``  bytes that a microbatch keeps for the backward pass; ``running`` the same while that runs
+    ``activations``  bytes that a microbatch keeps for the backward pass
+    ``running``      the same while the backward pass runs; for serving, activations while the block runs, at most
     ``entering``     bytes that a microbatch keeps of what enters the block
     ``splits``       of every parameter, in the order in which the block reads them, True for dimensions that are split
     ``gap``          by how much another sharding may be faster at most, of the time; 0.0 if it is proven the fastest
@@ -116,7 +118,7 @@ def _menu(
         seconds = roofline(fused, run.device).seconds
         forward = float(seconds[[not operator.backward for operator in fused.operators]].sum())
         every = float(seconds.sum()) * (PASSES if rule else 1)
-        return [_costs(block, run, 1, False, (forward, every), {}, 0.0)]
+        return [_costs(block, fused, run, 1, False, (forward, every), {}, 0.0)]
     bordered, found = with_borders(fused), list[Costs]()
     for lean, updates in ((False, TIE), (True, 1.0)):
         sharding = _sharding(bordered, degree, run, training=rule, updates=updates)
@@ -129,7 +131,7 @@ def _menu(
         choices = solved.solution[: len(sharding.groups)]
         times = _times(bordered, degree, run, choices, rule)
         split = _all_splits(block, fused, members, _splits(sharding, solved.solution))
-        one = _costs(block, run, degree, lean, times, split, solved.gap)
+        one = _costs(block, fused, run, degree, lean, times, split, solved.gap)
         if not found or (one.weights, one.activations) != (found[0].weights, found[0].activations):
             found.append(one)
     return found
@@ -152,6 +154,7 @@ def _all_splits(
 
 def _costs(
     block: Model,
+    fused: Model,
     run: Run,
     degree: int,
     lean: bool,
@@ -175,12 +178,12 @@ def _costs(
         state = [old + size * share(tensor) for old, size in zip(state, sizes, strict=True)]
         held += share(tensor)
     stored = [tensors[index] for index in kept(block)] if run.training else []
-    running = sum(map(share, stored))
+    running = sum(map(share, stored)) if run.training else peak_bytes(fused, share)
     gathered = [tensor.bytes for tensor in stored if not any(split.get(tensor.name, ()))]
     forward = (operator for operator in block.operators if not operator.backward)
     read = (tensors[t] for t in {access.tensor for operator in forward for access in operator.reads})
     entering = [tensor.bytes for tensor in read if tensor.producer is None and not tensor.parameter]
-    activations = running - sum(gathered) * (1 - 1 / degree)
+    activations = running - sum(gathered) * (1 - 1 / degree) if run.training else 0.0
     gather_s, enter_s = (_gathering(sizes, degree, run) for sizes in (gathered, entering))
     seconds, whole = (*times, gather_s, enter_s), run.whole * held
     enters = sum(entering) / degree

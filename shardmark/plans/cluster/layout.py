@@ -20,9 +20,16 @@ from shardmark.plans.cluster.attention import with_kernels
 from shardmark.plans.cluster.blocks import Block, blocks_of
 from shardmark.plans.cluster.certified_layout import CertifiedLayout, Unproven
 from shardmark.plans.cluster.configurations import Costs, costs_of, parameters_of
-from shardmark.plans.cluster.machines.memory import lacking_bytes, working_bytes
+from shardmark.plans.cluster.machines.memory import (
+    TOLERANCE,
+    lacking_bytes,
+    refuse_large,
+    working,
+    working_bytes,
+    working_of_choices,
+)
 from shardmark.plans.cluster.practice import Practice, practices
-from shardmark.plans.cluster.problem import problem
+from shardmark.plans.cluster.problem import names, problem
 from shardmark.plans.cluster.run import Run
 from shardmark.plans.cluster.saving import save
 from shardmark.plans.cluster.serving.latency import customs as of_latency
@@ -33,16 +40,14 @@ from shardmark.plans.cluster.submodels import forward_pass, part_of
 from shardmark.plans.cluster.views.notebook import notebook
 from shardmark.plans.cluster.views.text import text
 from shardmark.plans.exports.torch_layout import has_modules
-from shardmark.plans.solving import Certified, Step, certify
+from shardmark.plans.solving import CLOSE, Certified, Step, certify
 
 #: Blocks mostly follow each other in a chain, along which the exact program is fastest.
 STEPS = (Step("dp", "solver", 0.6), Step("search", "solver", 1.0))
 #: Share of the time for the layout and bound without the memory that blocks need while they run.
 FIRST = 0.7
-#: Part of the memory that the verifier lets rounding exceed.
-TOLERANCE = 1e-9
-#: Search for a layout with that memory, whose bounds do not count.
-SEARCH = (Step("search", "solver", 1.0),)
+#: Parts of the memory that are reserved for blocks while they run, one after another until a layout fits, at most.
+MOST_PARTS = 6
 
 
 @dataclass(frozen=True)
@@ -87,11 +92,12 @@ def lay_out(
     costs = costs_of(parts, run, tell)
     if not any(one.step_s for menu in costs for one in menu):
         raise InputError(source, "", "expected operators that take time, found none to lay out")
+    refuse_large(source, [block.name for block in blocks], costs, run)
     relaxed = problem(forward, blocks, costs, run, run.device.memory)
     if given is not None and (broken := verify.verify(relaxed, given).violations):
         raise InputError("plan", "solution", f"expected one of this model that keeps all rules, found {broken[0]}")
     if run.objective == "latency":
-        customs, found = of_latency(relaxed, costs), fastest(relaxed)
+        customs, found = of_latency(relaxed, costs), fastest(relaxed, working_of_choices(relaxed, costs))
     else:
         customs = practices(relaxed, costs)
         search = partial(certify, tell=tell, cores=cores, seed=seed, unit_us=1e6)
@@ -167,24 +173,24 @@ def _best(
     """The best layout that is found, customary ones among them, with a bound.
 
     The problem ``relaxed`` leaves out the memory that blocks need while they run. The bound is for that with the memory
-    of the largest block alone. If the layout still lacks memory, it is reserved on all devices.
+    of the largest block alone, as no stage needs less than one of its blocks. If the layout still lacks memory, the
+    best of those that fit is searched for.
     """
     largest = max(range(len(costs)), key=lambda number: max(one.running for one in costs[number]))
     ends = time.monotonic() + timeout
     known = min(((one.solution, one.cost) for one in customs if one.cost is not None), key=itemgetter(1), default=None)
+
+    def of_largest(block: int, one: Costs, name: str) -> float:
+        return working(one, name, whole=False) if block == largest else 0.0
+
     try:
-        found = search(problem_of(relaxed.memory, largest), STEPS, FIRST * timeout, known=known)
+        found = search(problem_of(relaxed.memory, of_largest), STEPS, FIRST * timeout, known=known)
         solution = found.solution
-        while lacking_bytes(relaxed, solution, costs) > TOLERANCE * relaxed.memory:
-            reserve = max(working_bytes(solution, costs))  # grows, as the last one did not suffice
-            tell(f"reserving {reserve / 2**30:.2g} GiB for blocks while they run")
-            try:
-                tightened = problem_of(max(relaxed.memory - reserve, 0.0))
-                solution = search(tightened, SEARCH, max(ends - time.monotonic(), 0.0)).solution
-            except InputError:
-                if known is None:
-                    raise
-                solution = known[0]
+        if lacking_bytes(relaxed, solution, costs) > TOLERANCE * relaxed.memory:
+            fitting = _fitting(relaxed, problem_of, costs, search, found, ends, tell)
+            solution = fitting if fitting is not None or known is None else known[0]
+        if solution is None:
+            raise InputError(relaxed.source, "memory", "expected more: no layout was found that fits")
     except InputError as error:
         closest = min(customs, key=lambda one: one.lacking)
         lack = f"{closest.layout}, which lacks least memory, needs {closest.lacking:,.0f} bytes more per device"
@@ -193,6 +199,56 @@ def _best(
     assert cost is not None
     best = min([(solution, cost), *([] if known is None else [known])], key=itemgetter(1))
     return Certified(*best, found.lower_bound, found.bound_from)
+
+
+def _fitting(
+    relaxed: Instance,
+    problem_of: Callable[..., Instance],
+    costs: Sequence[Sequence[Costs]],
+    search: Callable[..., Certified],
+    lacking: Certified,
+    ends: float,
+    tell: Callable[[str], None],
+) -> Any:
+    """The best layout found that fits with the memory that blocks need while they run; None if none is found.
+
+    A part of the memory is reserved on all devices; a block that needs more while it runs adds the rest to what its
+    stage holds. So no stage lacks memory. The parts are what the stages of the ``lacking`` layout need; if none of
+    these has a layout, what other blocks need.
+    """
+    divided = any(one.whole for menu in costs for one in menu)
+    own = sorted(set(working_bytes(lacking.solution, costs)), reverse=True)
+    needs = {working(one, name, whole=divided) for menu in costs for one in menu for name in names(one)}
+    others = sorted(needs - set(own), reverse=True)
+    best: Certified | None = None
+    for number, part in enumerate([*_some(own), *_some(others), 0.0]):
+        over = number >= len(_some(own)) or time.monotonic() > ends
+        if best is not None and (over or best.cost <= lacking.lower_bound * (1 + CLOSE)):
+            break
+        for whole in (True, False) if divided else (False,):
+
+            def rest(block: int, one: Costs, name: str, part: float = part, whole: bool = whole) -> float:
+                return max(working(one, name, whole=whole) - part, 0.0)
+
+            tell(f"reserving {part / 2**30:.2g} GiB for blocks while they run")
+            try:
+                tightened = problem_of(max(relaxed.memory - part, 0.0), rest)
+                found = search(tightened, STEPS, max(ends - time.monotonic(), 0.0) / 2, tell=_silent)
+            except InputError:
+                continue
+            fits = lacking_bytes(relaxed, found.solution, costs) <= TOLERANCE * relaxed.memory
+            if fits and (best is None or found.cost < best.cost):
+                best = found
+    return None if best is None else best.solution
+
+
+def _some(parts: Sequence[float]) -> Sequence[float]:
+    """At most `MOST_PARTS` of all parts, the first one among them."""
+    return parts[:: -(-len(parts) // MOST_PARTS)] if parts else parts
+
+
+def _silent(words: str) -> None:
+    """Tell nothing: bounds of a problem with less memory do not count."""
 
 
 def _unproven(blocks: Sequence[Block], costs: Sequence[Sequence[Costs]]) -> list[Unproven]:

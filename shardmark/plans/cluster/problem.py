@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -14,6 +14,8 @@ from shardmark.plans.cluster.run import Run
 
 #: Names of configurations, and what those of lean shardings have at the end.
 KEPT, AGAIN, LEAN = "kept", "recomputed", ", lean"
+#: Bytes that a block, by number, has beyond its state, with these costs and a configuration of this name.
+Reserved = Callable[[int, Costs, str], float]
 
 
 def problem(
@@ -22,12 +24,12 @@ def problem(
     costs: Sequence[Sequence[Costs]],
     run: Run,
     memory: float,
-    running: int | None = None,
+    reserved: Reserved = lambda block, costs, name: 0.0,
 ) -> Instance:
     """The instance, in seconds and bytes; node i is block i.
 
-    The memory that a block needs while it runs is left out, but for the block ``running``: no stage needs less than
-    one of its blocks. What replicas exchange per byte of weights is `Run.exchanged`, what stages do `_crossing`.
+    The memory that a block needs while it runs is left out, but for what is ``reserved``. What replicas exchange per
+    byte of weights is `Run.exchanged`, what stages do `_crossing`.
     """
     sent = _sent(model, blocks)
     common = min(min(_crossing(run, degree)) for degree in run.degrees)
@@ -44,11 +46,7 @@ def problem(
                 "id": number,
                 "name": block.name,
                 "TMPCs": {
-                    str(degree): [
-                        entry
-                        for one in menu
-                        for entry in _entries(number, one, run, sent, common, running=number == running)
-                    ]
+                    str(degree): [entry for one in menu for entry in _entries(number, one, run, sent, common, reserved)]
                     for degree, menu in groupby(costs[number], key=lambda one: one.degree)
                 },
             }
@@ -85,12 +83,9 @@ def _crossing(run: Run, degree: int) -> tuple[float, float]:
 
 
 def _entries(
-    number: int, costs: Costs, run: Run, sent: dict[tuple[int, int], int], common: float, *, running: bool
+    number: int, costs: Costs, run: Run, sent: dict[tuple[int, int], int], common: float, reserved: Reserved
 ) -> list[dict[str, Any]]:
-    """The configurations of a sharding of a block; what edges have in ``common`` is not theirs.
-
-    With the memory that it needs while it runs if ``running``.
-    """
+    """The configurations of a sharding of a block; what edges have in ``common`` is not theirs."""
     stored, repeated = names(costs)
     once, always = run.exchanged
     own = sum(costs.state[: run.own])
@@ -100,7 +95,7 @@ def _entries(
         "timePerSample": costs.step_s + costs.gather_s,
         "parameterSize": once * costs.weights / 4,
         "memoryUsageA": costs.activations,
-        "memoryUsageB": own + running * (costs.running - costs.activations),
+        "memoryUsageB": own + reserved(number, costs, stored),
         "memoryShared": sum(costs.state[run.own :]),
         "gatherSize": always * costs.weights,
         "syncTimeFw": {str(source): enters * size for (source, target), size in sent.items() if target == number},
@@ -109,7 +104,7 @@ def _entries(
     if not run.training:
         return [one]
     seconds = costs.step_s + costs.enter_s + costs.forward_s
-    memory = {"memoryUsageA": costs.entering, "memoryUsageB": own + running * costs.running}
+    memory = {"memoryUsageA": costs.entering, "memoryUsageB": own + reserved(number, costs, repeated)}
     return [one, one | {"id": repeated, "timePerSample": seconds} | memory]
 
 

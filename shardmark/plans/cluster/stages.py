@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardmark.harness import verify
+from shardmark.harness.verify.hybrid import latencies
 from shardmark.instances.hybrid import Instance
 from shardmark.plans.cluster.blocks import Block
 from shardmark.plans.cluster.configurations import Costs
@@ -28,7 +29,8 @@ class Stage:
     ``replicas``, ``tensor``  replicas, and devices of each
     ``in_flight``   microbatches whose activations a replica keeps at the same time
     ``microbatch_s``  seconds of a microbatch on a replica
-    ``forward_s``, ``recomputation_s``  those of them in the forward pass, and for computing activations again
+    ``forward_s``, ``recomputation_s``  those of them in the forward pass, and for computing activations again; for
+                    latency, ``forward_s`` has what enters the stage, as long as at the slower end, and not what leaves
     ``sync_s``      seconds in which replicas exchange gradients, once per step
     ``held``        bytes by what they are: `run.KINDS`, "activations" in flight, and "working", for one block while it
                     runs
@@ -74,13 +76,15 @@ def stages_of(
     )
     assert found is not None
     assert parts is not None
+    samples = latencies(instance, solution)
+    assert samples is not None
     chosen = chosen_costs(solution, costs)
     places = placed(found.data, found.tensor, run.machines, run.devices)
     rows = []
     for i, replicas in enumerate(found.data):
         mine = [v for v, stage in enumerate(solution["stage"]) if stage == i]
         again = [v for v in mine if solution["configuration"][v].startswith(AGAIN)]
-        forward = found.microbatch[i]
+        forward = samples[i] if run.objective == "latency" else found.microbatch[i]
         if run.training:
             (times,) = parts.times[i]
             moved = replicas * (times["in"] + times["out"])

@@ -68,7 +68,8 @@ def blocks(layout: CertifiedLayout) -> Loads:
             )
             for v in mine
         ]
-        computing, load = 1e3 * parts.times[number][0]["work"], 1e3 * parts.loads[number]
+        computing = 1e3 * parts.times[number][0]["work"]
+        load = 1e3 * (stage.forward_s if layout.run.objective == "latency" else parts.loads[number])
         of_stage = {"work": computing, "moved": load - computing}
         rows.append(Load(f"stage {number}", load, [of_stage], len(mine), work=work))
     sent = [sum(size for (source, _), size in crossing.items() if source == i) for i in range(len(rows))]

@@ -30,7 +30,7 @@ def rows(layout: CertifiedLayout) -> list[dict[str, Any]]:
             "blocks": len(stage.blocks),
             "replicas x devices": f"{stage.replicas} x {stage.tensor}",
             "recomputed": len(stage.recomputed),
-            "microbatch ms": 1e3 * stage.microbatch_s,
+            "microbatch ms": 1e3 * (stage.forward_s if layout.run.objective == "latency" else stage.microbatch_s),
             "gradients ms": 1e3 * stage.sync_s,
             f"memory {memory}": stage.memory / size,
             "% of limit": 100 * stage.memory / layout.run.device.memory,

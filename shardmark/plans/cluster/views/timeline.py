@@ -60,7 +60,7 @@ def simulated(layout: CertifiedLayout) -> Simulation:
     Of long batches as many microbatches as `MOST_PASSES` allows are run, and the others added at the rate of the
     slowest stage.
     """
-    found = _as_verified(layout.stages)
+    found = _as_verified(layout.stages, training=layout.run.training)
     turn = math.lcm(*found.data)
     batch = layout.run.microbatches
     count = min(batch, max(MOST_PASSES // (2 * len(found.data)) // turn, 1) * turn)
@@ -72,9 +72,13 @@ def simulated(layout: CertifiedLayout) -> Simulation:
     return Simulation(passes, count, skipped, [(end, end + sync) for end, sync in zip(last, found.sync, strict=True)])
 
 
-def _as_verified(stages: Sequence[Stage]) -> verify.Stages:
+def _as_verified(stages: Sequence[Stage], *, training: bool) -> verify.Stages:
+    """The stages as the verifier returns them; those that serve have a forward pass alone."""
     rows = [
-        (stage.replicas, stage.tensor, stage.in_flight, stage.microbatch_s, stage.sync_s, stage.held)
+        (
+            *(stage.replicas, stage.tensor, stage.in_flight),
+            *(stage.microbatch_s if training else stage.forward_s, stage.sync_s, stage.held),
+        )
         for stage in stages
     ]
     return verify.Stages(*(list(column) for column in zip(*rows, strict=True)))
@@ -176,7 +180,7 @@ def same(end_s: float, planned_s: float) -> bool:
 def _caption(layout: CertifiedLayout, run: Simulation) -> str:
     words = ["Each row is the first replica of a stage; a pass starts as soon as its input is there."]
     if layout.run.objective == "latency":
-        words.append(f"Transfers are part of the passes. The result is there after {in_ms(run.end_s)}.")
+        words.append(f"A pass begins with what enters the stage. The result is there after {in_ms(run.end_s)}.")
         return " ".join(words)
     if not layout.run.training:
         finished = [one.finish for one in run.passes if one.device[0] == len(layout.stages) - 1 and not one.back]

@@ -14,6 +14,7 @@ from shardmark.plans.cluster.blocks import blocks_of
 from shardmark.plans.cluster.configurations import costs_of
 from shardmark.plans.cluster.kept import kept
 from shardmark.plans.cluster.run import Run
+from shardmark.plans.cluster.serving.live import peak_bytes
 from shardmark.plans.cluster.submodels import forward_pass, part_of, structure
 
 training_steps = Deferred("training_steps")
@@ -98,3 +99,35 @@ def test_what_depends_on_parameters_alone_is_not_kept():
     reads, loops = [Access(x, ("m", "k")), Access(wide, ("k", "n"))], {"m": 8, "n": 2, "k": 4}
     model.operator("y", "dot_general", reads, [Access(y, ("m", "n"))], loops, multiply_adds=64)
     assert kept(model) == [x]
+
+
+def test_a_block_that_serves_has_what_enters_and_leaves_it_at_the_same_time():
+    """Of x -> y -> z, with a view of y that is read last: x and y, then y and z, and all outputs stay."""
+    model = Model("chain")
+    x, y, shown, z, w = (
+        model.tensor(name, (size,), "float32", parameter=name == "w")
+        for name, size in (("x", 30), ("y", 20), ("shown", 20), ("z", 5), ("w", 1000))
+    )
+
+    def add(reads, write, **given):
+        model.operator(
+            f"to {write}", "any", [Access(t, ("d",)) for t in reads], [Access(write, ("d",))], {"d": 1}, **given
+        )
+
+    add([x, w], y)
+    add([y], shown, view=True)
+    add([shown], z)
+    model.outputs = [z]
+    assert peak_bytes(model, lambda tensor: tensor.bytes) == 4 * (30 + 20)
+    assert peak_bytes(model, lambda tensor: tensor.bytes / (2 if tensor.name == "x" else 1)) == 4 * (15 + 20)
+    model.outputs = [y, z]
+    add([z], model.tensor("u", (40,), "float32"))
+    assert peak_bytes(model, lambda tensor: tensor.bytes) == 4 * (20 + 5 + 40)
+
+
+def test_serving_counts_the_activations_of_its_largest_block(forward):
+    """A layer has its hidden part before and behind the activation, four times as wide, and what that is added to."""
+    layer = with_kernels(blocks(forward)[2])
+    ((served,),) = costs_of([layer], a_run(train="none", max_tensor=1), print)
+    assert served.activations == 0
+    assert served.running == 2 * TOKENS * WIDTH * (1 + 2 * 4)

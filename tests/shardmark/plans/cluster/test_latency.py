@@ -51,8 +51,8 @@ def instance(seed, nodes=4, *, memory=10.0, devices=5, choices=2, jumps=True):
     return parse(document, f"chain {seed}")
 
 
-def layouts(work):
-    """All layouts of one replica per stage."""
+def layouts(work, working):
+    """All layouts of one replica per stage that fit, also while the largest of its blocks runs."""
     for bits in product((0, 1), repeat=work.nodes - 1):
         stage = np.cumsum([0, *bits]).tolist()
         for degrees in product((1, 2, 4), repeat=stage[-1] + 1):
@@ -67,35 +67,73 @@ def layouts(work):
             for names in product(*menus):
                 solution = {"stage": stage, "configuration": list(names)}
                 solution |= {"data_parallel": [1] * len(degrees), "tensor_parallel": list(degrees)}
-                if verify(work, solution).feasible:
+                if verify(work, solution).feasible and fits(work, working, solution):
                     yield solution
+
+
+def fits(work, working, solution):
+    for i, degree in enumerate(solution["tensor_parallel"]):
+        chosen = [
+            c
+            for v, stage in enumerate(solution["stage"])
+            for c in range(work.start[v], work.start[v + 1])
+            if (stage, work.degree[c], work.kinds[work.kind[c]]) == (i, degree, solution["configuration"][v])
+        ]
+        if work.fixed[chosen].sum() + work.shared[chosen].sum() + working[chosen].max() > work.memory:
+            return False
+    return True
 
 
 @pytest.mark.gate(cases=3)
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("memory", [3.0, 6.0])
-def test_no_layout_has_less_latency(seed, memory):
-    work = instance(seed, 3, memory=memory)
-    times = [latency(work, solution) for solution in layouts(work)]
+@pytest.mark.parametrize(("memory", "most"), [(3.0, 0.0), (6.0, 0.0), (6.0, 3.0)])
+@pytest.mark.parametrize("jumps", [False, True])
+def test_no_layout_has_less_latency(seed, memory, most, jumps):
+    work = instance(seed, 3, memory=memory, jumps=jumps)
+    working = np.random.default_rng(seed).uniform(0, most, work.configurations)
+    times = [latency(work, solution) for solution in layouts(work, working)]
     if not times:
         with pytest.raises(InputError, match="expected memory for one replica, at least"):
-            fastest(work)
+            fastest(work, working)
         return
-    found = fastest(work)
+    found = fastest(work, working)
     assert verify(work, found.solution).feasible
-    assert found.cost == latency(work, found.solution) == pytest.approx(min(times), rel=1e-12)
-    assert found.lower_bound <= min(times)
-    assert found.lower_bound == pytest.approx(min(times), rel=1e-12)
+    assert fits(work, working, found.solution)
+    assert found.cost == latency(work, found.solution)
     assert found.bound_from == "dynamic program"
+    assert found.lower_bound <= min(times) <= found.cost * (1 + 1e-12)
+    if not jumps:
+        assert found.lower_bound == pytest.approx(found.cost, rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_bounds_hold_where_choices_are_dropped(monkeypatch, seed):
     monkeypatch.setattr(subject, "MOST_CHOICES", 2)
     work = instance(seed, 4, memory=6.0, devices=4)
-    best = min(latency(work, solution) for solution in layouts(work))
-    found = fastest(work)
+    working = np.random.default_rng(seed).uniform(0, 2, work.configurations)
+    best = min(latency(work, solution) for solution in layouts(work, working))
+    found = fastest(work, working)
+    assert fits(work, working, found.solution)
     assert found.lower_bound <= best <= found.cost * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("leaves", "enters"), [(2.0, 0.5), (0.5, 2.0)])
+def test_a_transfer_takes_its_time_once_at_the_slower_end(leaves, enters):
+    """Both stages compute for a second, and 5 + 2 bytes move each way at 2 bytes per second."""
+    document = {
+        "maxDevices": 3,
+        "maxMemoryPerDevice": 9.0,
+        "bandwidth": 2.0,
+        "mbsInBatch": 3,
+        "nodes": [
+            {"id": 0, "TMPCs": {"1": [configuration() | {"syncTimeBw": {"1": leaves}}]}},
+            {"id": 1, "TMPCs": {"2": [configuration() | {"syncTimeFw": {"0": enters}}]}},
+        ],
+        "edges": [{"sourceId": 0, "destId": 1, "communicationCost": 5.0}],
+    }
+    found = fastest(parse(document, "two"), np.zeros(2))
+    assert found.cost == 1.0 + 2 * 7.0 / 2.0 + 1.0
+    assert found.lower_bound == pytest.approx(found.cost, rel=1e-12)
 
 
 def test_nodes_with_several_orders_have_a_bound_of_their_own():
@@ -107,7 +145,7 @@ def test_nodes_with_several_orders_have_a_bound_of_their_own():
         "nodes": [{"id": v, "TMPCs": {"1": [configuration()]}} for v in range(2)],
         "edges": [],
     }
-    found = fastest(parse(document, "apart"))
+    found = fastest(parse(document, "apart"), np.zeros(2))
     assert found.bound_from == "fastest configuration of each block"
     assert found.lower_bound == pytest.approx(found.cost) == 2.0
 

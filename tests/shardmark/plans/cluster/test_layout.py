@@ -120,7 +120,7 @@ def test_the_latency_of_a_sample_needs_tensor_parallelism_and_no_replicas(folder
     assert found.bound_from == "dynamic program"
     assert {stage.replicas for stage in found.stages} == {1}
     assert {stage.tensor for stage in found.stages} == {2}
-    assert found.cost_s == pytest.approx(sum(stage.microbatch_s for stage in found.stages))
+    assert found.cost_s == pytest.approx(sum(stage.forward_s for stage in found.stages))
     assert found.cost_s < sum(stage.microbatch_s for stage in throughput.stages)
     assert found.samples_per_s < throughput.samples_per_s
     assert all(practice.cost is None or practice.cost >= found.cost_s for practice in found.practices)
@@ -199,7 +199,7 @@ def test_a_block_without_a_sharding_in_time_is_refused(folder, monkeypatch):
 
 
 def test_too_little_memory_is_one_sentence_with_the_number(folder):
-    with pytest.raises(InputError, match=r"expected at least [0-9.]+ bytes, which node .* needs alone"):
+    with pytest.raises(InputError, match=r"memory: expected at least [0-9,]+ bytes, which block .* needs on"):
         laid_out(folder, "tiny", batch=2)
 
 

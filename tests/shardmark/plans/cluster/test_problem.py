@@ -16,7 +16,7 @@ from shardmark.plans.cluster import practice
 from shardmark.plans.cluster.blocks import Block
 from shardmark.plans.cluster.configurations import Costs
 from shardmark.plans.cluster.layout import _best
-from shardmark.plans.cluster.machines.memory import lacking_bytes, working_bytes
+from shardmark.plans.cluster.machines.memory import lacking_bytes, refuse_large, working_bytes
 from shardmark.plans.cluster.practice import practices
 from shardmark.plans.cluster.problem import AGAIN, KEPT, problem
 from shardmark.plans.cluster.run import SHARDS, Run
@@ -36,13 +36,17 @@ def a_run(**given):
     return Run(**usual | given)
 
 
-def instance_of(run, costs=(COSTS, HALF), memory=10_000.0, running=None):
+def instance_of(run, costs=(COSTS, HALF), memory=10_000.0, reserved=lambda block, one, name: 0.0):
+    return made_of(run, [costs] * 2, memory, reserved)
+
+
+def made_of(run, menus, memory=10_000.0, reserved=lambda block, one, name: 0.0):
     model = Model("two blocks")
     tensors = [model.tensor(name, (SENT // 4,), "float32") for name in "xyz"]
     for number in range(2):
         ends = [Access(tensors[number], ("d",))], [Access(tensors[number + 1], ("d",))]
         model.operator(f"o{number}", "any", *ends, {"d": SENT // 4})
-    return problem(model, BLOCKS, [costs] * 2, run, memory, running)
+    return problem(model, BLOCKS, menus, run, memory, reserved)
 
 
 def a_solution(stage, data, tensor, configuration=(KEPT, KEPT)):
@@ -128,41 +132,73 @@ def test_equal_degrees_are_the_best_of_all_where_a_batch_has_few_microbatches(ba
     assert (found.cost, found.layout) == (best.cost, best.layout)
 
 
-@pytest.mark.parametrize(("kind", "needed"), [(KEPT, 400.0 - 250.0), (AGAIN, 400.0)])
-def test_the_bound_has_the_memory_of_one_block_while_it_runs(kind, needed):
+def test_the_bound_has_the_memory_of_the_largest_block_while_it_runs(monkeypatch):
     """As much as that, and no more, as another block may be larger, but is not in every stage."""
-    solution = a_solution((0, 1), [1, 1], [2, 2], (kind, kind))
-    without, within = (stages(instance_of(a_run(), running=running), solution) for running in (None, 1))
-    assert within.held[1]["fixed"] - without.held[1]["fixed"] == needed
-    assert within.held[0] == without.held[0]
-    assert within.microbatch == without.microbatch
+    menus, asked = [[COSTS, HALF], [COSTS, replace(HALF, running=900.0)]], list[dict[object, float]]()
+    relaxed = made_of(a_run(), menus)
+
+    def problem_of(memory, reserved):
+        asked.append({(b, n): reserved(b, menus[b][1], n) for b in range(2) for n in (KEPT, AGAIN)})
+        return made_of(a_run(), menus, memory, reserved)
+
+    search = partial(certify, tell=print, cores=1, seed=0)
+    _best(relaxed, problem_of, menus, practices(relaxed, menus), search, 5, print)
+    assert asked[0] == {(0, KEPT): 0.0, (0, AGAIN): 0.0, (1, KEPT): 900.0 - 250.0, (1, AGAIN): 900.0}
 
 
-def test_a_customary_layout_is_found_where_the_memory_left_rules_out_a_block():
-    """The blocks fit as they are customarily laid out, but neither does once memory is reserved for the other."""
+@pytest.mark.parametrize("seed", range(4))
+def test_a_layout_is_found_where_memory_for_one_block_rules_out_the_other(seed):
+    """One block needs much while it runs, the other holds much: alone in a stage each fits, to the last byte."""
+    run = a_run(machines=1, devices=2, max_tensor=1, shard="none", train="none")
+    wide = replace(COSTS, activations=0.0, running=5000.0, state=(1000.0, 0.0, 0.0))
+    heavy = replace(COSTS, activations=0.0, running=500.0 * seed, state=(6000.0 - 500.0 * seed, 0.0, 0.0))
+    menus = [[wide], [heavy]]
+    relaxed = made_of(run, menus, 8000.0 if seed == 0 else 6000.0)
+    both = a_solution((0, 0), [1], [1])
+
+    def search(instance, steps, timeout, known=None, **given):
+        found = certify(instance, steps, 5, print, cores=1, seed=0)
+        return replace(found, solution=both) if verify(instance, both).feasible else found
+
+    assert lacking_bytes(relaxed, both, menus) > 0
+    found = _best(relaxed, partial(made_of, run, menus), menus, [], search, 5, print)
+    assert lacking_bytes(relaxed, found.solution, menus) <= 0
+    assert found.solution["stage"] == [0, 1]
+
+
+def test_a_customary_layout_is_the_answer_if_no_other_one_is_found():
     run = a_run(machines=1, devices=2, max_tensor=1)
     large = replace(COSTS, activations=2200.0, running=2200.0, state=(2500.0, 0.0, 2000.0), entering=10.0)
     costs = [[large], [large]]
     relaxed = instance_of(run, [large])
-    customs = practices(relaxed, costs)
-    assert any(one.cost is not None for one in customs)
+    customs, asked = practices(relaxed, costs), list[float]()
 
-    def once(memory, running=None):
-        if running is None:
+    def once(memory, reserved):
+        asked.append(memory)
+        if len(asked) > 1:
             raise InputError("layout", "memory", "expected more")
         return relaxed
 
-    def search(instance, steps, timeout, known=None):
+    def search(instance, steps, timeout, known=None, **given):
         lacking = a_solution((0, 0), [1], [1], (AGAIN, AGAIN))
         assert verify(instance, lacking).feasible
         assert lacking_bytes(instance, lacking, costs) > 0
         return replace(certify(instance, steps, 5, print, cores=1, seed=0, known=known), solution=lacking)
 
     found = _best(relaxed, once, costs, customs, search, 5, print)
-    assert verify(relaxed, found.solution).feasible
+    assert len(asked) > 2
     assert lacking_bytes(relaxed, found.solution, costs) <= 0
     assert found.cost == min(one.cost for one in customs if one.cost is not None)
     assert found.lower_bound <= found.cost
+
+
+def test_a_block_that_no_device_holds_is_named():
+    run = a_run(machines=1, devices=2)
+    fits, large = [COSTS, HALF], [replace(one, state=(20_000.0 / one.degree, 0.0, 0.0)) for one in (COSTS, HALF)]
+    refuse_large("m.mlir", ["one", "two"], [fits, fits], run)
+    told = "expected at least 10,400 bytes, which block two needs on one of 2 devices as a stage of its own"
+    with pytest.raises(InputError, match=f"m.mlir: memory: {told}; found 10,000, 400 too few"):
+        refuse_large("m.mlir", ["one", "two"], [fits, large], run)
 
 
 def test_too_little_memory_for_any_layout_names_what_the_closest_lacks():
