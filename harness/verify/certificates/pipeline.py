@@ -54,7 +54,7 @@ def stages(instance: Instance, proof: Mapping[str, Any], clock: Clock) -> Exact:
     least = cutoff
     for (closure, need), tree in zip(needs, trees, strict=True):
         least = min(least, _Sets(network, closure, weight, need, cutoff).least(tree))
-    return Fraction(least) / Fraction(2) ** scale
+    return Fraction(max(0, least)) / Fraction(2) ** scale
 
 
 def _weights(proof: Mapping[str, Any], network: _Network) -> list[int]:

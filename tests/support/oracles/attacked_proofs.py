@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import random
 from collections import Counter
@@ -60,13 +61,24 @@ def proven(instance: Any, proof: Proof, seconds: float = 0.2) -> Exact | None:
         return None
 
 
+def above(best: Exact) -> float:
+    """Return a float64 just above an optimum."""
+    value = math.nextafter(float(best), 0.0)
+    while value <= best:
+        value = math.nextafter(value, math.inf)
+    return value
+
+
 def attack(
     seeds: range,
     draw: Callable[[random.Random], Any],
     optimum: Callable[[Any], Exact | None],
     prove: Prover,
 ) -> None:
-    """Check that no proof of drawn instances, right, mutated or of the draw before, proves more than the optimum."""
+    """Check that no proof of drawn instances, right, mutated or of the draw before, proves more than the optimum.
+
+    Nor do the states of a dynamic program, for tracks that have such proofs.
+    """
     kinds, equal, wrong, refused, bare = Counter[str](), 0, 0, 0, 0
     other: Any = None  # the draw before
     least: Exact | None = None
@@ -86,6 +98,8 @@ def attack(
                 assert value is None or best is None or value <= best, (seed, wrong_proof)
             elsewhere = proven(other, proof) if least is not None else None
             assert elsewhere is None or elsewhere <= least, (seed, proof)
+        if best is not None:
+            assert proven(instance, {"kind": "states", "target": above(best)}, 20.0) is None, seed
         other, least = instance, best
         bare += kinds.total() == known
     assert equal > 0.9 * kinds.total(), (equal, kinds)

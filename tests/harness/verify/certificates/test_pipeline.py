@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from attacked_proofs import attack, blocks, reported
 from effort import draws
 from oracle_pipeline import draw, optimum
 
-from shardmark.harness.verify.certificates import Exact
+from shardmark.harness.verify.certificates import Clock, Exact, Unproven
+from shardmark.harness.verify.certificates.pipeline import _Network
 from shardmark.instances.pipeline import Instance
 from shardmark.solvers.pipeline.bounds.anchored import anchored
 from shardmark.solvers.pipeline.bounds.bottleneck import bottleneck
@@ -28,6 +35,8 @@ def proofs(instance: Instance, rng: random.Random, best: Exact | None):
     yield 0.0, {"kind": "work"}
     if not instance.nodes or best is None:
         return
+    for _ in range(3):
+        yield 0.0, any_proof(instance, rng, best)
     best = float(best)
     k, n = instance.stages, instance.nodes
     weight = np.array([rng.choice([0, 1, rng.randint(0, 10**6)]) for _ in range(n)], dtype=np.int64)
@@ -44,6 +53,52 @@ def proofs(instance: Instance, rng: random.Random, best: Exact | None):
         yield prove_claim(instance, claim, time.monotonic() + 30.0)
     if rng.randrange(8) == 0:
         yield from reported(instance, METHODS, 5.0)
+
+
+def any_proof(instance: Instance, rng: random.Random, best: Exact) -> dict[str, Any]:
+    """Return a proof that has the right form, with arbitrary mergers, weights, needs and trees."""
+    n, k = instance.nodes, instance.stages
+    scale = rng.choice([4, 10, 30]) - math.frexp(float(best) or 1.0)[1]
+    network, merged = _Network(instance, scale, Clock(5.0)), []
+    for u in rng.choices(range(n), k=rng.choice([0, 3, 6])):
+        with suppress(Unproven):
+            network.merge(u)
+            merged.append(u)
+    weight = [rng.choice([1, rng.randint(0, 20), network.work[v] % 2**70]) for v in range(n)]
+    left, places = max(0, sum(weight) - 1), []  # of what the stages may weigh together below their needs
+    one_end = [[(1, 1), (0, k - 1)], [(0, k - 1), (-1, 1)]] if k > 1 else []
+    for closure, stages in rng.choice([[(0, k)], [(1, 1), (-1, 1), (0, k - 2)][:k], *one_end]):
+        short = rng.randint(0, left // stages) if stages < k - 1 else left // stages
+        left -= stages * short
+        places.append([closure, stages, short + 1])
+    unit = Fraction(2) ** scale
+    return {
+        "kind": "stages",
+        "scale": scale,
+        "cutoff": int(best * unit * rng.choice([1, Fraction(3, 2), 4])) + 1,
+        "merged": merged,
+        "weight": [*weight[:-1], weight[-1] + (not sum(weight))],
+        "places": places,
+        "trees": [list(_any_tree(network, closure, need, rng, 4)) for closure, _, need in places],
+    }
+
+
+def _any_tree(network: _Network, closure: int, need: int, rng: random.Random, depth: int) -> Iterator[dict[str, Any]]:
+    """Yield the nodes of a tree, in preorder, that moves at most what the tensors cost."""
+    node: dict[str, Any] = {"price": rng.choice([0, rng.randint(0, 3), sum(network.work) // need])}
+    if rng.random() < 0.7:
+        given, taken, node["moved"] = Counter[int](), Counter[int](), []
+        for u, _ in network.edges:
+            some = given if rng.random() < 0.6 else taken
+            amount = (network.sent[u] - some[u]) // rng.choice([1, 1, 2, 3])
+            some[u] += amount
+            node["moved"].append(amount if some is given else -amount)
+    if closure and rng.random() < 0.5:
+        node["closed"] = [rng.randint(0, sum(network.work)) for _ in network.edges]
+    divided = depth and rng.random() < 0.7
+    yield node | ({"branch": rng.randrange(len(network.work))} if divided else {})
+    for _ in range(2 if divided else 0):
+        yield from _any_tree(network, closure, need, rng, depth - 1)
 
 
 @blocks(DRAWS, 50)
