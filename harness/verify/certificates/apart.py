@@ -41,7 +41,10 @@ def check(
     process is ended by a limit or fails, nothing is proven and the reason says so.
     """
     about = {"path": os.fspath(path), "track": track, "options": dict(options), "content": content}
-    order = encode({**about, "checksum": checksum, "seconds": seconds, "certificate": document})
+    try:
+        order = encode({**about, "checksum": checksum, "seconds": seconds, "certificate": document})
+    except (ValueError, RecursionError):  # such as 1e999, which is read as infinite
+        return Finding(document["bound"], None, "expected a proof of finite numbers, less deeply nested")
     command = [sys.executable, "-P", "-m", __name__]
     try:
         ended = subprocess.run(command, input=order, capture_output=True, timeout=seconds + START_S, check=False)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import sys
+
 import pytest
+from mutated_proofs import nested
 
 from shardmark.harness.campaign.problems import Problem
 from shardmark.harness.verify import certificates
@@ -51,3 +55,10 @@ def test_time_is_limited(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> N
     order = problem.path, "pipeline", problem.options, problem.content_hash, problem.checksum
     found = apart.check(*order, certificate(problem, 1.0), seconds=0.001)
     assert (found.proven, found.reason) == (None, "expected a check of at most 0.001 s")
+
+
+@pytest.mark.parametrize("more", [math.inf, nested(sys.getrecursionlimit())], ids=["infinite", "nested"])
+def test_a_proof_that_has_no_json_proves_nothing(problem: Problem, more: object) -> None:
+    document = certificate(problem, 1.0)
+    found = problem.check_certificate({**document, "proof": {"kind": "work", "more": more}})
+    assert (found.proven, found.reason) == (None, "expected a proof of finite numbers, less deeply nested")
