@@ -15,6 +15,8 @@ import shardmark as sm
 
 torch = pytest.importorskip("torch", reason="needs torch to run a pipeline")
 pytest.importorskip("onnxscript", reason="needs onnxscript to export the example's model")
+#: PyTorch copies its own `LeafSpec`, which it has deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "pytorch_pipeline.py"
 #: One thread per process, and no network but the loopback device.
