@@ -14,7 +14,10 @@ SIZE = charts.HALF, 260  # SVG user units
 MARGIN = 0.06  # of the range of values, above and below it
 
 STYLE = Markup("""<style>
+.shardmark { overflow-x: auto; }
 .shardmark table { border-collapse: collapse; }
+.shardmark .stages th, .shardmark .stages td { text-align: right; white-space: nowrap; padding: 2px 0 2px 14px; }
+.shardmark .stages th:last-child, .shardmark .stages td:last-child { text-align: left; }
 .shardmark th, .shardmark td { text-align: left; padding: 2px 14px 2px 0; background: none; }
 .shardmark svg { display: block; margin-top: 8px; max-width: 100%; font-size: 12px; }
 .shardmark svg text { fill: currentColor; }
@@ -22,6 +25,7 @@ STYLE = Markup("""<style>
 .shardmark svg .rule { stroke: currentColor; stroke-dasharray: 1 4; }
 .shardmark { --s0: #98948c; --s1: #4a76d8; --s2: #b78a17; --s3: #1e9b93; --s4: #b84468; --s5: #7f55c4; --s6: #a8661c; }
 .shardmark .narrow { display: none; }
+@media (max-width: 600px) { .shardmark .wide { display: none; } .shardmark .narrow { display: block; } }
 .shardmark .s0 { --c: var(--s0); } .shardmark .s1, .shardmark .cost { --c: var(--s1); }
 .shardmark .s2, .shardmark .bound { --c: var(--s2); } .shardmark .s3 { --c: var(--s3); }
 .shardmark .s4 { --c: var(--s4); } .shardmark .s5 { --c: var(--s5); } .shardmark .s6 { --c: var(--s6); }

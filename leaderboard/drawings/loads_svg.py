@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
@@ -147,7 +148,8 @@ def _row(
     dots = [tag("circle", class_="stage", cx=gutter, cy=y, r=4.0)] if loads.tensors else []
     end = frame.left + frame.inner + 70.0
     style = "value" if loads.cost is not None and row.load == loads.cost else None
-    cells = [text(f"{row.load:,.5g}", end - 4, y + 4.5, class_=style, text_anchor="end")]
+    most = max(other.load for other in loads.rows)
+    cells = [text(in_four_digits(row.load, most), end - 4, y + 4.5, class_=style, text_anchor="end")]
     for size, _, found in columns:
         end += size
         cells.append(text(found[number], end, y + 4.5, class_="tick", text_anchor="end"))
@@ -189,9 +191,22 @@ def marks(loads: Loads) -> list[tuple[float, str, str]]:
     """The rules at the bottleneck, at the bound and at the limit; one if bottleneck and bound are the same."""
     styles = {"bottleneck": "base", "lower bound": "limit", "limit": "limit"}
     found = [(value, f"{words} {value:,.6g}", styles[words]) for value, words in _limits(loads)]
+    if loads.limit is not None:
+        found[-1] = (loads.limit, f"limit {in_four_digits(loads.limit, loads.limit)}", "limit")
     if loads.cost is not None and loads.bound is not None and claims.gap(loads.cost, loads.bound) == 0:
         return [(loads.cost, f"bottleneck = lower bound: {loads.cost:,.6g}", "limit")]
     return found
+
+
+def in_four_digits(value: float, most: float) -> str:
+    """A value with as many decimals as the greatest one, ``most``, has in four digits; far lesser ones as they are.
+
+    >>> [in_four_digits(value, 26.5313) for value in (26.5313, 8.5, 0.0001, 0.0)]
+    ['26.53', '8.50', '0.0001', '0.00']
+    """
+    if 0 < value < most / 1000:
+        return f"{value:,.3g}"
+    return f"{value:,.{max(3 - math.floor(math.log10(most)), 0) if most > 0 else 0}f}"
 
 
 def _joined(loads: Loads, shown: Sequence[int]) -> Joined:

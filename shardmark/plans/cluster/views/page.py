@@ -87,11 +87,15 @@ def _modules(layout: CertifiedLayout) -> Table:
             "stage": solution["stage"][v],
             "block": layout.blocks[v].name,
             "ms on a replica": 1e3 * times[v],
-            "activations": "computed again" if solution["configuration"][v].startswith(AGAIN) else "kept",
+            **({"activations": _activations(solution["configuration"][v])} if layout.run.training else {}),
         }
         for v in sorted(range(len(layout.blocks)), key=lambda v: solution["stage"][v])
     ]
     return Table("Blocks in order", rows, 3, "Computation of a microbatch, without transfers.")
+
+
+def _activations(configuration: str) -> str:
+    return "computed again" if configuration.startswith(AGAIN) else "kept"
 
 
 def _crossing(layout: CertifiedLayout) -> list[Table]:
