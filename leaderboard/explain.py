@@ -14,6 +14,12 @@ TERMS = {
     "Gap": "cost / lower bound − 1, so the cost is at most this far above the optimum",
     "Proven": "the lower bound meets the cost, so no solution costs less",
 }
+#: Grades of lower bounds, see `shardmark.harness.results.grades`.
+GRADES = {
+    "checked": "a certificate of the bound was verified here, in exact arithmetic",
+    "agreed": "methods that share no code prove it",
+    "claimed": "it rests on the word of one method",
+}
 #: Parts of the names of rankings (`shardmark.instances.options.Option.mode`), and what they mean.
 MODES = {
     "throughput": "the cost is the largest load of a device or stage, the time between two samples of a full pipeline",

@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from shardmark.leaderboard.explain import GRADES
 from shardmark.leaderboard.pages.tracks import Row
 from shardmark.leaderboard.text import (
     exact,
@@ -88,9 +89,11 @@ def bound_of_method(root: str, track: str, cell: Row) -> Markup:
     """The row of a bound method on the page of an instance."""
     name = _link(root + page_of("solvers", track, cell["solver"]), cell["solver"])
     anchor = f"bound-{slug(cell['solver'])}"
-    worth = '<td class="n" data-sort="">contradicted</td><td>no</td>'
+    worth = '<td>–</td><td class="n" data-sort="">contradicted</td><td>no</td>'
     if cell["bound_trusted"]:
-        worth = _plain(cell["bound_score"], score_text(cell["bound_score"])) + _answer(cell["bound_proves"])
+        worth = (
+            _grade(cell) + _plain(cell["bound_score"], score_text(cell["bound_score"])) + _answer(cell["bound_proves"])
+        )
     return Markup(
         f'<tr id="{anchor}" data-solver="{_word(cell["solver"])}"><th scope="row">{name}{_permalink(anchor)}</th>'
         f"{_seeds(root, cell, 'bound-run')}{_statuses(cell)}"
@@ -106,7 +109,7 @@ def result_on_instance(root: str, track: str, cell: Row, kind: str, named: bool)
     worth = _cost_facts(cell)
     if kind == "bound":
         worth = (
-            f"{_cost(cell['lower_bound_exact'], cell['lower_bound'])}"
+            f"{_cost(cell['lower_bound_exact'], cell['lower_bound'])}{_grade(cell)}"
             f"{_plain(cell['bound_score'], score_text(cell['bound_score']))}"
             f"{_answer(cell['bound_best'])}{_answer(cell['bound_proves'])}{_time(cell['time_to_bound_s'])}"
         )
@@ -164,6 +167,20 @@ def _plain(value: float | str | None, words: object, title: object = "") -> str:
     """A cell with a number, whose words and title have no characters to escape."""
     told = f' title="{title}"' if title != "" else ""
     return f'<td class="n" data-sort="{sort_key(value)}"{told}>{words}</td>'
+
+
+def _grade(cell: Row) -> str:
+    """A cell with the grade of a bound."""
+    return f"<td>{grade(cell['grade'])}</td>"
+
+
+@cache
+def grade(name: str | None) -> Markup:
+    """The grade of a bound, with its meaning; a dash without a bound that counts."""
+    if not name:
+        return Markup("–")
+    told = GRADES[name]
+    return Markup(f'<span class="grade {name}" title="{escape(f"{told[:1].upper()}{told[1:]}.")}">{name}</span>')
 
 
 def _answer(value: object) -> str:

@@ -47,6 +47,7 @@ ALLOWED = {
     "harness.results": {"instances", "harness.results", "harness.sandbox", "harness.verify"},
     "harness.results.ranking": {
         *("instances", "harness.results", "harness.records.best", "harness.records.history"),
+        "harness.records.certificates",
         "harness.sandbox.contract",
     },
     "harness.campaign": {

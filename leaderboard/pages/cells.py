@@ -46,12 +46,13 @@ def cells_of(tables: Tables, runs: pl.DataFrame) -> pl.DataFrame:
     """Return ``tables.results`` with the best cost and bound of all seeds, their times, and the runs themselves.
 
     The cells are in the order of ``runs``, the best of each instance first. ``cost cost_exact gap time_to_best_s`` are
-    those of the best run, ``lower_bound lower_bound_exact bound_trusted time_to_bound_s`` those of the greatest trusted
-    bound, or of any if none is trusted. ``statuses`` has each status once; ``seeds`` has ``seed status cost_exact
-    lower_bound_exact log`` of the first `MOST_SEEDS` seeds; ``asked`` has the columns `ASKED` of the first seed's run.
+    those of the best run, ``lower_bound lower_bound_exact bound_trusted grade time_to_bound_s`` those of the greatest
+    trusted bound, or of any if none is trusted. ``statuses`` has each status once; ``seeds`` has ``seed status
+    cost_exact lower_bound_exact log`` of the first `MOST_SEEDS` seeds; ``asked`` has the columns `ASKED` of the first
+    seed's run.
     """
     by_bound = [pl.col("bound_trusted").fill_null(False), pl.col("lower_bound")]
-    greatest = pl.col("lower_bound", "lower_bound_exact", "bound_trusted", "time_to_bound_s")
+    greatest = pl.col("lower_bound", "lower_bound_exact", "bound_trusted", "grade", "time_to_bound_s")
     facts = runs.group_by(CELL, maintain_order=True).agg(
         pl.col("cost", "cost_exact", "gap", "time_to_best_s").first(),
         greatest.sort_by(by_bound, descending=True, nulls_last=True).first(),

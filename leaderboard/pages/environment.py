@@ -53,6 +53,7 @@ def environment() -> jinja2.Environment:
     made.filters["load"] = json.loads
     made.filters.update(sizes=explain.sizes, modes=explain.modes)
     made.globals.update(table_html=table_html, page_of=page_of, alike=alike, terms=explain.terms)
+    made.globals.update(grade_meanings=explain.GRADES)
     made.globals.update(menu={}, newest={}, regressions=False, docs=False, made_from="", data_files={}, recorded={})
     return made
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import polars as pl
 
+from shardmark.harness.records import certificates
 from shardmark.harness.records.best import RECORDS, BestKnown
 from shardmark.harness.results.claims import TOLERANCE
 from shardmark.harness.results.ranking.cases import KNOWN
@@ -72,6 +73,7 @@ def _instance(site: Site, division: Division, instance: Row, cells: Sequence[Row
         "rows": results_file(division.track, instance["instance"]),
         "origin": site.origins.get(instance["checksum"]),
         "record": record,
+        "record_grade": certificates.grade(record) if record else "",
         "ran_best": _from_runs(instance["best_by"]),
         "found": min((cell["cost_exact"] for cell in cells if cell["cost"] is not None), key=Fraction, default=None),
         "ran_bound": _from_runs(instance["bound_by"]),

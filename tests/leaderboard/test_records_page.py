@@ -59,13 +59,14 @@ def test_an_improvement_is_shown_with_what_it_replaced(scored: Tables) -> None:
         "6,548,553,650",
         "optimal",
         "optimal",
+        "claimed",
         "6,548,641,531",
         "<0.01 % less",
     ]
     assert row == [*values, "another", "a-method"]
     (change,) = cells(page, "improvements")
     assert change == ["2025-03-04", "contest-A", "cost", "6,548,641,532", "6,548,553,650", "another", "Cy"]
-    assert cells(page, "totals")[0] == ["intraop", "1", "1", "1", "1", "0", "0"]
+    assert cells(page, "totals")[0] == ["intraop", "1", "1", "1", "0", "0", "1", "1", "0", "0"]
     assert "yet: chain." in words(page)
     assert files["records/records.solu"] == "=opt= contest-A 6548553650\n=unkn= chain\n"
     assert not of_class(page, "alarm")
@@ -87,7 +88,7 @@ def test_a_withdrawn_bound_is_shown_with_the_reason_and_replaces_nothing(scored:
 def test_an_open_record_is_above_its_bound_and_markup_is_text(scored: Tables) -> None:
     page, _ = page_of(scored, COST, BOUND)
     (row,) = cells(page, "every")
-    assert row[4:9] == ["<0.01 %", "open", "6,548,641,531", "<0.01 % more", "a-method"]
+    assert row[4:10] == ["<0.01 %", "open", "claimed", "6,548,641,531", "<0.01 % more", "a-method"]
     assert sections(page, "improvements") == []
 
 

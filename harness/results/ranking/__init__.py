@@ -72,10 +72,10 @@ class Tables:
     ``runs``            one row per current run, by track and instance, the best of each instance first: the columns of
                         the store less its log, ``checksum`` and ``instance`` (unique in its track), ``division``, and
                         ``score certified gap best proven time_to_best_s bound_trusted bound_score bound_best
-                        bound_proves time_to_bound_s``
+                        bound_proves grade time_to_bound_s``; ``grade`` of a trusted bound, see `grades`
     ``instances``       one row per instance: ``track division instance checksum summary published`` (both JSON),
                         ``about`` (its note in the catalog, or ""), ``best_cost best_cost_exact
-                        best_by lower_bound lower_bound_exact bound_by`` (lists of names, including "published",
+                        best_by lower_bound lower_bound_exact bound_by grade`` (lists of names, including "published",
                         "known beforehand" and "records"), ``gap proven runs solved``
     ``results``         one row per method and instance, seeds averaged: ``kind runs solved score certified best
                         proven time_to_best_s bounded bound_score bound_best bound_proves time_to_bound_s``
@@ -161,7 +161,8 @@ def tables(store: Store, only: Collection[str] | None = None, records: Path = FO
     runs = left_join(runs, named, ["checksum"])
     incumbents = reports_of(store, "incumbents", runs)
     reported = reports_of(store, "bounds", runs)
-    cases = cases_of(instances, runs, by_checksum(records))
+    proofs = load(store, "certificates", proven=pl.String, bytes=pl.Int64, check_s=pl.Float64)
+    cases = cases_of(instances, runs, by_checksum(records), records, proofs)
     runs = scored_runs(runs, cases, incumbents, reported)
     instances = scored_instances(instances, runs, cases)
     declined = declined_divisions(counted(runs))

@@ -7,15 +7,19 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
 
+from shardmark.harness.records import certificates
 from shardmark.harness.records.best import RECORDS, BestKnown
-from shardmark.harness.results import published
+from shardmark.harness.results import grades, published
 from shardmark.harness.results.claims import contradicts, proves, quotient, relative_gap
-from shardmark.harness.results.grades import PUBLISHED, UNPUBLISHED
+from shardmark.harness.results.grades import PUBLISHED, UNPUBLISHED, Evidence
 from shardmark.harness.results.ranking.frames import DIVISION, frame
+from shardmark.harness.results.records import number
 
 #: Author of a value of the catalog that was not published.
 KNOWN = "known beforehand"
@@ -37,6 +41,18 @@ class _Claim(NamedTuple):
     seed: int | None
 
 
+class Grading(NamedTuple):
+    """What the grades of bounds on an instance of a track rest on, besides the bounds of runs.
+
+    ``proofs``  the greatest bound that a run's certificate was found to prove, decimal text, by run
+    ``known``   the bounds of the record and of publications
+    """
+
+    track: str
+    proofs: Mapping[str, str]
+    known: Sequence[Evidence]
+
+
 class Case:
     """All claims about one instance, and those that stand; every comparison is exact.
 
@@ -44,11 +60,15 @@ class Case:
     ``best``      claim of the least known cost, None without one
     ``bound``     claim of the greatest trusted lower bound, None without one
     ``integral``  True if costs are integers, which have no tolerance; else it is a relative 1e-9
+    ``grading``   what the grades of bounds rest on
     """
 
-    def __init__(self, stated_costs: Sequence[_Stated], stated_bounds: Sequence[_Stated], integral: bool) -> None:
-        self.integral = integral
-        self.values, self.unit = _in_units(text for text, *_ in (*stated_costs, *stated_bounds))
+    def __init__(
+        self, stated_costs: Sequence[_Stated], stated_bounds: Sequence[_Stated], integral: bool, grading: Grading
+    ) -> None:
+        self.integral, self.grading = integral, grading
+        texts = (text for text, *_ in (*stated_costs, *stated_bounds))
+        self.values, self.unit = _in_units(texts)
         costs, bounds = ([_Claim(self.values[x[0]], *x) for x in stated] for stated in (stated_costs, stated_bounds))
         self.costs, self.bounds = costs, bounds
         self.best = min(costs, key=lambda claim: claim.value, default=None)
@@ -63,6 +83,43 @@ class Case:
         bounds = [claim.value for claim in self.bounds if claim.run]
         bound = max((b for b in bounds if cost is None or not contradicts(b, cost, self.integral)), default=None)
         return tuple(None if value is None else Fraction(value, self.unit) for value in (cost, bound))  # type: ignore[return-value]
+
+    @cached_property
+    def grade(self) -> str | None:
+        """Grade of the greatest trusted bound, None without one."""
+        if self.bound is None:
+            return None
+        proofs = [Evidence("", number(text), number(text)) for text in self.grading.proofs.values()]
+        known = [*self._claimed, *self.grading.known, *proofs]
+        return grades.grade(self.grading.track, known, number(self.bound.text), self._cost)
+
+    def grade_of_run(self, text: str, run: str) -> str:
+        """Grade of the bound of a run: of certificates, only its own counts."""
+        own, bound = self.grading.proofs.get(run), number(text)
+        proof = [] if own is None else [Evidence("", bound, number(own))]
+        known = [x._replace(proven=None) for x in self.grading.known]
+        return grades.grade(self.grading.track, [*proof, *self._claimed, *known], bound, self._cost)
+
+    @cached_property
+    def _cost(self) -> int | float | None:
+        """The least known cost, an int only if costs are integers."""
+        if self.best is None:
+            return None
+        return number(self.best.text) if self.integral else float(self.best.text)
+
+    @cached_property
+    def _claimed(self) -> Sequence[Evidence]:
+        """The greatest trusted bound of the runs of each method that agrees with others."""
+        greatest: dict[str, _Claim] = {}
+        for claim in self.trusted:
+            known = greatest.get(claim.by)
+            if (
+                claim.run
+                and claim.by in grades.FAMILIES[self.grading.track]
+                and (not known or claim.value > known.value)
+            ):
+                greatest[claim.by] = claim
+        return [Evidence(claim.by, number(claim.text)) for claim in greatest.values()]
 
     def contradicts(self, bound: int) -> bool:
         return self.best is not None and contradicts(bound, self.best.value, self.integral)
@@ -120,8 +177,12 @@ def _ratio(part: int, whole: int) -> float:
     return min(part / whole, ALMOST_ONE) if part > 0 else 0.0
 
 
-def cases_of(instances: pl.DataFrame, runs: pl.DataFrame, records: Mapping[str, BestKnown]) -> dict[str, Case]:
-    """Return the case of each instance by its checksum; ``records`` are by checksum too.
+def cases_of(
+    instances: pl.DataFrame, runs: pl.DataFrame, records: Mapping[str, BestKnown], folder: Path, proofs: pl.DataFrame
+) -> dict[str, Case]:
+    """Return the case of each instance by its checksum; ``records``, of a folder, are by checksum too.
+
+    ``proofs`` has the column ``run`` and ``proven``, the greatest bound that the run's certificate was found to prove.
 
     Costs of a track are integers if all verified ones are written so.
     """
@@ -133,6 +194,10 @@ def cases_of(instances: pl.DataFrame, runs: pl.DataFrame, records: Mapping[str, 
         claimed = runs.select("checksum", column, "solver", "id", "seed").filter(pl.col(column).is_not_null())
         for checksum, *claim in claimed.iter_rows():
             stated_by[checksum].append(tuple(claim))
+    found: dict[str, dict[str, str]] = {checksum: {} for checksum in instances["checksum"]}
+    checked = proofs.drop_nulls("proven").join(runs.select("checksum", run="id"), on="run")
+    for checksum, run, proven in checked.select("checksum", "run", "proven").iter_rows():
+        found[checksum][run] = proven
     cases = {}
     for checksum, track, facts in instances.select("checksum", "track", "published").iter_rows():
         stated, record = json.loads(facts), records.get(checksum)
@@ -140,7 +205,9 @@ def cases_of(instances: pl.DataFrame, runs: pl.DataFrame, records: Mapping[str, 
             claims[checksum] += _published(stated, key)
         for line, claims in ((record.cost, costs), (record.bound, bounds)) if record else ():
             claims[checksum] += [(line.value, RECORDS, None, None)] if line else []
-        cases[checksum] = Case(costs[checksum], bounds[checksum], integral[track])
+        known = list(certificates.evidence(record, folder)) if record else grades.published(stated)
+        grading = Grading(track, found[checksum], known)
+        cases[checksum] = Case(costs[checksum], bounds[checksum], integral[track], grading)
     return cases
 
 

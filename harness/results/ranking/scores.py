@@ -16,8 +16,8 @@ def scored_runs(
 ) -> pl.DataFrame:
     """Add the scores of runs, and the times at which their final cost and bound came."""
     of_cost = ("cost", "score", "certified", "gap", "best", "proven")
-    of_bound = ("lower_bound", "bound_trusted", "bound_score", "bound_best", "bound_proves")
-    claims = runs.select("checksum", "kind", "cost_exact", "lower_bound_exact").iter_slices()
+    of_bound = ("lower_bound", "bound_trusted", "bound_score", "bound_best", "bound_proves", "grade")
+    claims = runs.select("checksum", "id", "kind", "cost_exact", "lower_bound_exact").iter_slices()
     worth = [
         frame((*of_cost, *of_bound), [_score_run(cases[checksum], *claim) for checksum, *claim in part.iter_rows()])
         for part in claims
@@ -38,7 +38,7 @@ def best_first(runs: pl.DataFrame) -> pl.DataFrame:
     return runs.sort("track", "instance", pl.col("cost").is_null(), *scores, "solver", "seed")
 
 
-def _score_run(case: Case, kind: str, cost: str | None, bound: str | None) -> tuple[Any, ...]:
+def _score_run(case: Case, run: str, kind: str, cost: str | None, bound: str | None) -> tuple[Any, ...]:
     """Return the scores of a run: those of its cost, then those of its bound. A bound method needs no cost."""
     if cost is not None:
         of_cost: tuple[Any, ...] = (float(cost), *case.of_cost(cost))
@@ -47,16 +47,17 @@ def _score_run(case: Case, kind: str, cost: str | None, bound: str | None) -> tu
     else:
         of_cost = (None, 0.0, None if case.bound is None else 0.0, None, False, False)
     if bound is None:
-        return *of_cost, None, None, None, False, False
-    return *of_cost, float(bound), *case.of_bound(bound)
+        return *of_cost, None, None, None, False, False, None
+    of_bound = case.of_bound(bound)
+    return *of_cost, float(bound), *of_bound, case.grade_of_run(bound, run) if of_bound[0] else None
 
 
 def scored_instances(instances: pl.DataFrame, runs: pl.DataFrame, cases: Mapping[str, Case]) -> pl.DataFrame:
-    """Add the best cost and the trusted bound of each instance, with their authors, its gap and its proof."""
+    """Add the best cost and the trusted bound of each instance, their authors, and its grade, gap and proof."""
     of_best, of_bound = ("best_cost_exact", "best_cost", "best_by"), ("lower_bound_exact", "lower_bound", "bound_by")
     known = [_known(cases[checksum]) for checksum in instances["checksum"]]
     counted = runs.group_by("checksum").agg(runs=pl.len(), solved=pl.col("cost").is_not_null().sum())
-    scored = instances.hstack(frame((*of_best, *of_bound, "gap", "proven"), known))
+    scored = instances.hstack(frame((*of_best, *of_bound, "grade", "gap", "proven"), known))
     return scored.join(counted, on="checksum", how="left", maintain_order="left")
 
 
@@ -68,7 +69,7 @@ def _known(case: Case) -> tuple[Any, ...]:
         list(dict.fromkeys(claim.by for claim in case.costs if case.is_best(claim.value))),
         *((bound.text, float(bound.text)) if bound else (None, None)),
         list(dict.fromkeys(claim.by for claim in case.trusted if case.is_best_bound(claim.value))),
-        *(gap, proven),
+        *(case.grade, gap, proven),
     )
 
 

@@ -19,7 +19,7 @@ from shardmark.harness.results import export
 from shardmark.harness.results.database import Store
 from shardmark.harness.results.export import export_table, run_table, shown_table
 from shardmark.harness.results.ranking import Tables, tables
-from shardmark.harness.results.records import Bound, Incumbent, Record
+from shardmark.harness.results.records import Bound, Certificate, Incumbent, Record
 from shardmark.harness.results.rows import COLUMNS, KEYS, MOST_SHOWN, shown
 from shardmark.instances import InputError, catalog, tracks
 
@@ -801,6 +801,43 @@ def test_a_run_with_a_dangling_reference_is_reported(book: Book, change: str, pl
         book.tables()
     assert caught.value.place == f"runs id {shown(run)} {place}"
     assert caught.value.expected.startswith(f"expected {expected}, found")
+
+
+def test_a_bound_has_the_grade_of_its_own_certificate_and_an_instance_the_best_one(book: Book) -> None:
+    def proof(proven: int | float | None) -> Certificate:
+        return Certificate({"bound": 0}, proven, 0.1, "")
+
+    for name, certificate in (("checked", proof(8)), ("weak", proof(7)), ("failed", proof(None)), ("without", None)):
+        book.run(name, "one", kind="bound", bound=8, certificate=certificate)
+    book.run("any", "one", 10)
+    book.run("above", "one", kind="bound", bound=11, certificate=proof(11))
+    book.run("claimed", "two", kind="bound", bound=9, certificate=proof(8))
+    book.instance("three", best_cost="10", lower_bound="9", lower_bound_source="Example et al. 2024")
+    book.run("lagrange", "three", kind="bound", bound=9)
+    book.run("lp", "three", kind="bound", bound=8)
+    book.run("toulbar2", "three", kind="bound", bound=10)
+    book.run("settled", "four", 10.0, bound=10.0, track="pipeline", certificate=proof(9.99999))
+    book.run("checked", "five", 10, bound=8, certificate=proof(8))
+    book.run("claimed", "five", kind="bound", bound=9)
+    found = book.tables()
+    grades = {(r["instance"], r["solver"]): r["grade"] for r in found.runs.iter_rows(named=True)}
+    assert grades == {
+        ("one", "checked"): "checked",
+        ("one", "weak"): "claimed",
+        ("one", "failed"): "claimed",
+        ("one", "without"): "claimed",
+        ("one", "any"): None,
+        ("one", "above"): None,
+        ("two", "claimed"): "claimed",
+        ("three", "lagrange"): "agreed",
+        ("three", "lp"): "agreed",
+        ("three", "toulbar2"): "claimed",
+        ("four", "settled"): "checked",
+        ("five", "checked"): "checked",
+        ("five", "claimed"): "claimed",
+    }
+    instances = dict(found.instances.select("instance", "grade").iter_rows())
+    assert instances == {"one": "checked", "two": "claimed", "three": "claimed", "four": "checked", "five": "claimed"}
 
 
 @pytest.mark.parametrize("table", sorted(COLUMNS.keys() - {"certificates"}))
