@@ -34,7 +34,7 @@ def halves(instance, run):
 
 
 @pytest.fixture(scope="module")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def commands(tmp_path_factory: pytest.TempPathFactory, posix_for_auto: None) -> dict[str, list[str]]:
     """Return the commands on the page of each instance of a few real runs."""
     folder = tmp_path_factory.mktemp("results")
     copy = folder / "a copy" / "sandwich-free"  # the name of an entry, but not its content

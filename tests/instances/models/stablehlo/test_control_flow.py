@@ -278,6 +278,7 @@ def test_what_shard_map_does_on_a_device_is_read():
     assert any("one device's work counts: manual_computation" in sentence for sentence in told)
 
 
+@pytest.mark.usefixtures("stablehlo_in_process")
 def test_specs_of_a_program_with_loops_are_refused_beforehand(tmp_path):
     path = tmp_path / "step.mlir"
     for unroll in (True, False):
