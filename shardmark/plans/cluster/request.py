@@ -125,6 +125,7 @@ def plan_run(
         "device": asdict(chosen),
         "dims": dict(dims or {}),
         "branches": dict(branches or {}),
+        "timeout": timeout,
     }
     return replace(found, request=request)
 

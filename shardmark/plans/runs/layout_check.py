@@ -26,12 +26,12 @@ from shardmark.plans.saving import INSTANCE, LAYOUT_FORMAT, PLAN, SOLUTION, SPEC
 
 #: Relative difference of two sums of the same numbers.
 ROUNDING = 1e-9
-#: Seconds for the bound, as for a layout by default.
-TIMEOUT_S = 30.0
+#: Seconds for the bound, at most; else as many as the layout had.
+MOST_S = 86_400.0
 #: Keys of ``request`` in ``plan.json``.
 ASKED = (
     *("sha256", "cluster", "batch", "microbatch", "train", "objective", "shard", "max_tensor"),
-    *("device", "dims", "branches"),
+    *("device", "dims", "branches", "timeout"),
 )
 #: Exported files, and how each follows from a layout.
 EXPORTED: dict[str, Callable[[CertifiedLayout], dict[str, Any]]] = {TORCH: torch_layout, SPECS: jax_layout}
@@ -51,6 +51,7 @@ _SOUND: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("batch", "microbatch", "max_tensor"), ("a whole number", _number)),
     "device": ("an object", lambda value: isinstance(value, dict)),
     "dims": ("numbers by names of sizes", lambda value: _values(value, int)),
+    "timeout": ("a positive number of seconds", lambda value: type(value) in (int, float) and value > 0),
     "branches": ("choices by names of branches", lambda value: _values(value, str)),
 }
 
@@ -107,7 +108,7 @@ def check_layout(folder: Path, tell: Callable[[str], None] = lambda _: None) -> 
     model = _model(path, plan)
     asked = _asked(path, plan["request"])
     try:
-        found = plan_run(model, **asked, timeout=TIMEOUT_S, cores=1, seed=0, progress=tell, given=solution)
+        found = plan_run(model, **asked, cores=1, seed=0, progress=tell, given=solution)
     except InputError as error:
         place = error.place if error.source == "plan" else error.source
         if place not in (*asked, "solution"):
@@ -147,6 +148,7 @@ def _asked(path: Path, request: Any) -> dict[str, Any]:
     for key, (expected, sound) in _SOUND.items():
         if not sound(asked[key]):
             raise InputError(path, f"request.{key}", f"expected {expected}, found {describe(asked[key])}")
+    asked["timeout"] = min(asked["timeout"], MOST_S)
     asked["device"] = _device(path, asked["device"])
     return asked
 

@@ -265,6 +265,10 @@ def test_memory_for_a_block_while_it_runs_is_asked_for(folder, monkeypatch):
         (lambda plan: plan["request"].update(max_tensor=None), "request.max_tensor: expected"),
         (lambda plan: plan["request"].update(dims={"x": 1.5}), "request.dims: expected numbers by names"),
         (lambda plan: plan["request"].update(branches={"x": 1}), "request.branches: expected choices by names"),
+        (
+            lambda plan: plan["request"].update(timeout=0),
+            "request.timeout: expected a positive number of seconds, found 0",
+        ),
         (lambda plan: plan["request"].update(device="h100"), "request.device: expected an object, found 'h100'"),
         (lambda plan: plan["request"]["device"].pop("memory"), "request.device: expected a key 'memory'"),
         (lambda plan: plan["request"]["device"].update(memory=-1), "request.device.memory: expected a positive number"),
