@@ -18,6 +18,7 @@ from shardmark.instances.files.jsonfile import plain_json, read_bytes, read_json
 from shardmark.instances.hybrid import to_document
 from shardmark.instances.models.devices import Device, device_of_entry
 from shardmark.plans.cluster.certified_layout import CertifiedLayout
+from shardmark.plans.cluster.layout import STEPS
 from shardmark.plans.cluster.request import plan_run
 from shardmark.plans.cluster.saving import document
 from shardmark.plans.exports.jax_layout import jax_layout
@@ -163,7 +164,8 @@ def _device(path: Path, entry: dict[str, Any]) -> Device:
 def _with_bound(found: CertifiedLayout, plan: dict[str, Any]) -> CertifiedLayout:
     """The layout with the bound of ``plan``, and its method, unless that bound is above the one proven again."""
     stated, method = plan.get("lower_bound_s"), plan.get("bound_from")
-    if isinstance(stated, int | float) and isinstance(method, str) and 0 <= stated <= found.bound_s * (1 + ROUNDING):
+    methods = (found.bound_from, "simple", *(step.method for step in STEPS))
+    if isinstance(stated, int | float) and method in methods and 0 <= stated <= found.bound_s * (1 + ROUNDING):
         return replace(found, bound_s=float(stated), bound_from=method)
     return found
 

@@ -125,6 +125,7 @@ LIES = {
     "lower_bound_s text": lambda plan: plan.update(lower_bound_s="1"),
     "lower_bound_s infinite": lambda plan: plan.update(lower_bound_s=float("1e300") * 10),
     "bound_from": lambda plan: plan.update(bound_from=["dp"]),
+    "bound_from another": lambda plan: plan.update(bound_from="revelation"),
     "gap": lambda plan: plan.update(gap=0.5),
     "gap_text": lambda plan: plan.update(gap_text="proven optimal, I swear"),
     "samples_per_s": lambda plan: plan.update(samples_per_s=10 * plan["samples_per_s"]),
