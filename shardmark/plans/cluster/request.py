@@ -99,7 +99,7 @@ def plan_run(
     path = Path(os.fsdecode(model))
     read = read_model(path, dims=dims or {}, tell=progress, branches=branches)
     check(path, read)
-    samples = _samples(path, read) if microbatch is None else int(microbatch)
+    samples = _samples(path, read, microbatch)
     run = Run(
         machines,
         devices,
@@ -169,10 +169,19 @@ def _sizes(cluster: str | Sequence[int]) -> tuple[int, int]:
     return machines, devices
 
 
-def _samples(path: Path, model: Model) -> int:
-    """Samples in the file's inputs: the first dimension of the first one that has any."""
-    inputs = (tensor for tensor in model.tensors if tensor.producer is None and not tensor.parameter and tensor.shape)
-    samples = next((tensor.shape[0] for tensor in inputs), 1)
+def _samples(path: Path, model: Model, given: int | None) -> int:
+    """Samples in the file's inputs: the first dimension of the first one that has any, or what is ``given``.
+
+    InputError if no input has a dimension of what is given: the file's shapes decide what a microbatch costs.
+    """
+    inputs = [tensor for tensor in model.tensors if tensor.producer is None and not tensor.parameter and tensor.shape]
+    samples = inputs[0].shape[0] if inputs else 1
     if not samples:
         raise InputError(path, "", "expected at least one sample in the first dimension of the first input, found 0")
-    return samples
+    if given is None or not inputs:
+        return samples if given is None else int(given)
+    if not any(given in tensor.shape for tensor in inputs):
+        expected = f"expected a dimension of the file's inputs, such as {samples}, the first one of {inputs[0].name}"
+        more = "the file's shapes decide what a microbatch costs"
+        raise InputError("plan", "microbatch", f"{expected}, found {given}; {more}")
+    return int(given)

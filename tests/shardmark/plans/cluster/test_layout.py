@@ -56,6 +56,11 @@ def small(folder):
     return laid_out(folder, "small")
 
 
+@pytest.fixture(scope="module")
+def served(folder):
+    return laid_out(folder, "large", train="none", batch=None)
+
+
 @pytest.mark.parametrize("name", ["large", "small"])
 def test_a_layout_is_verified_and_no_worse_than_what_people_do(request, name):
     found = request.getfixturevalue(name)
@@ -89,8 +94,7 @@ def test_dividing_the_state_over_replicas_takes_less_memory(folder, large):
     assert max(stage.memory for stage in divided.stages) < max(stage.memory for stage in large.stages)
 
 
-def test_serving_has_one_pass(folder, large):
-    served = laid_out(folder, "large", train="none", batch=None)
+def test_serving_has_one_pass(served, large):
     assert served.instance.objective == "throughput"
     assert served.utilisation > 0
     assert served.samples_per_s > large.samples_per_s
@@ -106,23 +110,23 @@ def test_the_backward_pass_is_that_of_the_step(large):
 
 def test_a_step_without_names_says_that_a_rule_completes_it(folder, capsys):
     jax = pytest.importorskip("jax")
-    step, arguments = training_steps.step_of("transformer", "sgd", bits=16, **SIZES)
+    sizes = SIZES | {"layers": 1, "width": 64, "sequence": 64, "vocabulary": 100}
+    step, arguments = training_steps.step_of("transformer", "sgd", bits=16, **sizes)
     (folder / "bare.mlir").write_text(jax.jit(step, donate_argnums=(0, 1)).lower(*arguments).as_text())
-    found = sm.plan(folder / "bare.mlir", cluster=(1, 2), batch=4, device=folder / "large.toml", timeout=4)
+    found = sm.plan(folder / "bare.mlir", cluster=(1, 1), batch=4, device=folder / "large.toml", timeout=4)
     assert found.backward == pytest.approx(2)
     assert "2 times as long as the forward pass on one device by rule: the file's operators have no names" in str(found)
 
 
-def test_the_latency_of_a_sample_needs_tensor_parallelism_and_no_replicas(folder):
+def test_the_latency_of_a_sample_needs_tensor_parallelism_and_no_replicas(folder, served):
     found = laid_out(folder, "large", train="none", objective="latency", batch=None)
-    throughput = laid_out(folder, "large", train="none", batch=None)
     assert found.gap == 0
     assert found.bound_from == "dynamic program"
     assert {stage.replicas for stage in found.stages} == {1}
     assert {stage.tensor for stage in found.stages} == {2}
     assert found.cost_s == pytest.approx(sum(stage.forward_s for stage in found.stages))
-    assert found.cost_s < sum(stage.microbatch_s for stage in throughput.stages)
-    assert found.samples_per_s < throughput.samples_per_s
+    assert found.cost_s < sum(stage.microbatch_s for stage in served.stages)
+    assert found.samples_per_s < served.samples_per_s
     assert all(practice.cost is None or practice.cost >= found.cost_s for practice in found.practices)
     assert f"time per 2 samples: {1e3 * found.cost_s:,.6g} ms, proven optimal" in str(found)
 

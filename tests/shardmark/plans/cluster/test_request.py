@@ -69,6 +69,10 @@ def laid_out(model, **given):
         ({"train": "none", "shard": "optimizer"}, "shard: expected one of none, weights with train none, as there are"),
         ({"batch": None}, "batch: expected the samples per step, such as --batch 512"),
         ({"profile": True}, "profile: expected none with a cluster, where operators take the time of the roofline"),
+        (
+            {"microbatch": 4},
+            "microbatch: expected a dimension of the file's inputs, such as 2, the first one of x, found 4",
+        ),
         ({"train": ["adam"]}, r"train: expected one of adam, sgd, none, found \['adam'\]"),
         ({"cluster": None, "devices": 2, "batch": None, "shard": "weights"}, "shard: expected a cluster as well"),
     ],
