@@ -245,7 +245,7 @@ def hybrid() -> str:
 def clusters() -> str:
     """Draw the stages of the layout on the page over time; ``layout.json`` has them from its ``plan.json``."""
     plan = json.loads((DOCS / "machinery" / "layout.json").read_text(encoding="utf-8"))
-    stages = [Stage(**stage) for stage in plan["stages"]]
+    stages = [Stage(**stage, places=()) for stage in plan["stages"]]
     run = SimpleNamespace(microbatches=plan["microbatches"], training=True, objective="step")
     layout: Any = SimpleNamespace(stages=stages, run=run, cost_s=plan["cost_s"])
     drawn = timeline_svg.drawing(timeline.timeline(layout, timeline.simulated(layout)), 700)

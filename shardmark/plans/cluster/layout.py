@@ -46,6 +46,8 @@ from shardmark.plans.solving import CLOSE, Certified, Step, certify
 STEPS = (Step("dp", "solver", 0.6), Step("search", "solver", 1.0))
 #: Share of the time for the layout and bound without the memory that blocks need while they run.
 FIRST = 0.7
+#: How `certify` begins where no method finds a solution.
+NO_SPLIT = "a model that the devices can hold and run; no split was found"
 #: Parts of the memory that are reserved for blocks while they run, one after another until a layout fits, at most.
 MOST_PARTS = 6
 
@@ -96,12 +98,15 @@ def lay_out(
     relaxed = problem(forward, blocks, costs, run, run.device.memory)
     if given is not None and (broken := verify.verify(relaxed, given).violations):
         raise InputError("plan", "solution", f"expected one of this model that keeps all rules, found {broken[0]}")
-    if run.objective == "latency":
-        customs, found = of_latency(relaxed, costs), fastest(relaxed, working_of_choices(relaxed, costs))
-    else:
-        customs = practices(relaxed, costs)
-        search = partial(certify, tell=tell, cores=cores, seed=seed, unit_us=1e6)
-        found = _best(relaxed, partial(problem, forward, blocks, costs, run), costs, customs, search, timeout, tell)
+    try:
+        if run.objective == "latency":
+            customs, found = of_latency(relaxed, costs), fastest(relaxed, working_of_choices(relaxed, costs))
+        else:
+            customs = practices(relaxed, costs)
+            search = partial(certify, tell=tell, cores=cores, seed=seed, unit_us=1e6)
+            found = _best(relaxed, partial(problem, forward, blocks, costs, run), costs, customs, search, timeout, tell)
+    except InputError as error:
+        raise InputError(source, error.place, error.expected) from error
     solution, cost = (found.solution, found.cost) if given is None else (given, _cost(relaxed, given, run))
     return ClusterLayout(
         source,
@@ -194,7 +199,8 @@ def _best(
     except InputError as error:
         closest = min(customs, key=lambda one: one.lacking)
         lack = f"{closest.layout}, which lacks least memory, needs {closest.lacking:,.0f} bytes more per device"
-        raise InputError(error.source, error.place, f"{error.expected}; the customary layout {lack}") from error
+        expected = error.expected.replace(NO_SPLIT, "more memory or devices; no layout was found")
+        raise InputError(error.source, error.place, f"{expected}; the customary layout {lack}") from error
     cost = verify.verify(relaxed, solution).cost
     assert cost is not None
     best = min([(solution, cost), *([] if known is None else [known])], key=itemgetter(1))

@@ -230,7 +230,7 @@ def _too_little(instance: Instance) -> InputError:
     held = np.minimum.reduceat((instance.fixed + instance.shared) * instance.degree, instance.start[:-1]).sum()
     expected = f"expected memory for one replica, at least {held:,.0f} bytes in all, in whole blocks"
     found = f"found {instance.devices} devices of {instance.memory:,.0f}"
-    return InputError(instance.source, "maxMemoryPerDevice", f"{expected}; {found}")
+    return InputError(instance.source, "memory", f"{expected}; {found}")
 
 
 def customs(instance: Instance, costs: Sequence[Sequence[Costs]]) -> list[Practice]:
