@@ -88,11 +88,11 @@ def _bound(instance: Instance, menus: Sequence[_Menu], least: int, scale: int) -
 
 
 class _Choice(NamedTuple):
-    """Configurations of some nodes: units of time, bytes per device, and most bytes of one of them while it runs."""
+    """Configurations of some nodes: units of time, memory per device, and most of one of them while it runs."""
 
     time: int
-    bytes: Fraction
-    working: Fraction
+    bytes: int
+    working: int
     chosen: Chosen
 
 
@@ -101,7 +101,10 @@ class _Menu:
 
     def __init__(self, instance: Instance, degree: int, working: Floats, scale: int) -> None:
         self.degree = degree
-        self.capacity = Fraction(instance.capacity)
+        held = [_bytes(instance, c) for c in range(instance.configurations)]
+        needed = [Fraction(float(size)) for size in working]
+        part = max(size.denominator for size in [*held, *needed])  # all are powers of two
+        self.capacity = math.floor(Fraction(instance.capacity) * part)
         self.choices: list[list[_Choice]] = []
         self.enters: list[dict[int, int]] = []  # for every node, by the node at the other end
         self.leaves: list[dict[int, int]] = []
@@ -112,7 +115,7 @@ class _Menu:
             menu = [c for c in of_node if instance.degree[c] == degree]
             self.choices.append(
                 [
-                    _Choice(_units(instance.time[c], scale), _bytes(instance, c), Fraction(working[c]), (c, None))
+                    _Choice(_units(instance.time[c], scale), int(held[c] * part), int(needed[c] * part), (c, None))
                     for c in menu
                 ]
             )
@@ -134,7 +137,7 @@ class _Menu:
         Both times are by the menu of the stage before, shape (menus,).
         """
         moved, fast, dropped = np.zeros(len(menus), dtype=np.int64), 0, False
-        labels = [_Choice(0, Fraction(), Fraction(), None)]
+        labels = [_Choice(0, 0, 0, None)]
         for v in range(first, len(self.choices)):
             labels = _undominated(self._longer(labels, v))
             if not labels:
@@ -161,7 +164,7 @@ class _Menu:
 
 def _undominated(labels: Iterator[_Choice]) -> list[_Choice]:
     """Choices of which no other one has less time and less memory of both kinds, the fastest first."""
-    found, sizes, workings = list[_Choice](), list[Fraction](), list[Fraction]()
+    found, sizes, workings = list[_Choice](), list[int](), list[int]()
     for label in sorted(labels, key=lambda label: label[:3]):
         at = bisect_right(sizes, label.bytes)  # sizes ascend, their workings descend
         if at and workings[at - 1] <= label.working:
