@@ -21,10 +21,14 @@ RECORDS = "records"
 
 @dataclass(frozen=True)
 class BestKnown:
-    """The record of an instance: its best verified solution, its greatest bound, and how they improved."""
+    """The record of an instance: its best verified solution, its greatest bound, and how they improved.
+
+    ``folder`` has the files of solutions and certificates.
+    """
 
     entry: Entry
     history: Sequence[Improvement]
+    folder: Path = FOLDER
 
     @cached_property
     def cost(self) -> Improvement | None:
@@ -114,7 +118,7 @@ def by_checksum(folder: Path = FOLDER, wrong: Callable[[InputError], None] | Non
 def unlocked(folder: Path, wrong: Callable[[InputError], None] | None = None) -> list[BestKnown]:
     """Like `best_known`, for a caller that has `locked` the folder."""
     history = read(folder, wrong)
-    return [BestKnown(entry, tuple(history.get(entry.id, ()))) for entry in catalog.entries()]
+    return [BestKnown(entry, tuple(history.get(entry.id, ())), folder) for entry in catalog.entries()]
 
 
 def chosen(

@@ -1,18 +1,18 @@
-"""Certificates of recorded bounds: kept as files beside the solutions, checked again before they count."""
+"""Certificates of recorded bounds: checked before they are taken, and kept as files beside the solutions."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from shardmark.harness.campaign.problems import Problem
 from shardmark.harness.records.best import BestKnown
-from shardmark.harness.records.history import FOLDER, Improvement
+from shardmark.harness.records.history import Improvement
 from shardmark.harness.results import grades
 from shardmark.harness.results.grades import Evidence
 from shardmark.harness.verify import certificates
@@ -55,50 +55,69 @@ def read(folder: Path, line: Improvement) -> dict[str, Any]:
 
 def keep_only(folder: Path, lines: Iterable[Improvement]) -> None:
     """Remove files of certificates whose bounds no longer stand, and files left by an update that was killed."""
-    kept = {folder / name_of(line) for line in lines}
+    named = {folder / name_of(line) for line in lines}
     for path in (folder / FOLDER_NAME).glob("*.json.gz*"):  # with temporary files
-        if path not in kept:
+        if path not in named:
             path.unlink()
 
 
-def sizes(record: BestKnown, folder: Path) -> list[int]:
+def sizes(record: BestKnown) -> list[int]:
     """Return the sizes in bytes of the certificates that are kept for a record."""
-    paths = [folder / name_of(line) for line in record.standing if line.certificate]
+    paths = [record.folder / name_of(line) for line in record.standing if line.certificate]
     return [path.stat().st_size for path in paths if path.is_file()]
 
 
-def evidence(record: BestKnown, folder: Path = FOLDER) -> Iterator[Evidence]:
+Proven = Callable[[BestKnown, Improvement], int | float | None]
+
+
+def kept(record: BestKnown, line: Improvement) -> int | float | None:
+    """Return the bound of a line whose certificate is the one that was checked when it was taken, else None.
+
+    The certificate is known by its SHA-256; the proof is not checked again, which can take a minute.
+    """
+    try:
+        document = read(record.folder, line)
+    except InputError:
+        return None
+    about = document["instance"], document["track"]
+    whole = about == (line.checksum, record.entry.track) and document["bound"] >= line.number
+    return line.number if whole else None
+
+
+def evidence(record: BestKnown, proven: Proven = kept) -> Iterator[Evidence]:
     """Yield what supports a bound on the instance of a record: its standing lines, and the published bound.
 
-    Certificates are checked here, if the file of the instance is at hand.
+    ``proven`` says what the certificate of a line proves: `kept` or `checked`.
     """
     for line in record.standing:
-        yield Evidence(line.method, line.number, proven(record, line, folder) if line.certificate else None)
+        yield Evidence(line.method, line.number, proven(record, line) if line.certificate else None)
     yield from grades.published(record.entry.published)
 
 
-def grade(record: BestKnown, folder: Path = FOLDER) -> str:
-    """Return the grade of a record's bound, see `grades.grade`; "" without a bound."""
+def grade(record: BestKnown, proven: Proven = kept) -> str:
+    """Return the grade of a record's bound, see `grades.grade` and `evidence`; "" without a bound."""
     if record.bound is None:
         return ""
     cost = None if record.cost is None else record.cost.number
-    return grades.grade(record.entry.track, evidence(record, folder), record.bound.number, cost)
+    return grades.grade(record.entry.track, evidence(record, proven), record.bound.number, cost)
 
 
-def proven(record: BestKnown, line: Improvement, folder: Path) -> int | float | None:
-    """Return the greatest bound that a line's certificate proves, checked here; None if it proves none.
+def checked(record: BestKnown, line: Improvement) -> int | float | None:
+    """Return the greatest bound that a line's certificate proves, checked now; None if it proves none.
 
-    Findings on this machine are cached, by the content of the certificate, the instance and the code that checks.
+    Without the file of the instance nothing is proven. Findings on this machine are cached, by the content of the
+    certificate, the instance and the code that checks.
     """
     place = None
-    with contextlib.suppress(InputError):
-        key = sha256(f"{line.certificate} {line.checksum} {_version()}".encode())
-        place = cache_folder() / FOLDER_NAME / f"{key[:32]}.json"
-        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-            found: int | float | None = json.loads(place.read_bytes())["proven"]
-            return found
     try:
-        document, path = read(folder, line), catalog.at_hand(record.entry)
+        document = read(record.folder, line)
+        with contextlib.suppress(InputError):
+            key = sha256(f"{line.certificate} {line.checksum} {_version()}".encode())
+            place = cache_folder() / FOLDER_NAME / f"{key[:32]}.json"
+            with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+                found: int | float | None = json.loads(place.read_bytes())["proven"]
+                return found
+        path = catalog.at_hand(record.entry)
         if path is None:
             return None
         found = Problem.of(record.entry, path).check_certificate(document).proven_number

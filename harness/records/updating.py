@@ -201,7 +201,7 @@ class _Search:
                 yield self._change("bound", run, f"it is above {lower}", text)
             else:
                 yield self._change("bound", run, value=text)
-                self._take("bound", text, run, document)
+                self._take("bound", text, run, {**document, "bound": found})
                 self.proven = found
                 return
 

@@ -162,7 +162,7 @@ def tables(store: Store, only: Collection[str] | None = None, records: Path = FO
     incumbents = reports_of(store, "incumbents", runs)
     reported = reports_of(store, "bounds", runs)
     proofs = load(store, "certificates", proven=pl.String, bytes=pl.Int64, check_s=pl.Float64)
-    cases = cases_of(instances, runs, by_checksum(records), records, proofs)
+    cases = cases_of(instances, runs, by_checksum(records), proofs)
     runs = scored_runs(runs, cases, incumbents, reported)
     instances = scored_instances(instances, runs, cases)
     declined = declined_divisions(counted(runs))

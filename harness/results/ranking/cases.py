@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -178,9 +177,9 @@ def _ratio(part: int, whole: int) -> float:
 
 
 def cases_of(
-    instances: pl.DataFrame, runs: pl.DataFrame, records: Mapping[str, BestKnown], folder: Path, proofs: pl.DataFrame
+    instances: pl.DataFrame, runs: pl.DataFrame, records: Mapping[str, BestKnown], proofs: pl.DataFrame
 ) -> dict[str, Case]:
-    """Return the case of each instance by its checksum; ``records``, of a folder, are by checksum too.
+    """Return the case of each instance by its checksum; ``records`` are by checksum too.
 
     ``proofs`` has the column ``run`` and ``proven``, the greatest bound that the run's certificate was found to prove.
 
@@ -205,7 +204,7 @@ def cases_of(
             claims[checksum] += _published(stated, key)
         for line, claims in ((record.cost, costs), (record.bound, bounds)) if record else ():
             claims[checksum] += [(line.value, RECORDS, None, None)] if line else []
-        known = list(certificates.evidence(record, folder)) if record else grades.published(stated)
+        known = list(certificates.evidence(record)) if record else grades.published(stated)
         grading = Grading(track, found[checksum], known)
         cases[checksum] = Case(costs[checksum], bounds[checksum], integral[track], grading)
     return cases

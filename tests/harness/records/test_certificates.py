@@ -48,11 +48,11 @@ def kept(folder: Path) -> list[str]:
 def test_a_checked_bound_replaces_a_claim_as_good(results, folder):
     claim = {**CHECKED, "certificate": (WORK, None)}
     assert update(results(claim), folder) == [("bound", "1.0", "")]
-    assert (certificates.grade(record(folder), folder), kept(folder)) == ("claimed", [])
+    assert (certificates.grade(record(folder)), kept(folder)) == ("claimed", [])
     assert update(results(CHECKED), folder) == [("bound", "1", "")]
     found = record(folder)
     assert found.bound is not None
-    assert (found.bound.certificate != "", certificates.grade(found, folder)) == (True, "checked")
+    assert (found.bound.certificate != "", certificates.grade(found)) == (True, "checked")
     assert [f"certificates/{name}" for name in kept(folder)] == [certificates.name_of(found.bound)]
     assert verify_records(folder) == [Finding(NAME, "verified")]
     before = (folder / history.FILE_NAME).read_bytes()
@@ -68,7 +68,7 @@ def test_what_a_certificate_proves_is_found_again_not_believed(results, folder):
 def test_a_certificate_that_proves_nothing_now_leaves_a_claim(results, folder):
     wrong = {**CHECKED, "certificate": ({"kind": "hope"}, 1)}
     assert update(results(wrong), folder) == [("bound", "1", "its certificate proves nothing"), ("bound", "1.0", "")]
-    assert certificates.grade(record(folder), folder) == "claimed"
+    assert certificates.grade(record(folder)) == "claimed"
 
 
 def test_a_certificate_that_was_not_stored_cannot_be_taken(results, folder, monkeypatch):
@@ -96,7 +96,7 @@ def test_a_certificate_that_is_gone_or_changed_is_wrong(results, folder, change,
         path.write_bytes(gzip.compress(json.dumps({**document, **change}).encode()))
     (found,) = verify_records(folder)
     assert (found.result, sentence in found.reason) == ("wrong", True)
-    assert certificates.grade(record(folder), folder) == "claimed"
+    assert certificates.grade(record(folder)) == "claimed"
 
 
 def test_a_certificate_of_less_than_its_line_is_wrong(results, folder):
@@ -105,13 +105,15 @@ def test_a_certificate_of_less_than_its_line_is_wrong(results, folder):
     path.write_text(path.read_text().replace('"value": "1"', '"value": "1.0000000001"'))
     (found,) = verify_records(folder)
     assert found.reason == "the certificate of its bound 1.0000000001 of a-method: it proves only 1"
-    assert certificates.grade(record(folder), folder) == "claimed"
+    assert certificates.grade(record(folder)) == "claimed"
 
 
 def test_findings_are_cached_by_content(results, folder, monkeypatch):
     update(results(CHECKED), folder)
-    assert certificates.grade(record(folder), folder) == "checked"
+    found = record(folder)
+    assert certificates.grade(found, certificates.checked) == "checked"
     monkeypatch.setattr("shardmark.harness.verify.certificates.apart.sys.executable", "/bin/false")
-    assert certificates.grade(record(folder), folder) == "checked"
+    assert certificates.grade(found, certificates.checked) == "checked"
     monkeypatch.setattr(certificates, "_version", lambda: "another")
-    assert certificates.grade(record(folder), folder) == "claimed"
+    assert certificates.grade(found, certificates.checked) == "claimed"
+    assert certificates.grade(found) == "checked"

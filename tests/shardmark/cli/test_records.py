@@ -16,7 +16,8 @@ from shardmark.harness.records.history import FOLDER
 def folder(tmp_path: Path) -> Path:
     """A copy of the project's records of two tiny instances."""
     copy = tmp_path / "records"
-    shutil.copytree(FOLDER / "solutions", copy / "solutions")
+    for kind in ("solutions", "certificates"):
+        shutil.copytree(FOLDER / kind, copy / kind)
     lines = (FOLDER / "history.jsonl").read_text().splitlines()
     kept = [line for line in lines if json.loads(line)["instance"] in ("chain", "overflow")]
     (copy / "history.jsonl").write_text("".join(f"{line}\n" for line in kept))
@@ -27,6 +28,7 @@ def test_records_are_listed_with_numbers_as_such(folder):
     rows = answer("records", "--suite", "tiny", "--track", "pipeline", "--records", folder)
     assert [row["instance"] for row in rows if row["cost"] is not None] == ["chain", "overflow"]
     assert (rows[0]["status"], rows[0]["cost"], rows[0]["over_published"]) == ("optimal", 11.0, 0.0)
+    assert [row["grade"] for row in rows if row["cost"] is not None] == ["checked", "claimed"]
     assert "chain" in shardmark("records", "--instance", "chain", "--records", folder).stdout
     assert "did you mean 'chain'" in refused("records", "--instance", "chan")
 
@@ -43,6 +45,18 @@ def test_verify_says_what_is_wrong(folder):
     assert answer("records", "verify", "--records", folder, "--instance", "overflow") == [
         {"instance": "overflow", "result": "verified", "reason": ""}
     ]
+
+
+def test_grades_of_optimal_records_are_counted_once_their_certificates_were_checked(folder):
+    (row,) = answer("records", "grades", "--track", "pipeline", "--records", folder)
+    assert (row["track"], row["optimal"], row["checked"]) == ("pipeline", 2, 1)
+    assert row["agreed"] + row["claimed"] == 1
+    assert row["kib"] > 0
+    (certificate,) = (folder / "certificates").glob("chain-*")
+    certificate.unlink()
+    (row,) = answer("records", "grades", "--track", "pipeline", "--records", folder)
+    assert (row["checked"], row["kib"]) == (0, 0)
+    assert "expected a file" in shardmark("records", "verify", "--records", folder, "--instance", "chain").stdout
 
 
 def test_export_to_a_file_and_to_the_output(folder, tmp_path):
@@ -71,10 +85,10 @@ def test_update_takes_what_a_run_improved(folder, tmp_path):
 def test_withdrawn_bounds_no_longer_count_and_the_list_says_why(folder):
     words = ("--method", "reweighted", "--reason", "A test.", "--by", "Ben", "--records", folder)
     result = shardmark("records", "withdraw", *words)
-    assert (result.returncode, result.stdout.splitlines()[-1]) == (0, "withdrew 1 bound of reweighted")
+    assert (result.returncode, result.stdout.splitlines()[-1]) == (0, "withdrew 2 bounds of reweighted")
     listed = shardmark("records", "--instance", "chain", "--records", folder)
     assert " open " in listed.stdout
-    assert "1 bound of reweighted: A test." in listed.stderr
+    assert "2 bounds of reweighted: A test." in listed.stderr
     assert "overflow" in shardmark("records", "--instance", "overflow", "--records", folder).stdout
     refusal = refused("records", "withdraw", *words)
     assert "that still has bounds on the chosen instances: exact; found 'reweighted'" in refusal
