@@ -76,10 +76,10 @@ docs: $(VENV)/extra-docs ## the documentation, into site/docs (SITE=site)
 review: $(VENV)/base ## run and verify what a branch adds to this commit (BRANCH=name SEED=0 JOBS=N RUN=options)
 	@$(BIN)/shardmark review '$(BRANCH)' --seed '$(SEED)' --jobs $(JOBS) $(RUN)
 
-# Test files run in parallel, two more than cores but at most four, as tests often wait. They keep their order: sorted by
-# number of tests, the slowest file would come last. PYTEST="-n0 -x tests/harness" runs one after another.
+# Test files run in parallel, two more than cores but at most four, as tests often wait.
+# PYTEST="--forks=0 -x tests/harness" runs one after another.
 test: $(VENV)/extra-test ## the quick tests (PYTEST=options); all of them with SHARDMARK_GATE=1
-	@$(BIN)/python -m pytest --numprocesses=$$(($(CORES) + 2)) --maxprocesses=4 --dist=loadfile --no-loadscope-reorder --durations=10 $(PYTEST)
+	@$(BIN)/python -m pytest --forks=$$(($(CORES) < 2 ? 3 : 4)) --durations=10 $(PYTEST)
 
 thorough: ## all cases of all tests, of which the gate runs a part; ten minutes (PYTEST=options)
 	@SHARDMARK_GATE=thorough $(MAKE) --no-print-directory test

@@ -29,6 +29,8 @@ from shardmark.harness.sandbox.contract import Limits, Order
 from shardmark.harness.sandbox.supervisor import Supervisor
 from shardmark.instances.files.jsonfile import write_json
 
+pytest_plugins = ("tests.side_by_side",)
+
 # A noisy machine must not fail a test, and a failure must come back: no deadline, the same examples every time.
 hypothesis.settings.register_profile(
     "shardmark", deadline=None, derandomize=True, print_blob=True, max_examples=draws(15, 15, 50)
