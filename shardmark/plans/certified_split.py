@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from shardmark.harness.results import claims
+from shardmark.harness.results.grades import CHECKED, CLAIMED
 from shardmark.instances.models.model import Model
 from shardmark.instances.models.roofline import Costs
 from shardmark.plans.parts import Part
@@ -36,6 +37,7 @@ class CertifiedSplit:
     ``better``       cost in microseconds of a better split than the given one, if one was found; else None
     ``price``        if modules are kept whole: which, and what that costs; else None
     ``passes``       True if every operator of a training step's forward pass and those of its gradients share a part
+    ``grade``        how far the bound was checked: "checked" by its certificate, "agreed" or "claimed"
     ``options``      arguments of `plan` that are needed to repeat it
     """
 
@@ -55,6 +57,7 @@ class CertifiedSplit:
     better: float | None = None
     price: Price | None = None
     passes: bool = False
+    grade: str = CLAIMED
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -68,10 +71,9 @@ class CertifiedSplit:
 
     @property
     def gap_text(self) -> str:
-        """The proven gap in words."""
-        return words(self.gap) + (
-            f": no split{self._which} has a lower {self.target.what}" if self.gap == 0 else self._which
-        )
+        """The proven gap in words; they say so if the proof was checked."""
+        which = f": no split{self._which} has a lower {self.target.what}" if self.gap == 0 else self._which
+        return words(self.gap) + which + "; proven and checked" * (self.grade == CHECKED)
 
     @property
     def about_loads(self) -> str:

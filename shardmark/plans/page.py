@@ -53,7 +53,7 @@ def facts(plan: CertifiedSplit) -> dict[str, str]:
         "costs": f"{plan.costs.origin}; {plan.target.basis}",
         plan.target.what: f"{plan.cost:,.6g} µs, {plan.gap_text}",
         **better,
-        "lower bound": f"{plan.lower_bound:,.6g} µs ({plan.bound_from})",
+        "lower bound": f"{plan.lower_bound:,.6g} µs ({plan.bound_from}, {plan.grade})",
         **_of_modules(plan),
         "speed-up": speedup,
         **_on_clusters(plan),

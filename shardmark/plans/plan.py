@@ -12,6 +12,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from shardmark.harness.results.grades import CLAIMED
 from shardmark.harness.verify import verify
 from shardmark.instances import InputError
 from shardmark.instances.files.jsonfile import read_bytes, require_regular, sha256
@@ -158,6 +159,7 @@ def plan(  # type: ignore[misc]  # the overloads name only what their result dep
     timeout: float = DEFAULT_TIMEOUT_S,
     cores: int = 1,
     seed: int = 0,
+    certificates: bool = False,
     progress: Tell = lambda _: None,
 ) -> Plan | ClusterLayout:
     """Split a model over devices, bound the distance to the best split, and verify the split.
@@ -186,6 +188,8 @@ def plan(  # type: ignore[misc]  # the overloads name only what their result dep
     ``profile``  True measures operators with ONNX Runtime on this machine instead of using the device's roofline
     ``times``    a file of measured times instead: a table or a profiler's trace, see `shardmark.plans.times`
     ``timeout``  seconds for solving and bounding
+    ``certificates``  True asks for certificates of the bound and checks them, which takes part of the time; not for
+                 ``cluster``
     ``progress``  called with a sentence per step
 
     Raises InputError for bad input, for an infeasible split, and if no split that fits is found.
@@ -199,7 +203,7 @@ def plan(  # type: ignore[misc]  # the overloads name only what their result dep
     _require_values(paths, dims, branches, timeout=timeout, cores=cores, seed=seed)
     if cluster is not None:
         others = {"devices": devices, "mesh": mesh, "machine": machine, "split": split, "fuse": fuse, "times": times}
-        refuse(**others, whole=whole or None, profile=profile or None)
+        refuse(**others, whole=whole or None, profile=profile or None, certificates=certificates or None)
         return plan_run(
             model,
             cluster=cluster,
@@ -263,7 +267,8 @@ def plan(  # type: ignore[misc]  # the overloads name only what their result dep
     known = None if given is None else _verified(task, given)
     if known:
         progress(f"the split as given: {known[1] * target.unit_us:,.6g} µs")
-    search = partial(certify, steps=target.steps, tell=progress, cores=cores, seed=seed, unit_us=target.unit_us)
+    search = partial(certify, steps=target.steps, tell=progress, cores=cores, seed=seed, certificates=certificates)
+    search = partial(search, unit_us=target.unit_us)
     ends, bounds = time.monotonic() + timeout, list[tuple[Cost, str]]()
     if contraction:
         progress(f"keeping {count(len(contraction.modules), 'module')} whole")
@@ -274,6 +279,7 @@ def plan(  # type: ignore[misc]  # the overloads name only what their result dep
         progress("searching without whole modules, for what they cost")
     found = search(task.instance, timeout=ends - time.monotonic(), known=known)
     bound, bound_from = max([*bounds, (found.lower_bound, found.bound_from)])
+    grade = found.grade if bound == found.lower_bound else CLAIMED
     solution, cost = known or _verified(task, found.solution)
     return Plan(
         source=path,
@@ -299,4 +305,5 @@ def plan(  # type: ignore[misc]  # the overloads name only what their result dep
         better=float(found.cost * target.unit_us) if given is not None and found.cost < cost else None,
         passes=joined.passes or (isinstance(target, AcceleratorsAndCpus) and is_training_step(joint)),
         price=None if contraction is None else Price(contraction.modules, found.cost, found.lower_bound),
+        grade=grade,
     )

@@ -8,6 +8,7 @@
 ``track``, ``instance``, ``solution``  what was solved, as in ``instance.json``, and the answer,
                  as in ``solution.json``
 ``cost_us``, ``lower_bound_us``, ``bound_from``, ``gap``  verified cost, proven bound, its method, cost / bound - 1
+``grade``  of the bound: "checked" by its certificate, "agreed" or "claimed"
 ``parts``        stages or devices: ``name``, ``operators`` (their number), ``compute_us``, ``load_us``,
                  ``parameter_bytes``, ``received_bytes``, ``sent_bytes``, ``modules``, ``cut_modules``
 ``assignment``   operator name to its index in ``parts``
@@ -63,6 +64,7 @@ def document(plan: CertifiedSplit) -> dict[str, Any]:
         "cost_us": plan.cost,
         "lower_bound_us": plan.lower_bound,
         "bound_from": plan.bound_from,
+        "grade": plan.grade,
         "gap": plan.gap,
         "parts": [
             {**asdict(part), "operators": operators} for part, operators in zip(plan.parts, plan.operators, strict=True)
@@ -179,7 +181,7 @@ def load(folder: Path) -> dict[str, Any]:
     if isinstance(content, dict) and content.get("format") == LAYOUT_FORMAT:
         expected = "expected a plan of --devices, --mesh or --machine, found a layout, which `plan verify` takes alone"
         raise InputError(path, "", expected)
-    found = dict(require_keys(content, str(path), "", KEYS, ("whole",)))
+    found = dict(require_keys(content, str(path), "", KEYS, ("grade", "whole")))
     if found["format"] != FORMAT:
         raise InputError(path, "format", f"expected {FORMAT!r}, found {found['format']!r}")
     for key, sound in _SOUND.items():

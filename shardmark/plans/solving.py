@@ -10,6 +10,7 @@ from typing import Any
 
 from shardmark import api
 from shardmark.harness.results.claims import contradicts, gap
+from shardmark.harness.results.grades import CLAIMED, Evidence, grade
 from shardmark.instances import InputError
 from shardmark.outcomes import Cost
 
@@ -34,12 +35,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Certified:
-    """A verified solution, its cost, and the greatest lower bound that a method proved, with the method's name."""
+    """A verified solution, its cost, and the greatest lower bound that a method proved, with its name and its grade."""
 
     solution: Any
     cost: Cost
     lower_bound: Cost
     bound_from: str
+    grade: str = CLAIMED
 
 
 def certify(
@@ -52,27 +54,31 @@ def certify(
     seed: int,
     unit_us: float = 1.0,
     known: tuple[Any, Cost] | None = None,
+    certificates: bool = False,
 ) -> Certified:
     """Solve and bound an instance within ``timeout`` seconds; InputError if no feasible solution is known or found.
 
     Every step is a run under the referee, which verifies what it finds. The search ends once the bound meets the cost.
     ``unit_us`` is the unit of costs in microseconds, for what ``tell`` gets. ``known`` is a solution with its verified
-    cost, returned if no method finds a better one.
+    cost, returned if no method finds a better one. ``certificates`` asks the methods for certificates of their bounds,
+    which are checked.
     """
     ends = time.monotonic() + timeout
     best = known
     bounds: list[tuple[Cost, str]] = [(instance.summary()["simple_bound"], "simple")]
+    stated: list[Evidence] = []
     reasons: list[str] = []
     late = True  # if no method lacked anything but time
     for step in steps:
         limit = max(step.share * (ends - time.monotonic()), LEAST_S if best else FIRST_S)
         tell(f"running {step.method} for at most {limit:.0f} s")
         call = api.solve if step.kind == "solver" else api.bound
-        found = call(instance, step.method, timeout=limit, cores=cores, seed=seed)
+        found = call(instance, step.method, timeout=limit, cores=cores, seed=seed, certificate=certificates)
         if found.cost is not None and (best is None or found.cost < best[1]):
             best = found.solution, found.cost
         if found.lower_bound is not None and found.bound_from == found.method:
             bounds.append((found.lower_bound, found.method))
+            stated.append(Evidence(found.method, found.lower_bound, found.checked_bound))
         if best is None:
             late = late and found.status == "timeout"
             reasons.append(f"{step.method}: {found.reason or found.status}")
@@ -88,7 +94,8 @@ def certify(
         lack = f"a timeout of more than {timeout:g} s" if late else "a model that the devices can hold and run"
         expected = f"expected {lack}; no split was found ({'; '.join(reasons)})"
         raise InputError(instance.name, "", expected)
-    return Certified(*best, *max(bounds))
+    bound, bound_from = max(bounds)
+    return Certified(*best, bound, bound_from, grade(instance.track, stated, bound, best[1]))
 
 
 def _trusted(bounds: Sequence[tuple[Cost, str]], cost: Cost, tell: Tell) -> list[tuple[Cost, str]]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Options of `plan` that a layout does not take.
 OTHERS = (
     *("devices", "mesh", "machine", "profile", "times", "times_template", "fuse"),
-    *("split", "whole", "sweep"),
+    *("split", "whole", "sweep", "certificates"),
 )
 
 #: Differences of a folder's files from those made again that are listed.

@@ -24,7 +24,7 @@ VERIFY = "verify"
 #: Options that `plan verify` does not take.
 SEARCH_OPTIONS = (
     *("devices", "mesh", "machine", "device", "profile", "times", "times_template", "dim", "branch", "fuse"),
-    *("timeout", "cores", "seed", "split", "whole", "sweep", "export"),
+    *("timeout", "cores", "seed", "certificates", "split", "whole", "sweep", "export"),
 )
 MOST_NAMES = 5  # of random operators that are shown
 
@@ -94,6 +94,11 @@ def plan_arguments(sub: argparse.ArgumentParser) -> None:
     shared.add_timeout(search, words, 30.0)
     shared.add_cores(search)
     shared.add_seed(search)
+    search.add_argument(
+        "--certificates",
+        action="store_true",
+        help="ask for certificates of the bound and check them; takes part of the time",
+    )
     search.add_argument(
         "--split",
         type=values.path,
@@ -218,6 +223,7 @@ def _planned(options: argparse.Namespace, devices: str | None) -> Plan:
         timeout=options.timeout,
         cores=options.cores,
         seed=options.seed,
+        certificates=options.certificates,
         progress=tell,
     )
 

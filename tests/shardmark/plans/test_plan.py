@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,6 +37,8 @@ def test_the_split_is_verified_and_its_bound_holds(plan):
     assert plan.gap is not None
     assert plan.gap <= 0.02
     assert plan.gap_text.startswith(("proven optimal", "at most"))
+    assert (plan.grade, "checked" in plan.gap_text) == ("claimed", False)
+    assert replace(plan, grade="checked").gap_text == f"{plan.gap_text}; proven and checked"
 
 
 def test_every_operator_of_the_file_has_its_stage(plan):

@@ -17,9 +17,9 @@ def chain():
     return families()["chain"].build(0)
 
 
-def certified(instance, steps, timeout=30.0):
+def certified(instance, steps, timeout=30.0, **options):
     told = []
-    return certify(instance, steps, timeout, told.append, cores=1, seed=0), told
+    return certify(instance, steps, timeout, told.append, cores=1, seed=0, **options), told
 
 
 def test_methods_run_until_a_bound_meets_the_cost():
@@ -33,6 +33,12 @@ def test_methods_run_until_a_bound_meets_the_cost():
 def test_the_solution_of_a_bound_method_counts_too():
     found, _ = certified(chain(), [Step("exact", "bound", 1.0)])
     assert api.check(chain(), found.solution).cost == found.cost
+
+
+def test_a_bound_is_checked_if_its_certificate_is_asked_for():
+    steps = [Step("reweighted", "bound", 1.0)]
+    assert certified(chain(), steps)[0].grade == "claimed"
+    assert certified(chain(), steps, certificates=True)[0].grade == "checked"
 
 
 def test_without_any_split_the_methods_say_why():
