@@ -22,16 +22,20 @@ from shardmark.instances import InputError, tracks
 HISTORY, CATALOG = "records/history.jsonl", "instances/catalog.toml"
 #: Files to which a branch may add lines, and how many bytes.
 APPENDED = {HISTORY: 1 << 20, CATALOG: 1 << 16}
-SOLVER, SUBMISSION, INSTANCE, SOLUTION = "solver", "submission", "instance", "solution"
+SOLVER, SUBMISSION, INSTANCE = "solver", "submission", "instance"
+SOLUTION, CERTIFICATE = "solution", "certificate"
 #: Names of files that a branch may add, by kind, and how many bytes each may have.
 NEW = {
     SOLVER: (re.compile(rf"solvers/({'|'.join(tracks())})/(bounds/)?[a-z][a-z0-9_]*\.py"), 1 << 18),
     SUBMISSION: (re.compile(r"submissions/[a-z0-9][a-z0-9.-]*\.json"), 1 << 20),
     INSTANCE: (re.compile(rf"instances/data/({'|'.join(tracks())})/[a-z0-9][a-z0-9.-]*\.json(\.gz)?"), 1 << 20),
     SOLUTION: (re.compile(r"records/solutions/[a-z0-9][a-z0-9.-]*-[0-9a-f]{12}\.json\.gz"), 1 << 22),
+    CERTIFICATE: (re.compile(r"records/certificates/[a-z0-9][a-z0-9.-]*-[0-9a-f]{12}\.cert\.json\.gz"), 1 << 20),
 }
 #: Folders in which other files are not what they seem.
-FOLDERS = tuple(f"{folder}/" for folder in ("submissions", "instances/data", "records/solutions"))
+FOLDERS = tuple(
+    f"{folder}/" for folder in ("submissions", "instances/data", "records/solutions", "records/certificates")
+)
 PLAIN, ABSENT = "100644", "000000"  # modes
 MOST_LISTED = (
     1 << 22
@@ -95,7 +99,7 @@ def changes(root: Path, branch: str) -> Changes:
     deleted: list[str] = []
     for entry in _entries(root, fork, head):
         name = entry.path.decode(errors="replace")
-        if entry.new == ABSENT and NEW[SOLUTION][0].fullmatch(name):
+        if entry.new == ABSENT and any(NEW[kind][0].fullmatch(name) for kind in (SOLUTION, CERTIFICATE)):
             deleted.append(name)
             continue
         found = _sorted(root, base, fork, entry)

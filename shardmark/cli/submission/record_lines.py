@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shardmark.cli.submission.changes import HISTORY, SOLUTION, Changes, Left, take
+from shardmark.cli.submission.changes import CERTIFICATE, HISTORY, SOLUTION, Changes, Left, take
 from shardmark.cli.submission.summary import LARGEST
 from shardmark.harness.campaign.cpus import usable_cpus
 from shardmark.harness.campaign.discover import SolverInfo
 from shardmark.harness.campaign.jobs import Job, perform
 from shardmark.harness.campaign.problems import Problem
-from shardmark.harness.records import solutions
+from shardmark.harness.records import certificates, solutions
 from shardmark.harness.records.best import BestKnown
 from shardmark.harness.records.history import FILE_NAME, FOLDER, Improvement, locked, read
 from shardmark.harness.records.verification import ABSENT, VERIFIED, verify_record
+from shardmark.harness.results import claims
 from shardmark.harness.results.claims import contradicts
 from shardmark.harness.sandbox.backends.choice import Backend
 from shardmark.harness.sandbox.contract import DEFAULT_MEMORY_MIB, Limits
@@ -40,11 +41,12 @@ class Lines:
 def examine_records(found: Changes, scratch: Path, methods: Sequence[SolverInfo], backend: Backend) -> Lines:
     """Verify the records that a branch adds; ``methods`` repeat the bounds.
 
-    The referee computes each cost again from its solution. A bound is confirmed if the method that is named finds it
-    again within its limits and within `RERUN_S`; else it stays a claim, unless a known cost refutes it.
+    The referee computes each cost again from its solution. A bound is confirmed if its certificate proves it, or if the
+    method that is named finds it again within its limits and within `RERUN_S`; else it stays a claim, unless a known
+    cost refutes it.
     """
     result = Lines()
-    history, added = found.of(HISTORY), found.of(SOLUTION)
+    history, added = found.of(HISTORY), [*found.of(SOLUTION), *found.of(CERTIFICATE)]
     lines = history[0].content if history else b""
     if any(map(_withdraws, lines.split(b"\n"))):
         result.left.append(Left(HISTORY.encode(), "withdraws"))
@@ -65,10 +67,11 @@ def examine_records(found: Changes, scratch: Path, methods: Sequence[SolverInfo]
     if any(not abs(line.number) <= LARGEST for line in new):
         result.left.append(Left(HISTORY.encode(), "malformed"))
         return result
-    named = {f"{FOLDER.name}/{solutions.name_of(line)}" for line in new if line.kind == "cost"}
+    named = {f"{FOLDER.name}/{name}" for line in new if (name := _file(line))}
     result.left += [Left(file.path.encode(), "outside") for file in added if file.path not in named]
-    best = (BestKnown(catalog.find(name), tuple(all_lines)).cost for name, all_lines in after.items())
-    needed = {f"{FOLDER.name}/{solutions.name_of(cost)}" for cost in best if cost}
+    best = [BestKnown(catalog.find(name), tuple(all_lines)) for name, all_lines in after.items()]
+    standing = [line for record in best for line in (record.cost, *record.standing) if line]
+    needed = {f"{FOLDER.name}/{name}" for line in standing if (name := _file(line))}
     result.left += [Left(path.encode(), "changes") for path in found.deleted if path in needed]
     check = _Check(folder, before, after, methods, backend)
     for line in new:
@@ -86,6 +89,13 @@ def _withdraws(line: bytes) -> bool:
     except InputError:
         return False
     return isinstance(document, dict) and document.get("kind") == "withdrawn"
+
+
+def _file(line: Improvement) -> str:
+    """Return the path within the records of the solution of a cost or the certificate of a bound; "" if it has none."""
+    if line.kind == "cost":
+        return solutions.name_of(line)
+    return certificates.name_of(line) if line.certificate else ""
 
 
 def _claim(line: Improvement) -> dict[str, Any]:
@@ -118,14 +128,22 @@ class _Check:
             return "wrong", verified.reason
         known = BestKnown(entry, tuple(self.before.get(line.instance, ())))
         standing = known.cost if line.kind == "cost" else known.bound
-        if standing is not None and not self._improves(line, standing):
+        if standing is not None and not self._improves(line, standing) and not self._certifies(line, known):
             return "no improvement", f"the record is {standing.value}"
         if line.kind == "cost":
             return "confirmed", ""
         cost = BestKnown(entry, tuple(self.after[line.instance])).cost
         if cost and contradicts(line.number, cost.number, isinstance(cost.number, int)):
             return "wrong", f"it is above the verified cost {cost.value}"
-        return self._repeat(line, entry)
+        return ("confirmed", "") if line.certificate else self._repeat(line, entry)
+
+    @staticmethod
+    def _certifies(line: Improvement, known: BestKnown) -> bool:
+        """Return True for a bound with a certificate that is as good as the record's, which has none."""
+        if not line.certificate or known.bound is None or known.bound.certificate:
+            return False
+        settles = known.cost is not None and claims.optimal(known.cost.number, line.number)
+        return bool(settles) or line.number >= known.bound.number
 
     @staticmethod
     def _improves(line: Improvement, standing: Improvement) -> bool:

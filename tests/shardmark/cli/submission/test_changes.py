@@ -24,6 +24,7 @@ def project(tmp_path: Path) -> Path:
         ("solvers/pipeline/trees/__init__.py", ""),
         ("records/history.jsonl", "{}\n"),
         ("records/solutions/chain-0123456789ab.json.gz", "solution"),
+        ("records/certificates/chain-0123456789ab.cert.json.gz", "certificate"),
         ("instances/catalog.toml", "# entries\n"),
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -11,10 +11,11 @@ import pytest
 from referee import backend_here, needs_isolation
 
 from shardmark.cli.submission import record_lines as module
-from shardmark.cli.submission.changes import HISTORY, SOLUTION, Added, Changes
+from shardmark.cli.submission.changes import CERTIFICATE, HISTORY, SOLUTION, Added, Changes
 from shardmark.harness.campaign.discover import discover
 from shardmark.harness.campaign.problems import Problem
 from shardmark.harness.records.solutions import digest
+from shardmark.harness.verify.certificates import FORMAT
 from shardmark.instances import catalog
 from shardmark.instances.files.jsonfile import encode
 
@@ -46,8 +47,13 @@ def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "FOLDER", project)
     infos = [info for info in discover() if info.track == "pipeline"]
 
-    def examine(*lines: dict[str, Any], solutions: tuple[Any, ...] = (), deleted: tuple[str, ...] = ()) -> module.Lines:
+    def examine(
+        *lines: dict[str, Any], solutions: tuple[Any, ...] = (), deleted: tuple[str, ...] = (), proof: Any = None
+    ) -> module.Lines:
         added = [Added(HISTORY, HISTORY, encoded(*lines))] if lines else []
+        if proof:
+            path = f"records/certificates/chain-{digest(proof)[:12]}.cert.json.gz"
+            added.append(Added(path, CERTIFICATE, gzip.compress(encode(proof))))
         for solution in solutions:
             path = f"records/solutions/chain-{digest(solution)[:12]}.json.gz"
             added.append(Added(path, SOLUTION, gzip.compress(encode(solution))))
@@ -101,6 +107,17 @@ def test_a_bound_is_found_again_by_its_method_or_stays_a_claim(examined):
         ("bound", "claimed"),
         ("bound", "wrong"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome"), [("8", "confirmed"), ("1", "confirmed"), ("0.5", "no improvement"), ("8.5", "wrong")]
+)
+def test_a_bound_is_proven_by_its_certificate(examined, value: str, outcome: str):
+    about = {"format": FORMAT, "track": "pipeline", "instance": CHECKSUM}
+    proof = {**about, "bound": 8, "proof": {"kind": "work"}}
+    line = {**bound(value, "no-such-method"), "certificate": digest(proof)}
+    found = examined(line, proof=proof)
+    assert (results(found), found.left) == ([("bound", outcome)], [])
 
 
 @pytest.mark.parametrize("word", ["withdrawn", "withdr\\u0061wn"])
