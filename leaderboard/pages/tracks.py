@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from shardmark.harness.results.grades import CHECKED
 from shardmark.harness.results.ranking import Tables
 from shardmark.leaderboard import charts
 
@@ -72,6 +73,11 @@ class Division:
     def proven(self) -> int:
         """The number of instances whose best known cost is proven optimal."""
         return sum(row["proven"] for row in self.instances)
+
+    @property
+    def checked(self) -> int:
+        """The number of instances whose best known cost is proven optimal by a certificate that was checked."""
+        return sum(row["proven"] and row["grade"] == CHECKED for row in self.instances)
 
     def refusals(self) -> list[Row]:
         """One row per method and reason for declining, with the numbers of instances and runs."""
