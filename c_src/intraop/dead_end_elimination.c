@@ -95,21 +95,23 @@ static bool replaces(const struct problem *problem, int64_t v, int64_t k, int64_
     return gain >= 0;
 }
 
-/* True if a remaining value can replace `old`, or some pair forbids `old` altogether. place, scratch. */
-static bool is_dominated(const struct problem *problem, int64_t v, int64_t old, int64_t *place,
-                         const int8_t *value) {
+/* The remaining value that can replace `old`, NOTHING if some pair forbids `old` altogether, else KEPT. place, scratch. */
+enum { NOTHING = -1, KEPT = -2 };
+
+static int64_t replacement(const struct problem *problem, int64_t v, int64_t old, int64_t *place,
+                           const int8_t *value) {
     const struct shard_network *network = problem->network;
     for (int64_t a = network->arc_start[v]; a < network->arc_start[v + 1]; a++) {
         const struct side side = side_of(network, v, network->arc[a]);
         const int64_t best = cheapest_cell(&side, old, value);
         if (best < 0)
-            return true;
+            return NOTHING;
         place[a - network->arc_start[v]] = best;
     }
     for (int64_t k = 0; k < size_of(network, v); k++)
         if (k != old && value[network->start[v] + k] && replaces(problem, v, k, old, place, value))
-            return true;
-    return false;
+            return k;
+    return KEPT;
 }
 
 static int64_t largest_degree(const struct shard_network *network) {
@@ -121,16 +123,20 @@ static int64_t largest_degree(const struct shard_network *network) {
     return largest;
 }
 
-/* Rule out the dominated values of v; true if there were any. */
-static bool eliminate(const struct problem *problem, int64_t v, int64_t *place, int8_t *value) {
-    int8_t *mine = value + problem->network->start[v];
-    bool any = false;
-    for (int64_t k = 0; k < size_of(problem->network, v); k++)
-        if (mine[k] && is_dominated(problem, v, k, place, value)) {
-            mine[k] = 0;
-            any = true;
-        }
-    return any;
+/* Rule out the dominated values of v and log them; true if there were any. */
+static bool eliminate(const struct problem *problem, int64_t v, int64_t *place, int8_t *value, int64_t *log,
+                      int64_t *logged) {
+    const int64_t first = problem->network->start[v], before = *logged;
+    for (int64_t k = 0; k < size_of(problem->network, v); k++) {
+        const int64_t by = value[first + k] ? replacement(problem, v, k, place, value) : KEPT;
+        if (by == KEPT)
+            continue;
+        value[first + k] = 0;
+        log[2 * *logged] = first + k;
+        log[2 * *logged + 1] = by == NOTHING ? -1 : first + by;
+        ++*logged;
+    }
+    return *logged > before;
 }
 
 /* Mark the variables that share a pair with v. */
@@ -143,8 +149,9 @@ static void mark_neighbours(const struct shard_network *network, int64_t v, int8
 
 int shard_dead_end_elimination(const struct shard_network *network, const int64_t *cost,
                                const int64_t *usage_start, const int64_t *usage, const int8_t *skip,
-                               int8_t *value) {
+                               int8_t *value, int64_t *log, int64_t *logged) {
     const struct problem problem = {network, cost, usage_start, usage};
+    *logged = 0;
     int64_t *place = malloc((size_t)largest_degree(network) * sizeof *place);
     int8_t *marked = malloc((size_t)network->variables + 1);
     const bool enough = place && marked;
@@ -155,7 +162,7 @@ int shard_dead_end_elimination(const struct shard_network *network, const int64_
         for (int64_t v = 0; v < network->variables; v++) {
             const bool visit = marked[v] && !skip[v];
             marked[v] = 0;
-            if (visit && eliminate(&problem, v, place, value)) {
+            if (visit && eliminate(&problem, v, place, value, log, logged)) {
                 mark_neighbours(network, v, marked);
                 again = true;
             }

@@ -16,10 +16,13 @@
  *   usage                in w spans of time, where w = (usage_start[v + 1] - usage_start[v]) / s
  *   skip         in,     variables elements: not 0 for variables to leave alone
  *   value        in/out, start[variables] elements: 0 if the value is ruled out, else 1
+ *   log          out,    2 * start[variables] elements: for each value ruled out, in order, its row and the row that
+ *                        replaces it, -1 if some pair forbids it altogether
+ *   logged       out,    their number
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_dead_end_elimination(const struct shard_network *network, const int64_t *cost,
                                const int64_t *usage_start, const int64_t *usage, const int8_t *skip,
-                               int8_t *value);
+                               int8_t *value, int64_t *log, int64_t *logged);
 
 /* Find the leaves, variables of a single pair, whose best value by cost and memory is a function of the other
  * end's value; inputs as above.

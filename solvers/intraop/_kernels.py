@@ -90,8 +90,13 @@ class CostNetwork:
         check(lib.shard_function_maps(self.struct, forbidden, *columns))
         return rank
 
-    def undominated(self, cost: Longs, usage_start: Longs, usage: Longs, skip: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Mask, shape (rows,), of the values that survive dead-end elimination by cost and memory.
+    def undominated(
+        self, cost: Longs, usage_start: Longs, usage: Longs, skip: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.bool_], Longs]:
+        """Return ``(mask, log)``: the values, shape (rows,), that survive dead-end elimination by cost and memory.
+
+        ``log``, shape (removed, 2), has the other rows in order, each with the row that replaces it, -1 if some pair
+        forbids it altogether.
 
         ``cost``         shape (rows,): cost of each value; all costs together stay below 2^58
         ``usage_start``  shape (v + 1,): first element of each variable in ``usage``
@@ -99,9 +104,11 @@ class CostNetwork:
         ``skip``         shape (v,): variables to leave alone
         """
         value = np.ones(len(cost), dtype=np.int8)
+        log, logged = np.empty((len(cost), 2), dtype=np.int64), ffi.new("int64_t *")
         columns = (array_in(cost), array_in(usage_start), array_in(usage), array_in(skip.astype(np.int8)))
-        check(lib.shard_dead_end_elimination(self.struct, *columns, array_out(value)))
-        return value.astype(bool)
+        out = array_out(value), array_out(log.reshape(-1)), logged
+        check(lib.shard_dead_end_elimination(self.struct, *columns, *out))
+        return value.astype(bool), log[: logged[0]]
 
     def functional_leaves(
         self, cost: Longs, usage_start: Longs, usage: Longs, skip: NDArray[np.bool_]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.cfn.moved_costs import moved_costs, search_end
 from shardmark.solvers.intraop.cfn.portfolio import Portfolio
 from shardmark.solvers.intraop.network.memory import Timeline
 from shardmark.solvers.intraop.network.reduced_problem import Problem
@@ -21,13 +22,22 @@ def cfn_native(instance: Instance, run: Run) -> None:
     Declines an instance, naming the time step or the edge, if nothing fits, or if everything that fits has an entry of
     10^17 or more although all other entries together cost less; first reports the least bad assignment.
     """
-    end = run.deadline - reserve(run, least=0.35)
+    deadline = run.deadline - reserve(run, least=0.35)
+    end = search_end(run, deadline)
     timeline = Timeline.of(instance)
     incumbent = first_incumbent(instance, run, timeline)
     best_bound = BestBound(run, instance.cheapest_parts())
 
     def attempt(*, tolerant: bool) -> bool:
         problem = Problem.of(instance, timeline, tolerant=tolerant, until=end)
-        return problem is not None and Portfolio(run, incumbent, problem, best_bound=best_bound, end=end).solve()
+        if problem is None:
+            return False
+        portfolio = Portfolio(run, incumbent, problem, best_bound=best_bound, end=end)
+        if not portfolio.solve():
+            return False
+        if run.certify:
+            prices, cutoff = portfolio.state.multipliers, None if incumbent.excess else incumbent.cost
+            best_bound.certify(lambda: moved_costs(instance, timeline, prices, cutoff, deadline))
+        return True
 
     attempt_or_decline(instance, run, timeline, best_bound, attempt, least_bad=True)

@@ -7,15 +7,13 @@ import time
 
 from shardmark.instances.intraop import Instance
 from shardmark.solvers.intraop.cfn.lagrangian import Dual
-from shardmark.solvers.intraop.cfn.moved_costs import moved_costs
+from shardmark.solvers.intraop.cfn.moved_costs import moved_costs, search_end
 from shardmark.solvers.intraop.network.memory import Timeline
 from shardmark.solvers.intraop.network.reduced_problem import Problem
 from shardmark.solvers.intraop.search.assignment import Search
 from shardmark.solvers.intraop.search.attempt import BestBound, attempt_or_decline, decline_without_memory, reserve
 from shardmark.solvers.registry import Run, bound
 
-#: Part of the time for the certificate, if one is asked for.
-WRITING = 0.3
 #: Pruning is repeated as long as it leaves less than this fraction of the values.
 WORTHWHILE = 0.98
 
@@ -32,7 +30,7 @@ def lagrange(instance: Instance, run: Run) -> None:
     if everything that fits has an entry of 10^17 or more although all other entries together cost less.
     """
     deadline = run.deadline - reserve(run)
-    end = deadline - WRITING * max(0.0, deadline - time.monotonic()) if run.certify else deadline
+    end = search_end(run, deadline)
     decline_without_memory(instance)
     timeline = Timeline.of(instance)
     best_bound = BestBound(run, instance.cheapest_parts())

@@ -129,7 +129,7 @@ class _Search:
         else:
             self._found(inside, dual.values())
         gap = (dual.top - dual.bound) / dual.top
-        for half in _halves(dual):
+        for half in halves(dual, *dual.messages.prune())[1]:
             number = -next(self._number)
             heapq.heappush(self._parts, Part(bound, number, inside, half, dual.multipliers, gap, largest))
 
@@ -149,12 +149,12 @@ class _Search:
         return answer
 
 
-def _halves(dual: Dual) -> list[tuple[Mask, Mask]]:
-    """Masks of values and cells below the top, split by one variable: values of low memory payment, and the others.
+def halves(dual: Dual, values: Mask, cells: Mask) -> tuple[int, list[tuple[Mask, Mask]]]:
+    """Split masks of values and cells by one variable: values of low memory payment, and the others.
 
-    The variable is the one whose payment varies most under the weights of the last softened messages.
+    Returns the variable, the one whose payment varies most under the weights of the last softened messages, and the
+    two pairs of masks.
     """
-    values, cells = dual.messages.prune()
     model, variable = dual.problem.model, dual.problem.variable
     starts, price = model.start[:-1], dual.price().astype(np.float64)
     weight = np.where(values, dual.weights(), 0.0)
@@ -169,4 +169,4 @@ def _halves(dual: Dual) -> list[tuple[Mask, Mask]]:
         rows = np.flatnonzero(own)
         more = own.copy()
         more[rows[np.argmax(weight[rows])]] = False
-    return [(values & ~(own & more), cells), (values & ~(own & ~more), cells)]
+    return chosen, [(values & ~(own & more), cells), (values & ~(own & ~more), cells)]

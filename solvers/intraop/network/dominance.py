@@ -32,7 +32,9 @@ def simplify(instance: Instance, timeline: Timeline, model: Model, until: float 
     while len(model.unary) < WORTHWHILE * before and time.monotonic() < until:
         before = len(model.unary)
         given = _DominanceInput(instance, timeline, model)
-        values = given.network.undominated(*given.columns)
+        values, log = given.network.undominated(*given.columns)
+        if model.record is not None:
+            model.record.replaced(log)
         fewer = reduce(dataclasses.replace(model, unary=np.where(values, model.unary, model.forbidden)), until)
         if fewer is None:
             return None
@@ -113,6 +115,10 @@ def _plan(model: Model, given: _DominanceInput) -> Contraction:
     start, value = offsets(count), within(count)
     pair = _only_pair(model)[child]
     first = given.network.message[pair] + np.where(model.head[pair] == root[child], model.sizes[model.tail[pair]], 0)
+    if model.record is not None:
+        model.record.leaves(
+            child, root[child], [response[at : at + n] for at, n in zip(first, count[child], strict=True)]
+        )
     value[spread(start[child], count[child])] = response[spread(first, count[child])]
     return Contraction(model.sizes[kept], new, start, value)
 

@@ -20,6 +20,7 @@ from shardmark.instances.intraop import Instance
 from shardmark.solvers.intraop._kernels import contract_tables
 from shardmark.solvers.intraop.network.projection import Wide, to_pairs
 from shardmark.solvers.intraop.network.ragged import offsets, spread, within
+from shardmark.solvers.intraop.network.record import Record
 
 Mask = NDArray[np.bool_]
 
@@ -44,6 +45,7 @@ class Model:
     ``shift``               costs are those of the instance divided by 2**shift, rounded down
     ``member_start, member``  value r stands for the strategies ``member[member_start[r]:member_start[r + 1]]`` of
                             the instance, one per node of its variable, in the same order for all values
+    ``record``              notes reductions for a certificate, if one is asked for
     """
 
     start: Ints
@@ -57,6 +59,7 @@ class Model:
     shift: int
     member_start: Ints
     member: Ints
+    record: Record | None = None
 
     @property
     def variables(self) -> int:
@@ -183,20 +186,27 @@ class _Costs(NamedTuple):
         return self._replace(node=kept(self.node, self.node_start), table=kept(self.table, self.table_start))
 
 
-def build(instance: Instance, excluded: Mask, *, tolerant: bool = False, known: int | None = None) -> Model:
+def build(
+    instance: Instance,
+    excluded: Mask,
+    *,
+    tolerant: bool = False,
+    known: int | None = None,
+    record: Record | None = None,
+) -> Model:
     """Build the model with one variable per node, in the order of the nodes.
 
     It forbids the strategies of the mask ``excluded``, shape (strategies,), and entries from `IMPOSSIBLE` on if all
     other entries together cost less than one of them. A ``tolerant`` model allows the latter; if they are all equal,
     each costs slightly more than all other entries together.
 
-    If costs must be shifted and a fitting assignment of cost ``known`` exists, entries that exceed that cost even with
-    all other costs at their least are forbidden too.
+    If a fitting assignment of cost ``known`` exists, entries that exceed that cost even with all other costs at their
+    least are forbidden too.
     """
     costs = _Costs(instance.node_cost, instance.strategy_start, instance.table, instance.table_start)
     apart = costs.largest_total(IMPOSSIBLE) < IMPOSSIBLE
     forbidden, shift, threshold, instead = _scale(instance, costs, apart, tolerant)
-    if shift and known is not None:
+    if known is not None:
         costs = costs.within(known - instance.cheapest_parts())
         forbidden, shift, threshold, instead = _scale(instance, costs, apart, tolerant)
 
@@ -223,6 +233,7 @@ def build(instance: Instance, excluded: Mask, *, tolerant: bool = False, known: 
         shift=shift,
         member_start=np.arange(len(unary) + 1),
         member=np.arange(len(unary)),
+        record=record,
     )
     return contract(raw, Contraction.identity(instance.strategies))
 
@@ -309,6 +320,7 @@ def contract(model: Model, how: Contraction) -> Model:
         shift=model.shift,
         member_start=offsets(per_row),
         member=model.member[spread(first, members)],
+        record=model.record,
     )
 
 

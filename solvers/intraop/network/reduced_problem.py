@@ -17,6 +17,7 @@ from shardmark.solvers.intraop.network.memory import Footprint, Timeline
 from shardmark.solvers.intraop.network.memory_pruning import values_that_fit
 from shardmark.solvers.intraop.network.model import Mask, Model
 from shardmark.solvers.intraop.network.ragged import Numbers, interval_sums, offsets, spread, within
+from shardmark.solvers.intraop.network.record import Record
 from shardmark.solvers.intraop.network.reduction import prepare, reduce
 
 #: Memory pruning is repeated while it removes more than this fraction of the values.
@@ -47,10 +48,10 @@ class Problem:
     ) -> Problem | None:
         """Reduce an instance until a time; None if every assignment that fits has a forbidden entry."""
         model = prepare(instance, timeline, tolerant=tolerant, until=until)
-        return None if model is None else cls._reduced(instance, timeline, model, until)
+        return None if model is None else cls.reduced(instance, timeline, model, until)
 
     @classmethod
-    def _reduced(cls, instance: Instance, timeline: Timeline, model: Model, until: float = math.inf) -> Problem | None:
+    def reduced(cls, instance: Instance, timeline: Timeline, model: Model, until: float = math.inf) -> Problem | None:
         """Apply dominance and memory pruning until they achieve little or time is up; None if nothing is left.
 
         If memory is rounded, nothing is pruned.
@@ -61,10 +62,10 @@ class Problem:
             if simple is None:
                 return None
             problem = cls(instance, timeline, simple)
-            values = values_that_fit(problem.footprint, problem.room)
+            values = values_that_fit(problem.footprint, problem.room, simple.record)
             if values is None or values.all():
                 return None if values is None else problem
-            fewer = problem._fewer(values, np.ones(len(simple.cell), dtype=bool))
+            fewer = problem._fewer(values, np.ones(len(simple.cell), dtype=bool), simple.record)
             if fewer is None:
                 return None
             left, go_on = fewer, values.mean() < 1 - WORTHWHILE and time.monotonic() < until
@@ -114,19 +115,19 @@ class Problem:
         """Memory above the limit in every step, negative if there is room, for an assignment of shape (v,)."""
         return self.footprint.profile(value) - self.timeline.limit
 
-    def restrict(self, values: Mask, cells: Mask) -> Problem | None:
+    def restrict(self, values: Mask, cells: Mask, record: Record | None = None) -> Problem | None:
         """Restrict the problem to masks of values, shape (rows,), and cells of pairs; None if nothing is left.
 
         The result keeps a cheapest remaining assignment that fits.
         """
-        fewer = self._fewer(values, cells)
-        return None if fewer is None else self._reduced(self.instance, self.timeline, fewer)
+        fewer = self._fewer(values, cells, record)
+        return None if fewer is None else self.reduced(self.instance, self.timeline, fewer)
 
-    def _fewer(self, values: Mask, cells: Mask) -> Model | None:
+    def _fewer(self, values: Mask, cells: Mask, record: Record | None) -> Model | None:
         """Restrict and reduce the model."""
         model = self.model
-        unary = np.where(values, model.unary, model.forbidden)
-        return reduce(dataclasses.replace(model, unary=unary, cell=np.where(cells, model.cell, model.forbidden)))
+        unary, cell = np.where(values, model.unary, model.forbidden), np.where(cells, model.cell, model.forbidden)
+        return reduce(dataclasses.replace(model, unary=unary, cell=cell, record=record))
 
 
 def worst_steps(overload: Ints | Floats, count: int, known: Container[int] = ()) -> list[int]:

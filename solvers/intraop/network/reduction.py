@@ -50,12 +50,18 @@ def reduce(model: Model, until: float = math.inf) -> Model | None:
     while time.monotonic() < until:
         support = _Support(model)
         if not support.is_consistent():
+            if model.record is not None:
+                model.record.nothing_left()
             return None
-        how = _plan(support, _functions(support))
+        functions = _functions(support)
+        how = _plan(support, functions)
         if _cells(model, how) > 2 * len(model.cell) + MORE_CELLS:
-            how = _plan(support, _NO_FUNCTIONS)
+            functions = _NO_FUNCTIONS
+            how = _plan(support, functions)
         if len(how.sizes) == model.variables and how.sizes.sum() == len(model.unary):
             return model
+        if model.record is not None:
+            model.record.merged(support.alive, _parents(support, functions))
         model = contract(model, how)
     return model
 
@@ -97,11 +103,8 @@ def _cells(model: Model, how: Contraction) -> int:
 def _plan(support: _Support, functions: tuple[Ints, Ints, Mask]) -> Contraction:
     """Drop removed values; merge determined variables into their parents, and all variables with a single value."""
     model, left = support.model, support.left()
-    parent = np.arange(model.variables)
-    fixed = np.flatnonzero(left == 1)
-    parent[fixed] = fixed[:1]
+    parent = _parents(support, functions)
     child, pair, by_tail = functions
-    parent[child] = np.where(by_tail, model.tail[pair], model.head[pair])
     start = offsets(left[parent])
     rank = within(left[parent])  # remaining value for each value of the parent; identity by default
     rank[spread(start[child], left[parent[child]])] = support.maps(pair, by_tail)
@@ -109,6 +112,16 @@ def _plan(support: _Support, functions: tuple[Ints, Ints, Mask]) -> Contraction:
     roots, root = np.unique(parent, return_inverse=True)
     living = np.flatnonzero(support.alive)[np.repeat(offsets(left)[:-1], left[parent]) + rank]
     return Contraction(left[roots], root, start, living - np.repeat(model.start[:-1], left[parent]))
+
+
+def _parents(support: _Support, functions: tuple[Ints, Ints, Mask]) -> Ints:
+    """Variable that each variable merges into, shape (v,), which may itself merge into another."""
+    parent = np.arange(support.model.variables)
+    fixed = np.flatnonzero(support.left() == 1)
+    parent[fixed] = fixed[:1]
+    child, pair, by_tail = functions
+    parent[child] = np.where(by_tail, support.model.tail[pair], support.model.head[pair])
+    return parent
 
 
 _NO_FUNCTIONS = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool))

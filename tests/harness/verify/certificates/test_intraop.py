@@ -12,9 +12,10 @@ from effort import draws
 from mutated_proofs import mutated
 from oracle_intraop import draw, optimum
 
+from shardmark import load
 from shardmark.harness.verify.certificates import Clock, Unproven
 from shardmark.harness.verify.certificates.intraop import costs_moved
-from shardmark.instances.intraop import Instance
+from shardmark.instances.intraop import Instance, parse
 from shardmark.solvers.intraop.bounds.lagrange import lagrange
 from shardmark.solvers.intraop.bounds.simple import simple
 from shardmark.solvers.intraop.cfn.moved_costs import moved_costs
@@ -59,3 +60,47 @@ def test_no_proof_proves_more_than_the_optimum(seeds: range):
                 assert value is None or best is None or value <= best, seed
     assert equal > 0.8 * rights
     assert 0 < refused < wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "cost"),
+    [("sharded-transformer-2", 866671), ("sharded-u-net-4", 6021962), ("onnx-densenet-121-intraop", 1007584)],
+)
+def test_optima_are_proven_by_reductions_and_cases(name: str, cost: int):
+    instance = load(name)
+    proof = moved_costs(instance, Timeline.of(instance), {}, cost, time.monotonic() + 60)
+    assert costs_moved(instance, proof, Clock(60.0)) == cost
+
+
+def pair(limit: int, table: list[int]) -> Instance:
+    """Return two nodes that are live together at step 1, and an edge."""
+    nodes = {"intervals": [[0, 2], [1, 3]], "costs": [[0, 1], [0, 5]], "usages": [[2, 1], [1, 3]]}
+    edges = {"nodes": [[0, 1]], "costs": [table]}
+    return parse({"problem": {"name": "pair", "usage_limit": limit, "nodes": nodes, "edges": edges}}, "pair")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"replaced": [0, 1]},  # costs more
+        {"replaced": [1, 0]},  # uses more memory at a step that may bind
+        {"replaced": [2, 1]},  # another variable
+        {"replaced": [0, -1]},  # has entries in its pair
+        {"leaves": [[0, 1, 1]]},
+        {"leaves": [[0, 0]]},
+        {"unfit": [1, 1]},
+        {"unfit": [0, 9]},
+        {"merged": [0, 1]},
+        {"merged": [0, 1, 1, 0]},
+        {"merged": [], "kept": "70"},  # row 0 is left
+        {"merged": [], "kept": "f"},
+    ],
+    ids=str,
+)
+def test_steps_that_do_not_hold_are_refused(step):
+    assert proven(pair(4, [0, 1, 1, 0]), {"kind": "costs-moved", "cutoff": 100, "steps": [step]}) is None
+
+
+def test_steps_that_hold_prove_the_optimum():
+    steps = [{"unfit": [3, 1]}, {"merged": [1, 0], "kept": "e0"}, {"replaced": [1, 0]}, {"scale": 0}]
+    assert proven(pair(3, [1, 3, 3, 2]), {"kind": "costs-moved", "cutoff": 100, "steps": steps}) == 1

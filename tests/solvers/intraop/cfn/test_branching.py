@@ -79,8 +79,8 @@ def knapsack(tiny, seed):
 @pytest.mark.parametrize("seed", [2, 3, 4])
 def test_a_knapsack_is_split_until_its_optimum_is_proved(tiny, largest, monkeypatch, seed):
     problem, best = knapsack(tiny, seed)
-    halves, splits = branching._halves, []
-    monkeypatch.setattr(branching, "_halves", lambda dual: splits.append(dual) or halves(dual))
+    halves, splits = branching.halves, []
+    monkeypatch.setattr(branching, "halves", lambda *given: splits.append(given) or halves(*given))
     assert bounded(problem, best + 40) == (best, best)
     assert splits or branching.LARGEST
 
