@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache, partial
 from numbers import Integral, Real
@@ -21,6 +23,7 @@ from shardmark.harness.results.grades import Evidence
 from shardmark.harness.results.records import Record
 from shardmark.harness.sandbox.backends.choice import choose, described
 from shardmark.harness.sandbox.contract import DEFAULT_MEMORY_MIB, DEFAULT_TIMEOUT_S, ISOLATION, LIMITS, Limits
+from shardmark.harness.sandbox.supervisor import Supervisor
 from shardmark.instances import InputError, catalog
 from shardmark.live import Live, Show
 from shardmark.outcomes import Cost, RunResult
@@ -98,6 +101,35 @@ def with_params(method: SolverInfo, params: Mapping[str, Any] | None) -> SolverI
 #: The backend for runs on this machine, chosen once per choice of limits and isolation.
 backend = cache(partial(choose, keep=True))
 
+#: The supervisors that the runs of a `series` share, by limits and isolation; None outside of one.
+_shared: ContextVar[dict[tuple[str, str], Supervisor] | None] = ContextVar("shared", default=None)
+
+
+@contextmanager
+def series() -> Iterator[None]:
+    """Let all runs inside share a supervisor: starting one takes longer than a small run."""
+    if _shared.get() is not None:
+        yield
+        return
+    started: dict[tuple[str, str], Supervisor] = {}
+    token = _shared.set(started)
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+        for supervisor in started.values():
+            supervisor.close()
+
+
+def _supervisor(limits: str, isolation: str) -> AbstractContextManager[Supervisor]:
+    """A supervisor for a run, which its series closes, or else the caller."""
+    shared = _shared.get()
+    if shared is None:
+        return backend(limits, isolation).supervisor()
+    if (limits, isolation) not in shared:
+        shared[limits, isolation] = backend(limits, isolation).supervisor()
+    return nullcontext(shared[limits, isolation])
+
 
 def run(
     problem: Problem,
@@ -132,9 +164,7 @@ def run(
     job = Job(method, problem, whole("seed", seed, least=0), held, certify=certify)
     (cpus,) = core_sets(1, held.cores)
     live = Live(problem.instance, held.timeout_s, known, progress, certify)
-    with backend(
-        one_of("limits", limits, LIMITS), one_of("isolation", isolation, ISOLATION)
-    ).supervisor() as supervisor:
+    with _supervisor(one_of("limits", limits, LIMITS), one_of("isolation", isolation, ISOLATION)) as supervisor:
         return perform(job, supervisor, cpus, watch=live)
 
 

@@ -13,6 +13,7 @@ from shardmark.harness.results.claims import contradicts, gap
 from shardmark.harness.results.grades import CLAIMED, Evidence, grade
 from shardmark.instances import InputError
 from shardmark.outcomes import Cost
+from shardmark.runs import series
 
 #: A method has at least this long, in seconds: starting a run takes half of it on a busy machine.
 LEAST_S = 2.0
@@ -44,6 +45,7 @@ class Certified:
     grade: str = CLAIMED
 
 
+@series()
 def certify(
     instance: Any,
     steps: Sequence[Step],

@@ -41,6 +41,7 @@ from shardmark.plans.cluster.views.notebook import notebook
 from shardmark.plans.cluster.views.text import text
 from shardmark.plans.exports.torch_layout import has_modules
 from shardmark.plans.solving import CLOSE, Certified, Step, certify
+from shardmark.runs import series
 
 #: Blocks mostly follow each other in a chain, along which the exact program is fastest.
 STEPS = (Step("dp", "solver", 0.6), Step("search", "solver", 1.0))
@@ -72,6 +73,7 @@ class ClusterLayout(CertifiedLayout):
         return notebook(self)
 
 
+@series()
 def lay_out(
     source: Path,
     model: Model,
