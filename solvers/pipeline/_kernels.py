@@ -144,14 +144,24 @@ def closure_work(graph: Graph, work: Longs, stop: Index, *, reverse: bool = Fals
     return closure
 
 
-def window_cuts(graph: Graph, size: Longs, closures: tuple[Longs, Longs], total: int, window: int, stop: Index) -> int:
+def window_cuts(
+    graph: Graph,
+    size: Longs,
+    closures: tuple[Longs, Longs],
+    total: int,
+    window: int,
+    stop: Index,
+    moved: Longs | None = None,
+) -> int:
     """Lower bound on the size of all tensors between stages of at most ``window`` work each; see ``window_cuts.h``.
 
     ``size`` has shape (n,), int64; ``closures`` are those of `closure_work` for ancestors and descendants, ``total`` is
-    all work. If another thread sets ``stop``, shape (1,), int32, to 1, the bound is valid but lower.
+    all work. If another thread sets ``stop``, shape (1,), int32, to 1, the bound is valid but lower. ``moved``, shape
+    ((total - 1) // window, edges), int64, all 0, gets the flows by window and edge, by ascending makers and readers.
     """
     columns = [array_in(shaped(column, (graph.nodes,))) for column in (size, *closures)]
     bound, edges = ffi.new("int64_t *"), [array_in(column) for column in graph.out_csr]
     given = (*edges, *columns, total, window, array_in(shaped(stop, (1,))))
-    check(lib.shard_window_cuts(graph.nodes, *given, bound))
+    flows = ffi.NULL if moved is None else array_out(shaped(moved, ((total - 1) // window, graph.edges)))
+    check(lib.shard_window_cuts(graph.nodes, *given, bound, flows))
     return int(bound[0])

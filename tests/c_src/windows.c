@@ -72,6 +72,19 @@ static void check_closures(struct problem *p, int64_t wrong) {
     }
 }
 
+/* All windows together move no more of a tensor than its size. */
+static void check_moved(const struct problem *p, const int64_t *moved, int64_t rows) {
+    for (int32_t u = 0; u < p->nodes; u++) {
+        int64_t all = 0;
+        for (int64_t row = 0; row < rows; row++)
+            for (int64_t e = p->out_start[u]; e < p->out_start[u + 1]; e++) {
+                const int64_t amount = moved[row * p->out_start[p->nodes] + e];
+                all += amount > 0 ? amount : 0;
+            }
+        CHECK(all <= p->size[u]);
+    }
+}
+
 /* The size of the tensors between stages; -1 if an edge leads back or a stage does too much work. */
 static int64_t crossing(const struct problem *p, const int32_t *stage, int64_t window) {
     int64_t sum = 0, work[STAGES] = {0};
@@ -100,16 +113,19 @@ static bool next(const struct problem *p, int32_t *stage) {
 static void check_windows(const struct problem *p) {
     const int64_t least = p->heaviest > 0 ? p->heaviest : 1;
     const int64_t window = least + (draw(3) ? 0 : (p->total - least > 0 ? (p->total - least) / 3 : 0));
-    int64_t bound = -1, none = -1;
+    const int64_t rows = p->total > 0 ? (p->total - 1) / window : 0, edges = p->out_start[p->nodes];
+    int64_t bound = -1, none = -1, *moved = calloc((size_t)(rows * edges + 1), sizeof *moved);
     int32_t stage[MOST_NODES] = {0};
-    CHECK(shard_window_cuts(p->nodes, p->out_start, p->head, p->size, p->before, p->after, p->total, window,
-                            &go, &bound) == SHARD_OK);
+    CHECK(moved && shard_window_cuts(p->nodes, p->out_start, p->head, p->size, p->before, p->after, p->total,
+                                     window, &go, &bound, moved) == SHARD_OK);
+    check_moved(p, moved, rows);
+    free(moved);
     do {
         const int64_t size = crossing(p, stage, window);
         CHECK(size < 0 || size >= bound);
     } while (next(p, stage));
     CHECK(shard_window_cuts(p->nodes, p->out_start, p->head, p->size, p->before, p->after, p->total, window,
-                            &stopped, &none) == SHARD_OK);
+                            &stopped, &none, NULL) == SHARD_OK);
     CHECK(none == 0 && bound >= 0);
 }
 
@@ -135,8 +151,8 @@ static void check_chain(void) {
     CHECK(shard_closure_work(LONG_CHAIN, reverse, out_start, other, work, &go, after) == SHARD_OK);
     for (int32_t v = 0; v < LONG_CHAIN; v++)
         CHECK(before[v] == v + 1 && after[v] == LONG_CHAIN - v);
-    CHECK(shard_window_cuts(LONG_CHAIN, out_start, other, size, before, after, LONG_CHAIN, 10, &go, &bound) ==
-          SHARD_OK);
+    CHECK(shard_window_cuts(LONG_CHAIN, out_start, other, size, before, after, LONG_CHAIN, 10, &go, &bound,
+                            NULL) == SHARD_OK);
     CHECK(bound == 3 * (LONG_CHAIN / 10 - 1)); /* the last window has all nodes, which may be the end */
 }
 
@@ -145,8 +161,9 @@ static void check_no_memory(struct problem *p) {
     int status = SHARD_NO_MEMORY, allocations = 0;
     int64_t bound = 0;
     for (; status == SHARD_NO_MEMORY && allocations < 60; allocations++)
-        WITH_MEMORY_FOR(allocations, shard_window_cuts(p->nodes, p->out_start, p->head, p->size, p->before,
-                                                       p->after, p->total, 1 + p->total / 4, &go, &bound));
+        WITH_MEMORY_FOR(allocations,
+                        shard_window_cuts(p->nodes, p->out_start, p->head, p->size, p->before, p->after,
+                                          p->total, 1 + p->total / 4, &go, &bound, NULL));
     CHECK(status == SHARD_OK && allocations > 3);
     WITH_MEMORY_FOR(0, shard_closure_work(p->nodes, p->order, p->in_start, p->tail, p->work, &go, p->before));
     CHECK(status == SHARD_NO_MEMORY);

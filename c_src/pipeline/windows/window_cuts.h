@@ -18,7 +18,9 @@
  *   total   all work, at most 2^50; no node does more than `window`, which is positive
  *   stop    in,  1 element: later windows are left out soon after another thread sets it to 1
  *   bound   out, 1 element
+ *   moved   out, NULL or (total - 1) / window rows of as many elements as `head`, 0 at first: by window and edge, what
+ *           the flow moves of a tensor towards a reader, less what it moves back
  * Returns SHARD_OK or SHARD_NO_MEMORY. */
 int shard_window_cuts(int32_t nodes, const int64_t *start, const int32_t *head, const int64_t *size,
                       const int64_t *before, const int64_t *after, int64_t total, int64_t window,
-                      const int32_t *stop, int64_t *bound);
+                      const int32_t *stop, int64_t *bound, int64_t *moved);

@@ -12,6 +12,8 @@
              ``closed`` (each that of its parent if left out) and ``branch``, a node of the graph that is in the set
              in the first subtree and not in it in the second; a leaf has none
 ``cutoff``   sets that cost as much need not be bounded any further, in units
+
+``{"kind": "windows", ...}`` is in `pipeline_windows`.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from functools import cached_property
 from typing import Any
 
 from shardmark.harness.verify.certificates import Clock, Exact, Unproven, integer, integers
+from shardmark.harness.verify.certificates.pipeline_windows import windows
 from shardmark.instances.files.columns import describe
 from shardmark.instances.pipeline import Instance
 
@@ -253,4 +256,4 @@ def _bits(numbers: int) -> list[int]:
     return [at for at, bit in enumerate(reversed(bin(numbers)[2:])) if bit == "1"]
 
 
-PROOFS = {"work": work, "stages": stages}
+PROOFS = {"work": work, "stages": stages, "windows": windows}

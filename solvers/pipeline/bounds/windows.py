@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from shardmark.instances.pipeline import Instance
 from shardmark.instances.rounding import safely
+from shardmark.solvers.native import Longs
 from shardmark.solvers.pipeline._kernels import closure_work, window_cuts
+from shardmark.solvers.pipeline.programs.certificates.claims import EVEN_SHARES
 from shardmark.solvers.registry import Run, bound
 
 #: All work and sizes together become integers below 2 to this power.
@@ -34,13 +36,14 @@ def windows(instance: Instance, run: Run) -> None:
     transfers together exceed k T, the target T is refuted. Computed in integers that are rounded down; the overflow is
     left out.
     """
-    run.bound(instance.work_bound())
-    moved = instance.output_size / instance.bandwidth
-    total = float(instance.work.sum() + moved.sum())
+    run.bound(instance.work_bound(), lambda: EVEN_SHARES)
+    sent = np.nextafter(instance.output_size / instance.bandwidth, 0.0)  # at most the exact quotient
+    total = float(instance.work.sum() + sent.sum())
     if not 0 < total < math.inf:
         return
-    scale = 2.0 ** min(BITS - math.frexp(total)[1], 1000)
-    work, size = (instance.work * scale).astype(np.int64), (moved * scale).astype(np.int64)
+    bits = min(BITS - math.frexp(total)[1], 1000)
+    scale = 2.0**bits
+    work, size = (instance.work * scale).astype(np.int64), (sent * scale).astype(np.int64)
     stop = np.zeros(1, dtype=np.int32)
     timer = Timer(SHARE * run.remaining(), stop.fill, (1,))
     timer.start()
@@ -50,25 +53,36 @@ def windows(instance: Instance, run: Run) -> None:
         reading = np.zeros(instance.nodes, dtype=np.int64)
         np.add.at(reading, instance.graph.tail, work[instance.graph.head])
 
-        def least(window: int) -> int:
+        def least(window: int, moved: Longs | None = None) -> int:
             """Least average cost of a stage if none costs more than the window; a greater value refutes the window."""
             again = _received_again(size, reading, window, stages)
             if again is None:
                 return whole
-            crossing = window_cuts(instance.graph, size, closures, whole, window, stop)
+            crossing = window_cuts(instance.graph, size, closures, whole, window, stop, moved)
             return -(-(whole + 2 * crossing + again) // stages)
 
         low = max(int(work.max()), -(-whole // stages), 1)
-        high = least(low)
+        high, refuted = least(low), 0
         while high - low > low >> CLOSE and not stop[0]:
             target = (low + high + 1) // 2
             if least(target) > target:
-                low = target
+                low = refuted = target
                 run.bound(safely(low / scale, instance.nodes + instance.edges))
             else:
                 high = target - 1
     finally:
         timer.cancel()
+    if run.certify and refuted:
+        stop[0], flows = 0, np.zeros(((whole - 1) // low, instance.edges), dtype=np.int64)
+        least(low, flows)
+        proof = {"kind": "windows", "scale": bits, "most": low, "windows": _told(instance, flows)}
+        run.bound(safely(low / scale, instance.nodes + instance.edges), lambda: proof)
+
+
+def _told(instance: Instance, flows: Longs) -> list[dict[str, list[int]]]:
+    """What a certificate says of windows, given flows by window and edge, edges by ascending makers."""
+    number = np.argsort(instance.graph.tail, kind="stable")
+    return [{"edges": number[row != 0].tolist(), "moved": row[row != 0].tolist()} for row in flows]
 
 
 def _received_again(size: NDArray[np.int64], reading: NDArray[np.int64], window: int, stages: int) -> int | None:

@@ -20,14 +20,16 @@ from oracle_pipeline import draw, optimum
 from shardmark.harness.verify.certificates import Clock, Exact, Unproven
 from shardmark.harness.verify.certificates.pipeline import _Network
 from shardmark.instances.pipeline import Instance
+from shardmark.solvers.pipeline._kernels import closure_work, window_cuts
 from shardmark.solvers.pipeline.bounds.anchored import anchored
 from shardmark.solvers.pipeline.bounds.bottleneck import bottleneck
 from shardmark.solvers.pipeline.bounds.reweighted import reweighted
 from shardmark.solvers.pipeline.bounds.simple import simple
+from shardmark.solvers.pipeline.bounds.windows import windows
 from shardmark.solvers.pipeline.programs.certificates.claims import Claim, anchored_at, prove_claim
 
 DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(40, 20, 300)
-METHODS = (simple, anchored, bottleneck, reweighted)
+METHODS = (simple, anchored, bottleneck, reweighted, windows)
 
 
 def proofs(instance: Instance, rng: random.Random, best: Exact | None):
@@ -37,6 +39,7 @@ def proofs(instance: Instance, rng: random.Random, best: Exact | None):
         return
     for _ in range(3):
         yield 0.0, any_proof(instance, rng, best)
+        yield 0.0, any_windows(instance, rng, best)
     best = float(best)
     k, n = instance.stages, instance.nodes
     weight = np.array([rng.choice([0, 1, rng.randint(0, 10**6)]) for _ in range(n)], dtype=np.int64)
@@ -99,6 +102,30 @@ def _any_tree(network: _Network, closure: int, need: int, rng: random.Random, de
     yield node | ({"branch": rng.randrange(len(network.work))} if divided else {})
     for _ in range(2 if divided else 0):
         yield from _any_tree(network, closure, need, rng, depth - 1)
+
+
+def any_windows(instance: Instance, rng: random.Random, best: Exact) -> dict[str, Any]:
+    """Return a proof by windows around the optimum, with the flows of minimum cuts or arbitrary ones."""
+    scale = rng.choice([4, 10, 40]) - math.frexp(float(best) or 1.0)[1]
+    network, graph = _Network(instance, scale, Clock(5.0)), instance.graph
+    most = max(1, int(best * Fraction(2) ** scale * rng.choice([1, 1, Fraction(9, 10), Fraction(1, 2)])))
+    count = -(-sum(network.work) // most)
+    number, rows, told = np.argsort(graph.tail, kind="stable"), np.zeros((0, graph.edges), dtype=np.int64), []
+    if rng.randrange(2) and count:
+        work, size = (np.array(each, dtype=np.int64) for each in (network.work, network.sent))
+        go = np.zeros(1, dtype=np.int32)
+        closures = closure_work(graph, work, go), closure_work(graph, work, go, reverse=True)
+        rows = np.zeros(((sum(network.work) - 1) // most, graph.edges), dtype=np.int64)
+        window_cuts(graph, size, closures, sum(network.work), most, go, rows)
+    left = list(network.sent)
+    for row in rows.tolist() or [None] * rng.randint(0, min(count, 9)):
+        edges = number.tolist() if row else rng.choices(range(graph.edges), k=rng.randint(0, 9) if graph.edges else 0)
+        moved = row or [rng.choice([1, 1, -1]) * left[graph.tail[e]] // rng.randint(1, 3) for e in edges]
+        for at, e in enumerate(edges):
+            moved[at] = min(moved[at], left[graph.tail[e]])
+            left[graph.tail[e]] -= max(0, moved[at])
+        told.append({"edges": edges, "moved": moved})
+    return {"kind": "windows", "scale": scale, "most": most, "windows": told}
 
 
 @blocks(DRAWS, 50)
