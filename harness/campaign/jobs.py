@@ -15,6 +15,7 @@ from typing import Any
 
 from shardmark.harness.campaign.discover import SolverInfo
 from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results.claims import contradicts
 from shardmark.harness.results.judgement import Reports, merge
 from shardmark.harness.results.records import Certificate, Record
 from shardmark.harness.sandbox.contract import Limits, Order, Outcome
@@ -107,7 +108,7 @@ def judge(job: Job, instance: Any, started: str, outcome: Outcome, co_runners: i
         status=status,
         reason=reason,
         cost=sent.cost,
-        lower_bound=sent.lower_bound,
+        lower_bound=known_bound(sent.lower_bound, certificate),
         wall_s=outcome.wall_s,
         cpu_s=outcome.cpu_s,
         peak_mib=max(outcome.peak_mib, sent.peak_mib),
@@ -138,6 +139,14 @@ def checked(sent: Reports, problem: Problem) -> Certificate | None:
     if found.reason:
         sent.remark(f"the certificate: {found.reason}")
     return Certificate(document, found.proven_number, time.monotonic() - began, found.reason)
+
+
+def known_bound(bound: int | float | None, certificate: Certificate | None) -> int | float | None:
+    """Return a run's bound, or what its certificate proves if that is less by rounding: a relative 1e-9 of a float."""
+    proven = None if certificate is None else certificate.proven
+    if isinstance(bound, float) and proven is not None and proven < bound and not contradicts(bound, proven, False):
+        return proven
+    return bound
 
 
 def not_importable(job: Job) -> Outcome | None:

@@ -304,7 +304,7 @@ def tells_the_truth(where: Problem, payloads: list[bytes], stop: str, kind: str)
     [
         (4.5, {"kind": "work"}, 5, ""),
         (5.5, {"kind": "work"}, 5, "claims 5.5, but proves only 5"),
-        (3.5, {"kind": "hope"}, None, "proof.kind: expected one of stages, work, found 'hope'"),
+        (3.5, {"kind": "hope"}, None, "proof.kind: expected one of stages, windows, work, found 'hope'"),
     ],
 )
 def test_a_certificate_is_checked_and_the_log_says_what_it_lacks(chain, bound, proof, proven, reason):
@@ -314,6 +314,13 @@ def test_a_certificate_is_checked_and_the_log_says_what_it_lacks(chain, bound, p
     assert (found.lower_bound, found.certificate.proven, found.certificate.reason) == (bound, proven, reason)
     assert found.log == (f"(referee: the certificate: {reason})\n" if reason else "")
     assert judged(chain, *sent).certificate is None
+
+
+@pytest.mark.parametrize(("bound", "known"), [(5 * (1 + 9e-10), 5), (5 * (1 + 2e-9), 5 * (1 + 2e-9))])
+def test_a_bound_is_what_its_certificate_proves_if_they_differ_by_rounding(chain, bound, known):
+    sent = [text("bound", bound), text("certificate", 5, {"kind": "work"}), DONE]
+    assert judged(chain, *sent, certify=True).lower_bound == known
+    assert judged(chain, *sent).lower_bound == bound
 
 
 def test_a_certificate_that_cannot_be_read_is_told_in_the_log(chain):
