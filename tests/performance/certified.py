@@ -2,27 +2,30 @@
 
 ``python tests/performance/certified.py FOLDER [WITHOUT] [-- OPTION ...]`` runs ``shardmark run --certificates OPTION
 ... --results FOLDER``, and the same without ``--certificates`` to the folder WITHOUT, if there is one. Then it prints
-per track and method: bounds; those with a certificate; those that it proves; the median and the greatest size in KiB;
-seconds of a run (median) and of a check (median); the greatest check / run; and for WITHOUT, over runs that both
-folders have, the CPU time with certificates / without, and the geometric mean of the bound with / without. Folders
-that have the runs are only read: campaigns resume.
+per track and method: bounds; those with a certificate; those that it proves, as the grade *checked* asks; over
+certificates, the geometric mean of what they prove / the bound, the median and the greatest size in KiB, the median
+seconds of runs and of checks, and the greatest check / run; and with WITHOUT, over runs that both folders have, the CPU
+time with certificates / without, and the geometric mean of the bound with / without. Without options, folders are read.
 """
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import median
 from typing import Any
 
 HEAD = ("track", "method", "bounds", "written", "proven")
-FIGURES = ("kib", "kib_max", "run_s", "check_s", "ratio_max", "cpu", "bound")
+FIGURES = ("share", "kib", "kib_max", "run_s", "check_s", "ratio_max", "cpu", "bound")
 RUNS = """
-SELECT track, solver, instance, lower_bound_float AS bound, wall_s, cpu_s, bytes, check_s, certificates.reason
+SELECT track, solver, instance, lower_bound_float AS bound, wall_s, cpu_s, bytes, check_s,
+  CAST(proven AS REAL) AS proven
 FROM runs LEFT JOIN certificates ON run = runs.id WHERE lower_bound_float IS NOT NULL ORDER BY track, kind, solver
 """
 
@@ -38,20 +41,27 @@ def found(folder: Path, options: list[str]) -> dict[Key, sqlite3.Row]:
         return {(run["track"], run["solver"], run["instance"]): run for run in connection.execute(RUNS)}
 
 
+def mean(ratios: Iterable[float]) -> float:
+    """The geometric mean, 1 of none and 0 if a ratio is 0."""
+    logs = [math.log(ratio) if ratio > 0 else -math.inf for ratio in ratios]
+    return math.exp(sum(logs) / max(1, len(logs)))
+
+
 def row(runs: dict[Key, sqlite3.Row], without: dict[Key, sqlite3.Row]) -> list[Any]:
     """The figures of one method."""
     written = [run for run in runs.values() if run["bytes"] is not None]
-    proven = [run for run in written if not run["reason"]]
+    proven = [run for run in written if (run["proven"] or 0.0) >= run["bound"]]
     figures: list[Any] = [len(runs), len(written), len(proven)]
     if not written:
         return figures
+    figures.append(mean(min(1.0, (run["proven"] or 0.0) / run["bound"]) for run in written if run["bound"] > 0))
     kib = [run["bytes"] / 1024 for run in written]
     seconds = median(run["wall_s"] for run in written), median(run["check_s"] for run in written)
     figures += [median(kib), max(kib), *seconds, max(run["check_s"] / run["wall_s"] for run in written)]
     both = [(runs[key], without[key]) for key in runs.keys() & without.keys()]
     if both:
         figures.append(sum(run["cpu_s"] for run, _ in both) / sum(run["cpu_s"] for _, run in both))
-        figures.append(geometric_mean([a["bound"] / b["bound"] for a, b in both if a["bound"] > 0 < b["bound"]] or [1]))
+        figures.append(mean(run["bound"] / other["bound"] for run, other in both if other["bound"] > 0))
     return figures
 
 
