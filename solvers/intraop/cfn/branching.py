@@ -19,7 +19,7 @@ import numpy as np
 
 from shardmark.instances.files.columns import Ints
 from shardmark.solvers.intraop.cfn.exact import ExactResult, MemoryRowSearch
-from shardmark.solvers.intraop.cfn.lagrangian import WARM, Dual
+from shardmark.solvers.intraop.cfn.lagrangian import HARDEST, SOFTEST, WARM, Dual
 from shardmark.solvers.intraop.network.model import Mask
 from shardmark.solvers.intraop.network.reduced_problem import Problem
 
@@ -29,13 +29,8 @@ LARGEST = 4000
 SECONDS = 3.0
 #: Last softness in the computation of the first bound.
 HARD = 1e-5
-#: First and last softness for the bound of a part, as multiples of its parent's gap. With a larger first one, memory
-#: that binds only slightly loses its price.
-SOFTEST, HARDEST = 10.0, 0.02
 #: Targets lie above the bound by the gap to the top divided by these.
 DIVISORS = (8, 4, 2, 1)
-#: Least weight of all values of a variable together, to divide by.
-LEAST_WEIGHT = 1e-300
 
 
 class Part(NamedTuple):
@@ -129,7 +124,7 @@ class _Search:
         else:
             self._found(inside, dual.values())
         gap = (dual.top - dual.bound) / dual.top
-        for half in halves(dual, *dual.messages.prune())[1]:
+        for half in dual.halves(*dual.messages.prune())[1]:
             number = -next(self._number)
             heapq.heappush(self._parts, Part(bound, number, inside, half, dual.multipliers, gap, largest))
 
@@ -147,26 +142,3 @@ class _Search:
         if answer.value is not None:
             take(answer.value)
         return answer
-
-
-def halves(dual: Dual, values: Mask, cells: Mask) -> tuple[int, list[tuple[Mask, Mask]]]:
-    """Split masks of values and cells by one variable: values of low memory payment, and the others.
-
-    Returns the variable, the one whose payment varies most under the weights of the last softened messages, and the
-    two pairs of masks.
-    """
-    model, variable = dual.problem.model, dual.problem.variable
-    starts, price = model.start[:-1], dual.price().astype(np.float64)
-    weight = np.where(values, dual.weights(), 0.0)
-    weight /= np.maximum(np.add.reduceat(weight, starts), LEAST_WEIGHT)[variable]
-    mean = np.add.reduceat(weight * price, starts)
-    variance = np.add.reduceat(weight * (price - mean[variable]) ** 2, starts)
-    several = np.add.reduceat(values.astype(np.int64), starts) > 1
-    chosen = int(np.argmax(np.where(several, variance, -1.0)))
-    own = values & (variable == chosen)
-    more = own & (price > mean[chosen])
-    if not more.any() or (more == own).all():  # equal payments: split off the likeliest value
-        rows = np.flatnonzero(own)
-        more = own.copy()
-        more[rows[np.argmax(weight[rows])]] = False
-    return chosen, [(values & ~(own & more), cells), (values & ~(own & ~more), cells)]

@@ -27,6 +27,9 @@ FINE = 2**56
 UNITS = 2**24
 #: Softness, as a fraction of the bound per variable: the first, the first if multipliers are given, the last.
 SOFT, WARM, HARD = 1.0, 0.2, 0.001
+#: First and last softness for the bound of a part of a problem, as multiples of the gap of the whole. With a larger
+#: first one, memory that binds only slightly loses its price.
+SOFTEST, HARDEST = 10.0, 0.02
 #: Factors on the softness per stage above `MIDDLE`, where assignments rounded from messages improve fast, and below.
 FAST, SLOW = 0.5, 0.8
 #: Softness, as a fraction of the bound per variable, below which it falls slowly: there the bound rises.
@@ -45,6 +48,8 @@ PROOF = 5
 POLISH = 10
 #: Relative gain of a check that justifies more sweeps.
 GAIN = 3e-5
+#: Least weight of all values of a variable together, to divide by.
+LEAST_WEIGHT = 1e-300
 
 
 class Dual:
@@ -125,6 +130,28 @@ class Dual:
         if self._soft is None:
             return 1 / np.repeat(self.problem.model.sizes, self.problem.model.sizes)
         return self._weights(self._soft, self._softness)
+
+    def halves(self, values: Mask, cells: Mask) -> tuple[int, list[tuple[Mask, Mask]]]:
+        """Split masks of values and cells by one variable: values of low memory payment, and the others.
+
+        Returns the variable, the one whose payment varies most under the weights of the last softened messages, and the
+        two pairs of masks.
+        """
+        model, variable = self.problem.model, self.problem.variable
+        starts, price = model.start[:-1], self.price().astype(np.float64)
+        weight = np.where(values, self.weights(), 0.0)
+        weight /= np.maximum(np.add.reduceat(weight, starts), LEAST_WEIGHT)[variable]
+        mean = np.add.reduceat(weight * price, starts)
+        variance = np.add.reduceat(weight * (price - mean[variable]) ** 2, starts)
+        several = np.add.reduceat(values.astype(np.int64), starts) > 1
+        chosen = int(np.argmax(np.where(several, variance, -1.0)))
+        own = values & (variable == chosen)
+        more = own & (price > mean[chosen])
+        if not more.any() or (more == own).all():  # equal payments: split off the likeliest value
+            rows = np.flatnonzero(own)
+            more = own.copy()
+            more[rows[np.argmax(weight[rows])]] = False
+        return chosen, [(values & ~(own & more), cells), (values & ~(own & ~more), cells)]
 
     def prune(self, top: int | None = None) -> Problem | None:
         """Restrict the problem to values and cells of assignments below ``top``, by default its own; None if empty."""

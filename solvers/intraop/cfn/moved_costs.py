@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shardmark.instances.intraop import Instance
-from shardmark.solvers.intraop.cfn.branching import HARDEST, SOFTEST, halves
-from shardmark.solvers.intraop.cfn.lagrangian import WARM, Dual
+from shardmark.solvers.intraop.cfn.lagrangian import HARDEST, SOFTEST, WARM, Dual
 from shardmark.solvers.intraop.cfn.rounded_bound import RoundedBound
 from shardmark.solvers.intraop.network.memory import Timeline
 from shardmark.solvers.intraop.network.model import IMPOSSIBLE, Mask, build
@@ -95,7 +94,7 @@ class _Writer:
         while self._open and time.monotonic() < self.until and len(written) < MOST_CASES:
             of, dual, left, gap = self._open.pop()
             model = dual.problem.model
-            variable, parts = halves(dual, *left)
+            variable, parts = dual.halves(*left)
             rows = slice(model.start[variable], model.start[variable + 1])
             for values, cells in parts:
                 record = Record(self.timeline.time)

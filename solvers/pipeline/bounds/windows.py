@@ -12,7 +12,6 @@ from shardmark.instances.pipeline import Instance
 from shardmark.instances.rounding import safely
 from shardmark.solvers.native import Longs
 from shardmark.solvers.pipeline._kernels import closure_work, window_cuts
-from shardmark.solvers.pipeline.programs.certificates.claims import EVEN_SHARES
 from shardmark.solvers.registry import Run, bound
 
 #: All work and sizes together become integers below 2 to this power.
@@ -36,7 +35,7 @@ def windows(instance: Instance, run: Run) -> None:
     transfers together exceed k T, the target T is refuted. Computed in integers that are rounded down; the overflow is
     left out.
     """
-    run.bound(instance.work_bound(), lambda: EVEN_SHARES)
+    run.bound(instance.work_bound(), lambda: {"kind": "work"})
     sent = np.nextafter(instance.output_size / instance.bandwidth, 0.0)  # at most the exact quotient
     total = float(instance.work.sum() + sent.sum())
     if not 0 < total < math.inf:

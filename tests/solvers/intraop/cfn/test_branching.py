@@ -9,6 +9,7 @@ import pytest
 
 from shardmark.solvers.intraop.cfn import branching
 from shardmark.solvers.intraop.cfn.branching import lower_bound
+from shardmark.solvers.intraop.cfn.lagrangian import Dual
 from shardmark.solvers.intraop.network.memory import Timeline
 from shardmark.solvers.intraop.network.reduced_problem import Problem
 
@@ -79,8 +80,8 @@ def knapsack(tiny, seed):
 @pytest.mark.parametrize("seed", [2, 3, 4])
 def test_a_knapsack_is_split_until_its_optimum_is_proved(tiny, largest, monkeypatch, seed):
     problem, best = knapsack(tiny, seed)
-    halves, splits = branching.halves, []
-    monkeypatch.setattr(branching, "halves", lambda *given: splits.append(given) or halves(*given))
+    halves, splits = Dual.halves, []
+    monkeypatch.setattr(Dual, "halves", lambda *given: splits.append(given) or halves(*given))
     assert bounded(problem, best + 40) == (best, best)
     assert splits or branching.LARGEST
 
