@@ -11,7 +11,7 @@ from shardmark.plans.cluster.certified_layout import CertifiedLayout
 from shardmark.plans.cluster.problem import AGAIN
 from shardmark.plans.cluster.stages import Stage
 from shardmark.plans.cluster.views.pictures import block_seconds, blocks, comparison, crossings, memory
-from shardmark.plans.cluster.views.text import TODAY, in_lines, unit, unit_of
+from shardmark.plans.cluster.views.text import TODAY, in_lines, ranges, unit, unit_of
 from shardmark.plans.cluster.views.timeline import Simulation, idle_shares, simulated, timeline
 
 
@@ -44,6 +44,7 @@ def _times(layout: CertifiedLayout, step: Simulation) -> Table:
             "stage": number,
             "replicas": stage.replicas,
             "devices of each": stage.tensor,
+            **({"machines": ranges(stage.machines)} if layout.run.machines > 1 else {}),
             "forward ms": 1e3 * stage.forward_s,
             **(_of_training(stage) if layout.run.training else {}),
             "idle %": 100 * idle,

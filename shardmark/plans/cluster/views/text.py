@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,17 +35,17 @@ def rows(layout: CertifiedLayout) -> list[dict[str, Any]]:
             "gradients ms": 1e3 * stage.sync_s,
             f"memory {memory}": stage.memory / size,
             "% of limit": 100 * stage.memory / layout.run.device.memory,
-            **({"machines": _ranges(stage.machines)} if layout.run.machines > 1 else {}),
+            **({"machines": ranges(stage.machines)} if layout.run.machines > 1 else {}),
             "modules": _ends(stage),
         }
         for number, stage in enumerate(layout.stages)
     ]
 
 
-def _ranges(numbers: Sequence[int]) -> str:
+def ranges(numbers: Sequence[int]) -> str:
     """Ascending numbers in short.
 
-    >>> _ranges([0, 1, 2, 5]), _ranges([0, 2, 4, 6, 8])
+    >>> ranges([0, 1, 2, 5]), ranges([0, 2, 4, 6, 8])
     ('0-2, 5', '0, 2, 4 and 2 more')
     """
     runs = list[list[int]]()
@@ -122,19 +123,28 @@ def _undivided(layout: CertifiedLayout) -> dict[str, str]:
     return {"hint": f"{_microbatches(run.microbatches)} cannot be divided among replicas; those of batch {more:,} can"}
 
 
-def _apart(layout: CertifiedLayout) -> dict[str, str]:
-    """The stages that are counted as in one machine, but find no room in one."""
-    run = layout.run
-    apart = [
-        str(number)
-        for number, stage in enumerate(layout.stages)
-        if stage.replicas * stage.tensor <= run.devices and len(stage.machines) > 1
-    ]
-    counted = run.training or run.exchanged[1]
-    if not apart or not counted:
+def _apart(layout: CertifiedLayout) -> dict[str, list[str]]:
+    """The stages whose replicas exchange weights or gradients over fewer links than are counted.
+
+    That is where a stage that fits one machine finds no room in one, or where one of its machines has few replicas.
+    """
+    run, apart, few = layout.run, list[str](), list[str]()
+    for number, stage in enumerate(layout.stages):
+        counted = run.devices // stage.tensor
+        held = Counter(place.machine for place in stage.places)
+        machine, least = min(held.items(), key=lambda item: item[1])
+        if len(held) == 1:
+            continue
+        if stage.replicas <= counted:
+            apart.append(str(number))
+        elif least < counted and least * run.network < run.device.link_bandwidth:
+            links = f"{count(least, 'link')} to the network instead of {counted}"
+            few.append(f"stage {number}: machine {machine} has {least} of its replicas, so {links}")
+    if not run.training and not run.exchanged[1]:
         return {}
     stages = f"stage{'' if len(apart) == 1 else 's'} {', '.join(apart)}"
-    return {"not counted": f"{stages}: replicas in several machines exchange weights or gradients over the network"}
+    over = [f"{stages}: replicas in several machines exchange weights or gradients over the network"] if apart else []
+    return {"not counted": over + few} if over + few else {}
 
 
 def _backward(layout: CertifiedLayout) -> dict[str, str]:

@@ -10,6 +10,7 @@ import pytest
 from shardmark.instances.models.devices import device
 from shardmark.plans.cluster.machines.placing import placed
 from shardmark.plans.cluster.run import Run
+from shardmark.plans.cluster.views.page import page
 from shardmark.plans.cluster.views.text import rows, text
 
 
@@ -57,3 +58,18 @@ def test_stages_that_find_no_room_in_one_machine_are_told(layout):
     assert [row["machines"] for row in rows(found)] == ["0", "1", "0-1"]
     assert "not counted" not in text(layout(stages[:2], batch=20, machines=2))
     assert "not counted" not in text(layout(stages, batch=20, machines=2, train="none"))
+
+
+def test_machines_with_few_replicas_of_a_stage_are_told(layout):
+    few = "not counted: stage 0: machine 1 has 1 of its replicas, so 1 link to the network instead of 8"
+    assert few in text(layout([(2, 0, 9, 1)], batch=9, machines=2))
+    assert "stage 1: machine 1 has 2 of its replicas, so 2 links to the network instead of 4" in text(
+        layout([(1, 0, 4, 1), (1, 0, 6, 2)], batch=12, machines=2)
+    )
+    assert "not counted" not in text(layout([(2, 0, 16, 1)], batch=16, machines=2)), "all machines are full"
+    assert "not counted" not in text(layout([(2, 0, 9, 1)], batch=9, machines=2, train="none")), "nothing is exchanged"
+
+
+def test_the_page_names_the_machines_of_a_stage(layout):
+    stages = [(1, 0, 5, 1), (1, 0, 5, 1), (1, 0, 5, 1)]
+    assert "<td>0-1</td>" in page(layout(stages, batch=20, machines=2))
