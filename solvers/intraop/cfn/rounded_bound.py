@@ -15,7 +15,7 @@ from shardmark.solvers.intraop.network.model import Mask
 from shardmark.solvers.intraop.network.ragged import offsets, spread
 
 #: What rounding messages may cost, as a fraction of the gap: short numbers make small files.
-ROUNDING = 0.01
+ROUNDING = 0.05
 #: What rounding may cost if the bound reaches the cut-off, in units of cost.
 CLOSED_ROUNDING = 0.25
 #: Costs stay below 2 to this power in units of the messages, and sums of all numbers below 2 to that one if they are
@@ -44,7 +44,7 @@ class RoundedBound:
         self._messages: Ints = self._sent(dual) >> coarse << max(0, coarse - bits)
         up = self._scale + self._fine - bits - dual.grain
         self._prices = {row.step: price << up for row, price in sorted(dual.priced, key=_step) if price}
-        self.closed = self.exact and self._least >= cutoff << self._scale
+        self.closed = self.exact and self._room <= 0
 
     @property
     def step(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class RoundedBound:
     def left(self) -> tuple[Mask, Mask]:
         """Masks of the values and cells that solutions below the cut-off can contain, if the bound is exact."""
         rows, (to_tail, to_head) = self._row, self._message
-        room = min((self._cutoff << self._scale) - self._least, 4 * self._much)
+        room = min(self._room, 4 * self._much)
         values, cells = self._above
         sums = cells + values[rows[to_tail]] + values[rows[to_head]]
         best = np.full(len(rows), 3 * self._much, dtype=sums.dtype)
@@ -154,6 +154,11 @@ class RoundedBound:
     def _least(self) -> int:
         """The bound, in units of the messages."""
         return self._paid[1] + sum(sum(low.tolist()) for low in self._low)
+
+    @property
+    def _room(self) -> int:
+        """What makes the bound exceed the cut-off less 1: costs are whole numbers."""
+        return (self._cutoff - 1 << self._scale) + 1 - self._least
 
     @property
     def _above(self) -> list[Any]:
