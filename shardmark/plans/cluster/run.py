@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from shardmark.instances.errors import InputError
 from shardmark.instances.models.devices import Device
 
-#: Bytes per parameter by the optimiser and the bytes of a weight: weight, gradient, and the optimiser's own. In 16 bits
-#: it keeps a copy of the weight in 32 bits (Micikevicius et al., ICLR 2018; Rajbhandari et al., SC 2020, Section 3.1).
+#: Bytes per parameter by the optimiser and the bytes of a weight: weight, gradient, and the optimiser's own. Of
+#: a weight in 8 or 16 bits it keeps a copy in 32 bits (Micikevicius et al., ICLR 2018; Rajbhandari et al., SC 2020,
+#: Section 3.1).
 STATE: Mapping[str, Mapping[int, tuple[int, int, int]]] = {
-    "adam": {2: (2, 2, 12), 4: (4, 4, 8), 8: (8, 8, 16)},
-    "sgd": {2: (2, 2, 4), 4: (4, 4, 0), 8: (8, 8, 0)},
+    "adam": {1: (1, 1, 12), 2: (2, 2, 12), 4: (4, 4, 8), 8: (8, 8, 16)},
+    "sgd": {1: (1, 1, 4), 2: (2, 2, 4), 4: (4, 4, 0), 8: (8, 8, 0)},
     "none": {1: (1, 0, 0), 2: (2, 0, 0), 4: (4, 0, 0), 8: (8, 0, 0)},
 }
 #: What the state of a parameter consists of, in the order of `STATE`.
@@ -131,5 +132,5 @@ class Run:
 
     def state(self, weight: int) -> tuple[float, float, float]:
         """Bytes by `KINDS` per byte of a weight of ``weight`` bytes."""
-        weights, gradients, optimizer = STATE[self.train].get(weight, STATE[self.train][4])
+        weights, gradients, optimizer = STATE[self.train][weight]
         return weights / weight, gradients / weight, optimizer / weight

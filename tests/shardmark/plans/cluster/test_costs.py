@@ -81,9 +81,11 @@ def test_layers_of_equal_structure_are_sharded_once(forward):
     assert costs[1] is costs[2]
 
 
-@pytest.mark.parametrize(("train", "state"), [("adam", (2, 2, 12)), ("sgd", (2, 2, 4)), ("none", (2, 0, 0))])
-def test_a_parameter_in_16_bits_takes_bytes_by_kind(train, state):
-    assert a_run(train=train).state(2) == tuple(size / 2 for size in state)
+@pytest.mark.parametrize(("train", "own"), [("adam", 12), ("sgd", 4)])
+@pytest.mark.parametrize("weight", [1, 2])
+def test_a_parameter_of_few_bits_takes_bytes_by_kind(train, own, weight):
+    assert a_run(train=train).state(weight) == (1, 1, own / weight)
+    assert a_run(train="none").state(weight) == (1, 0, 0)
 
 
 @pytest.mark.parametrize(("shard", "own"), [("none", 3), ("optimizer", 2), ("gradients", 1), ("weights", 0)])
