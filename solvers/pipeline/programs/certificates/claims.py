@@ -96,7 +96,7 @@ def prove_claim(instance: Instance, claim: Claim, until: float) -> tuple[float, 
     network = IntegerNetwork(instance)
     weight = _light(network.carried(claim.weight.tolist()))
     needs = _needs(claim, sum(weight))
-    cutoff = max(0, whole_units(claim.target, network.scale) - 2 * instance.nodes)  # their costs are rounded down
+    cutoff = whole_units(claim.target, network.scale) + 1
     cutoff = min(cutoff, sum(network.work) + sum(network.sent))  # no stage costs more
     trees, least = [], cutoff
     for at, (closure, _, need) in enumerate(needs):

@@ -33,7 +33,7 @@ class _Case:
     """A node of a tree: sets with the nodes of ``inside`` and none of ``outside``, as bits.
 
     ``told``  what the certificate says of it; ``sides``: masks of a set that weighs too little and one that does not
-          ``branch``  node of the graph, -1 in a leaf
+    ``single``: it had one set when it was bounded      ``branch``  node of the graph, -1 in a leaf
     """
 
     inside: int
@@ -43,6 +43,7 @@ class _Case:
     told: dict[str, Any] = field(default_factory=dict)
     sides: Any = None
     empty: bool = False
+    single: bool = False
     branch: int = -1
     children: list[_Case] = field(default_factory=list)
 
@@ -90,6 +91,8 @@ class SetTree:
         while leaves[0][0] < self.cutoff and time.monotonic() < until:
             case = heapq.heappop(leaves)[2]
             case.branch = self._branch(case)
+            if case.branch < 0 and not case.single:  # the bound is that of more sets than the one that is left
+                case.branch = max(case.inside.bit_length() - 1, 0)
             if case.branch < 0:
                 heapq.heappush(leaves, (case.bound, next(number), case))
                 break
@@ -107,6 +110,7 @@ class SetTree:
         if case.empty:
             case.bound = self.cutoff
             return
+        case.single = case.inside | case.outside == self.everything
         inside, outside = self._mask(case.inside), self._mask(case.outside)
         light, heavy = inside, ~outside
         if self.weight[inside].sum() >= self.need:
