@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from shardmark.instances.pipeline import Instance
+from shardmark.solvers.pipeline.programs.certificates.claims import certify, even_shares, time_for_proof
 from shardmark.solvers.pipeline.programs.incumbent import Bounds, Known, capped, search_first
 from shardmark.solvers.pipeline.programs.mip import Shape, prove
 from shardmark.solvers.registry import Run, bound
@@ -24,7 +25,14 @@ def bottleneck_guess(instance: Instance, run: Run) -> None:
     bounds are lowered by at least a millionth to allow for its tolerances
     (`shardmark.solvers.pipeline.programs.mip.Program.lower_bound`), but its floating-point search is not checked.
     """
-    instance = capped(instance)
+    with time_for_proof(run) as deadline:
+        instance = capped(instance)
+        best = _bound(instance, run)
+    certify(run, instance, [even_shares(instance, instance.work, best)], deadline - 0.02 * run.remaining())
+
+
+def _bound(instance: Instance, run: Run) -> float:
+    """Report and return the least bound over all positions."""
     bounds = Bounds(instance, run)
     search, known = search_first(instance, run)
     last = len(known.slicing.cut) - 2
@@ -41,6 +49,7 @@ def bottleneck_guess(instance: Instance, run: Run) -> None:
     with ThreadPoolExecutor(run.cores) as pool:
         list(pool.map(solve, range(last + 1)))
     bounds.offer(min([known.slicing.cost, *(guess.best for guess in guesses)]))
+    return bounds.best
 
 
 def _shape(instance: Instance, known: Known, place: int) -> Shape:

@@ -7,6 +7,7 @@ import numpy as np
 from shardmark.instances.graph import Index
 from shardmark.instances.pipeline import Instance
 from shardmark.solvers.native import Floats
+from shardmark.solvers.pipeline.programs.certificates.claims import certify, even_shares, time_for_proof
 from shardmark.solvers.pipeline.programs.contraction import contracted
 from shardmark.solvers.pipeline.programs.incumbent import Bounds, Known, capped, search_first
 from shardmark.solvers.pipeline.programs.mip import MOST_MEMORY, RELATIVE_TOLERANCE, Shape, prove
@@ -43,10 +44,12 @@ def exact(instance: Instance, run: Run) -> None:
     for its tolerances (`shardmark.solvers.pipeline.programs.mip.Program.lower_bound`), but its floating-point search is
     not checked.
     """
-    instance, run, _ = contracted(capped(instance), run)
-    bounds = Bounds(instance, run)
-    search, known = search_first(instance, run, overflow=True)
-    prove(instance, _shape(instance, known, run), search, bounds, run)
+    with time_for_proof(run) as deadline:
+        merged, inner, _ = contracted(capped(instance), run)
+        bounds = Bounds(merged, inner)
+        search, known = search_first(merged, inner, overflow=True)
+        prove(merged, _shape(merged, known, inner), search, bounds, inner)
+    certify(run, instance, [even_shares(instance, instance.work, bounds.best)], deadline - 0.02 * run.remaining())
 
 
 def _shape(instance: Instance, known: Known, run: Run) -> Shape:
