@@ -14,6 +14,7 @@ from shardmark.solvers.scheduling.exact.model import Model, clock
 from shardmark.solvers.scheduling.exact.rules import add_rules, small
 from shardmark.solvers.scheduling.schedules.annealing import Best, begin, improve
 from shardmark.solvers.scheduling.schedules.deadline import Deadline
+from shardmark.solvers.scheduling.schedules.formulas import certify, heads
 from shardmark.solvers.scheduling.schedules.heads_tails import HeadsTails, heads_and_tails, proved
 
 #: Most terms of a model: edges times pairs of devices, plus vertices times devices.
@@ -62,6 +63,7 @@ def cp_sat(instance: Instance, run: Run) -> None:
         improve(best, deadline.remaining() * FIRST)
     ends = heads_and_tails(instance, run.remaining() * SHARE)
     run.bound(proved(ends.longest(), instance))
+    certify(run, instance, heads(instance, ends.longest()))
     if not best.done:
         _solve(best, ends, deadline)
 

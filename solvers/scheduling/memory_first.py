@@ -16,6 +16,7 @@ from shardmark.solvers.scheduling._kernels import Simulator
 from shardmark.solvers.scheduling.heuristics.ranks import longest_behind
 from shardmark.solvers.scheduling.schedules.annealing import Best, begin, improve
 from shardmark.solvers.scheduling.schedules.deadline import Deadline
+from shardmark.solvers.scheduling.schedules.formulas import certify
 from shardmark.solvers.scheduling.schedules.memory_cuts import none_fits
 from shardmark.solvers.scheduling.schedules.memory_moves import fit_memory
 
@@ -45,6 +46,7 @@ def memory_first(instance: Instance, run: Run) -> None:
     """
     deadline = Deadline(run)
     run.bound(instance.simple_bound())
+    certify(run, instance, ())
     best = begin(Simulator(instance), run)
     if not best.fits:
         device, sequence = lists(best, deadline.remaining() * LISTS)

@@ -6,7 +6,7 @@ import math
 import os
 import random
 
-from attacked_proofs import attack, blocks, reported
+from attacked_proofs import attack, blocks, proven, reported
 from effort import draws
 from oracle_scheduling import draw, optimum
 
@@ -15,6 +15,8 @@ from shardmark.instances.scheduling import Instance
 from shardmark.solvers.scheduling.bounds.critical_path import critical_path
 from shardmark.solvers.scheduling.bounds.energetic import energetic
 from shardmark.solvers.scheduling.bounds.load import load
+from shardmark.solvers.scheduling.cp_sat import cp_sat
+from shardmark.solvers.scheduling.memory_first import memory_first
 
 METHODS = (load, critical_path, energetic)
 DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(60, 30, 300)
@@ -48,3 +50,13 @@ def proofs(instance: Instance, rng: random.Random, best: Exact | None):
 @blocks(DRAWS, 50)
 def test_no_proof_proves_more_than_the_optimum(seeds: range):
     attack(seeds, draw, optimum, proofs)
+
+
+def test_solvers_certify_their_first_bounds():
+    instance = draw(random.Random("certificates 3"))
+    found = list(reported(instance, (memory_first, cp_sat), 0.5))
+    assert len(found) == 2
+    for bound, proof in found:
+        value = proven(instance, proof)
+        assert value is not None
+        assert value >= bound > 0
