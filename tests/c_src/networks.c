@@ -544,19 +544,39 @@ static bool has_substitute(const struct net *net, const int8_t *value, const int
     return false;
 }
 
+/* The log names each value that was ruled out once, with another value of its variable, or -1. */
+static void check_log(const struct net *net, const int64_t *log, int64_t logged, const int8_t *before,
+                      const int8_t *after) {
+    int8_t left[MOST_ROWS];
+    memcpy(left, before, sizeof left);
+    for (int64_t i = 0; i < logged; i++) {
+        const int64_t row = log[2 * i], by = log[2 * i + 1];
+        CHECK(left[row]);
+        left[row] = 0;
+        if (by < 0)
+            continue;
+        int64_t v = 0;
+        while (net->start[v + 1] <= row)
+            v++;
+        CHECK(by >= net->start[v] && by < net->start[v + 1] && left[by]);
+    }
+    CHECK(memcmp(left, after, sizeof left) == 0);
+}
+
 static void check_dead_end_elimination(void) {
     struct net net;
-    int64_t choice[MOST_VARIABLES] = {0};
+    int64_t choice[MOST_VARIABLES] = {0}, log[2 * MOST_ROWS], logged;
     int8_t before[MOST_ROWS] = {0}, value[MOST_ROWS], expected[MOST_ROWS];
     make(&net, draw(MOST_VARIABLES + 1), ANY);
     for (int64_t r = 0; r < net.start[net.network.variables]; r++)
         before[r] = draw(8) > 0;
     memcpy(value, before, sizeof value);
     memcpy(expected, before, sizeof expected);
-    CHECK(shard_dead_end_elimination(&net.network, net.cost, net.usage_start, net.usage, net.skip, value) ==
-          SHARD_OK);
+    CHECK(shard_dead_end_elimination(&net.network, net.cost, net.usage_start, net.usage, net.skip, value, log,
+                                     &logged) == SHARD_OK);
     rule_out(&net, expected);
     CHECK(memcmp(value, expected, sizeof value) == 0);
+    check_log(&net, log, logged, before, value);
     do {
         if (is_left(&net, before, choice) && cost_of(&net, choice) < FORBIDDEN)
             CHECK(is_left(&net, value, choice) || has_substitute(&net, value, choice));
@@ -693,11 +713,11 @@ static void check_dominance_by_hand(void) {
     memcpy(net.skip, (int8_t[]){1, 0}, 2);
     for (int64_t memory = 0; memory < 2; memory++) {
         int8_t value[4] = {1, 1, 1, 1};
-        int64_t parent[2], choice[4] = {9, 9, 9, 9};
+        int64_t parent[2], choice[4] = {9, 9, 9, 9}, log[8], logged;
         net.usage[0] = memory;
         net.usage[1] = 0;
-        CHECK(shard_dead_end_elimination(&net.network, net.cost, net.usage_start, net.usage, net.skip,
-                                         value) == SHARD_OK);
+        CHECK(shard_dead_end_elimination(&net.network, net.cost, net.usage_start, net.usage, net.skip, value,
+                                         log, &logged) == SHARD_OK);
         CHECK(value[0] && value[1] && value[2] && value[3] == memory);
         shard_leaf_elimination(&net.network, net.cost, net.usage_start, net.usage, net.skip, parent, choice);
         CHECK(parent[0] == -1 && parent[1] == (memory ? -1 : 0));
@@ -835,7 +855,7 @@ static void check_no_memory(void) {
             memset(all, 1, sizeof all);
             memcpy(value, all, sizeof value);
             struct soft soft;
-            int64_t choice[MOST_VARIABLES] = {-1};
+            int64_t choice[MOST_VARIABLES] = {-1}, log[2 * MOST_ROWS], logged;
             make_soft(&net, 1, &soft);
             const struct soft soft_before = soft;
             WITH_MEMORY_FOR(allocations,
@@ -843,7 +863,7 @@ static void check_no_memory(void) {
                             : call == 1 ? shard_trws_prune(&net.network, trws.top, trws.cost, trws.message, 0,
                                                            value, open)
                             : call == 2 ? shard_dead_end_elimination(&net.network, net.cost, net.usage_start,
-                                                                     net.usage, net.skip, value)
+                                                                     net.usage, net.skip, value, log, &logged)
                             : call == 3 ? shard_arc_consistency(&net.network, FORBIDDEN, value, determines)
                             : call == 4 ? pass_softly(&net, &soft, 16, 1)
                             : call == 5 ? shard_soft_trws_tables(&net.network, soft.slot, soft.arc,
