@@ -200,10 +200,11 @@ class Network:
                 alive[at : at + each.cost.size] &= each.open.ravel()
         self._contract_memory(root, of, local, count)
         self.start, self.alive, self.tail, self.head, self.first, self.open = start, alive, tail, head, first, open_
-        self.cost, self.cell, self.wide = np.where(alive, cost, 0), np.where(open_, cell, 0), wide
+        self.cost, self.cell = np.where(alive, cost, 0), np.where(open_, cell, 0)
         self.most = _most(self.cost, start) + _most(self.cell, first) + sum(int(each.cost.max()) for each in wide)
-        if self.most < SMALL:
-            self.cost, self.cell = self.cost.astype(np.int64), self.cell.astype(np.int64)
+        kind = np.int64 if self.most < SMALL else object  # each entry of a next network is at most this sum
+        self.cost, self.cell = self.cost.astype(kind, copy=False), self.cell.astype(kind, copy=False)
+        self.wide = [each._replace(cost=each.cost.astype(kind, copy=False)) for each in wide]
 
     def _contract_memory(self, root: Ints, of: Ints, local: Ints, count: Ints) -> None:
         """Take the memory of every node under the values of its new variable; what is the same under all is fixed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from itertools import combinations, product
 
 import pytest
 from attacked_proofs import reported
@@ -104,3 +105,41 @@ def test_steps_that_do_not_hold_are_refused(step):
 def test_steps_that_hold_prove_the_optimum():
     steps = [{"unfit": [3, 1]}, {"merged": [1, 0], "kept": "e0"}, {"replaced": [1, 0]}, {"scale": 0}]
     assert proven(pair(3, [1, 3, 3, 2]), {"kind": "costs-moved", "cutoff": 100, "steps": steps}) == 1
+
+
+def unlimited(sizes: list[int], scopes: list[list[int]], tables: list[list[int]]) -> Instance:
+    """Return nodes without costs and memory, and edges."""
+    free = [[0] * size for size in sizes]
+    nodes = {"intervals": [[0, 0]] * len(sizes), "costs": free, "usages": free}
+    return parse({"problem": {"name": "free", "nodes": nodes, "edges": {"nodes": scopes, "costs": tables}}}, "free")
+
+
+def test_costs_of_merged_variables_do_not_wrap():
+    """Values 1 of five equal nodes pay for ten pairs, and exceed 64 bits, as no table rules them out by itself."""
+    dear, forbidden, pairs = 2**60 - 2**50, 2**62, list(combinations(range(5), 2))
+
+    def cost(choice: tuple[int, ...]) -> int:
+        ones = {node for node in range(5) if choice[node]}
+        allowed = [set(pairs[at]) if at < len(pairs) else set(range(5)) for at in choice[5:]]
+        if choice[5] == choice[6] == len(pairs) or not ones <= allowed[0] & allowed[1]:
+            return forbidden
+        return dear if len(ones) == 2 else 0
+
+    sizes = [2] * 5 + [len(pairs) + 1] * 2
+    wide = [cost(choice) for choice in product(*map(range, sizes))]
+    equal = [0, forbidden, forbidden, 0]
+    instance = unlimited(sizes, [list(range(7)), *([0, v] for v in range(1, 5))], [wide, *[equal] * 4])
+    merged = [part for v in range(1, 5) for part in (v, 0)]
+    proof = {"kind": "costs-moved", "cutoff": dear + 1, "steps": [{"merged": merged}, {"scale": 0}]}
+    assert proven(instance, proof) == 0  # what all zeros cost
+
+
+def test_costs_that_fit_into_64_bits_only_once_edges_are_joined():
+    """An edge of four nodes keeps a rest; two edges of the same nodes exceed 2^60 together, but not when joined."""
+    rng, most, forbidden = random.Random(1), 2**59, 2**62 + 1
+    equal = [0 if a == b else forbidden for a, b in product(range(3), repeat=2)]
+    wide = [1 + rng.randrange(9) for _ in range(81)]
+    apart = [[0, most, *[0] * 7], [0, 0, most, *[0] * 6]]
+    instance = unlimited([3] * 4, [[0, 1], [0, 1], [2, 3], [0, 1, 2, 3]], [*apart, equal, wide])
+    proof = {"kind": "costs-moved", "cutoff": 2**62, "steps": [{"merged": [3, 2]}, {"scale": 0}]}
+    assert proven(instance, proof) == optimum(instance) == 1
