@@ -47,6 +47,7 @@ def costs_moved(instance: Instance, proof: Mapping[str, Any], clock: Clock) -> i
     root = Network(instance, cutoff, clock)
     bounds, networks, divided = {-1: _by_steps(root, proof, cutoff)}, {-1: root}, set[int]()
     for number, (parent, case) in enumerate(zip(parents, cases, strict=True)):
+        clock.tick()
         network = networks[parent].copy()
         if number == inner[parent][0] and _all_taken(network, [cases[each] for each in inner[parent]]):
             divided.add(parent)
@@ -86,7 +87,11 @@ def _values(network: Network, case: Mapping[str, Any]) -> Any:
 def _all_taken(network: Network, cases: list[dict[str, Any]]) -> bool:
     """Return whether each value of one variable that is left belongs to one of these cases."""
     rows = _rows(network, cases[0])
-    taken = np.logical_or.reduce([_values(network, case) for case in cases if _rows(network, case) == rows])
+    taken = np.zeros(rows.stop - rows.start, dtype=bool)
+    for case in cases:
+        network.clock.tick()
+        if _rows(network, case) == rows:
+            taken |= _values(network, case)
     return not (network.alive[rows] & ~taken).any()
 
 

@@ -9,7 +9,7 @@ from attacked_proofs import proofs_of
 
 from shardmark.harness.verify import certificates
 from shardmark.harness.verify.certificates import Clock, Unproven
-from shardmark.instances import hybrid, pipeline, placement, scheduling
+from shardmark.instances import hybrid, intraop, pipeline, placement, scheduling
 
 
 class Counted(Clock):
@@ -51,6 +51,17 @@ def of_hybrid(nodes: int) -> hybrid.Instance:
     return hybrid.parse({**file, "nodes": [{"id": v, "TMPCs": menu} for v in range(nodes)]}, "wide")
 
 
+def of_intraop(nodes: int) -> intraop.Instance:
+    """Return nodes that no edges join, of two strategies."""
+    columns = {"intervals": [[0, 1]] * nodes, "costs": [[1, 2]] * nodes, "usages": [[0, 0]] * nodes}
+    return intraop.parse({"problem": {"nodes": columns, "edges": {"nodes": [], "costs": []}}}, "wide")
+
+
+def divided(count: int) -> dict[str, Any]:
+    """Return a proof of so many cases without steps."""
+    return {"kind": "costs-moved", "cutoff": 9, "cases": [{"of": -1, "values": [0, 1]}] * count}
+
+
 def configurations(count: int) -> dict[str, Any]:
     """Return a proof of so many rates for three nodes."""
     kind = {"most": 3, "order": [0, 1, 2], "rates": [0] * count}
@@ -74,8 +85,10 @@ HEADS = {"kind": "formula", "name": "heads"}
         (of_placement(3), configurations, 3),
         (of_scheduling(3), lambda count: {**HEADS, "cases": [[0]] * count}, 1),
         (of_pipeline(3), deep, 2),
+        (of_intraop(3), divided, 2),
+        (of_intraop(3), lambda count: {"kind": "costs-moved", "cutoff": 9, "steps": [{}] * count}, 1),
     ],
-    ids=["moved", "rates", "cases", "tree"],
+    ids=["moved", "rates", "cases", "tree", "divided", "rounds"],
 )
 def test_a_longer_proof_looks_at_the_clock_more_often(instance: Any, proof: Any, each: int):
     asked = []
