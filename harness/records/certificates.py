@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.records import files
 from shardmark.harness.records.best import BestKnown
 from shardmark.harness.records.history import Improvement
 from shardmark.harness.results import grades
@@ -18,47 +19,25 @@ from shardmark.harness.results.grades import Evidence
 from shardmark.harness.verify import certificates
 from shardmark.instances import InputError, catalog
 from shardmark.instances.catalog import cache_folder
-from shardmark.instances.files.jsonfile import decode, encode, parse_json, read_bytes, sha256, write_bytes, write_json
+from shardmark.instances.files.jsonfile import encode, sha256, write_bytes
 
 FOLDER_NAME = "certificates"
-DIGITS = 12  # of the SHA-256, in the name of a file
-
-
-def digest(certificate: Any) -> str:
-    """Return the SHA-256 of a certificate as compact JSON, the content of its file."""
-    return sha256(encode(certificate))
 
 
 def name_of(line: Improvement) -> str:
     """Return the path of a bound's certificate within the folder of records."""
-    return f"{FOLDER_NAME}/{line.instance}-{line.certificate[:DIGITS]}.cert.json.gz"
-
-
-def write(folder: Path, line: Improvement, certificate: Any) -> None:
-    """Write the certificate of a bound to a file named by its content."""
-    path = folder / name_of(line)
-    try:
-        path.parent.mkdir(exist_ok=True)
-    except OSError as error:
-        raise InputError(path.parent, "", f"expected a folder that can be written ({error.strerror})") from None
-    write_json(path, certificate)
+    return f"{FOLDER_NAME}/{line.instance}-{line.certificate[: files.DIGITS]}.cert.json.gz"
 
 
 def read(folder: Path, line: Improvement) -> dict[str, Any]:
     """Return the certificate of a bound; InputError if its file is missing or has another content."""
     path = folder / name_of(line)
-    content = read_bytes(path, certificates.LARGEST)
-    if (found := sha256(content)) != line.certificate:
-        raise InputError(path, "checksum", f"expected sha256 {line.certificate}, found {found}")
-    return certificates.require(parse_json(decode(content, path), path), str(path))
+    return certificates.require(files.read(path, line.certificate, certificates.LARGEST), str(path))
 
 
 def keep_only(folder: Path, lines: Iterable[Improvement]) -> None:
-    """Remove files of certificates whose bounds no longer stand, and files left by an update that was killed."""
-    named = {folder / name_of(line) for line in lines}
-    for path in (folder / FOLDER_NAME).glob("*.json.gz*"):  # with temporary files
-        if path not in named:
-            path.unlink()
+    """Remove files of certificates whose bounds no longer stand."""
+    files.keep_only(folder / FOLDER_NAME, (folder / name_of(line) for line in lines))
 
 
 def sizes(record: BestKnown) -> list[int]:

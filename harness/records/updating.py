@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from shardmark.harness.campaign.problems import Problem
-from shardmark.harness.records import certificates, history, solutions
+from shardmark.harness.records import certificates, files, history, solutions
 from shardmark.harness.records.best import BestKnown, unlocked
 from shardmark.harness.records.history import Improvement
 from shardmark.harness.results.claims import TOLERANCE, contradicts, optimal
@@ -59,9 +59,9 @@ def update(store: Store, folder: Path, by: str) -> list[Change]:
             taken += search.taken
         for improvement, content in taken:
             if improvement.kind == "cost":
-                solutions.write(folder, improvement, content)
+                files.write(folder / solutions.name_of(improvement), content)
             elif improvement.certificate:
-                certificates.write(folder, improvement, content)
+                files.write(folder / certificates.name_of(improvement), content)
         if taken:
             history.append(folder, [improvement for improvement, _ in taken])
             now = unlocked(folder)
@@ -240,7 +240,7 @@ class _Search:
             checksum=run["checksum"],
             kind=kind,
             value=value,
-            solution=solutions.digest(content) if kind == "cost" else "",
+            solution=files.digest(content) if kind == "cost" else "",
             method=run["solver"],
             version=run["solver_hash"][:VERSION_DIGITS],
             seed=run["seed"],
@@ -251,6 +251,6 @@ class _Search:
             machine=self.machines.get((run["campaign"], run["host"]), "unknown"),
             date=run["started"][:10],
             by=self.by,
-            certificate=certificates.digest(content) if kind == "bound" and content is not None else "",
+            certificate=files.digest(content) if kind == "bound" and content is not None else "",
         )
         self.taken.append((improvement, content))
