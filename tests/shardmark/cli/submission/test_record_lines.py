@@ -14,7 +14,7 @@ from shardmark.cli.submission import record_lines as module
 from shardmark.cli.submission.changes import CERTIFICATE, HISTORY, SOLUTION, Added, Changes
 from shardmark.harness.campaign.discover import discover
 from shardmark.harness.campaign.problems import Problem
-from shardmark.harness.records.solutions import digest
+from shardmark.harness.records.files import digest
 from shardmark.harness.verify.certificates import FORMAT
 from shardmark.instances import catalog
 from shardmark.instances.files.jsonfile import encode
