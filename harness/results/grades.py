@@ -14,7 +14,7 @@ CHECKED, AGREED, CLAIMED = "checked", "agreed", "claimed"
 GRADES = (CHECKED, AGREED, CLAIMED)
 #: The author of published costs and bounds.
 PUBLISHED = "published"
-#: How the catalog begins the source of a value that was not published.
+#: The catalog's source of a value that was not published begins with one of these.
 UNPUBLISHED = ("enumeration", "ours")
 
 _LOADS = ("anchored", "configurations", "dp", "load", "lp", "node")

@@ -41,7 +41,7 @@ class _Claim(NamedTuple):
 
 
 class Grading(NamedTuple):
-    """What the grades of bounds on an instance of a track rest on, besides the bounds of runs.
+    """All that supports the bounds on an instance of a track, besides the bounds of runs.
 
     ``proofs``  the greatest bound that a run's certificate was found to prove, decimal text, by run
     ``known``   the bounds of the record and of publications

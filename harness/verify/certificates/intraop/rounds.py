@@ -48,7 +48,7 @@ class Round:
         self.cells = self._above(self.cells, network.open, network.first)
         self.values = self._above(self.values, network.alive, network.start)
         self.bound = -(-self.least >> self.scale)
-        #: What reaches this costs more than the cut-off less 1, and costs are whole numbers.
+        #: What reaches this costs more than the cut-off less 1, so at least the cut-off: costs are whole numbers.
         self.room = min((cutoff - 1 << self.scale) + 1 - self.least, 4 * self.much)
 
     def _memory(self, told: Mapping[str, Any], most: int) -> tuple[Any, int]:

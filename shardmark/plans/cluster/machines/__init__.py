@@ -1,1 +1,1 @@
-"""What a layout takes of the machines: the memory of their devices, and which devices a replica has."""
+"""The memory that a layout needs on devices, and the devices that each replica has."""

@@ -42,7 +42,7 @@ def placed(data: Sequence[int], tensor: Sequence[int], machines: int, devices: i
 
 
 def _spread(replicas: int, degree: int, free: Sequence[int]) -> dict[int, int]:
-    """How many replicas each machine gets, the emptiest machines first."""
+    """Return how many replicas each machine gets; the emptiest machines come first."""
     emptiest = [(-count, machine) for machine, count in enumerate(free)]
     heapq.heapify(emptiest)
     found = dict[int, int]()
