@@ -20,6 +20,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from shardmark.solvers.reach import reached
+
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
@@ -323,37 +325,18 @@ def _import(path: Path) -> ModuleType:
 def source_hash(place: str | Path) -> str:
     """SHA-256 of the code of a solver, which identifies its version.
 
-    For a solver of this project: its file, the machinery of its track, the track's part of the C core, and the modules
-    that all tracks share (`common_ground`). For an external file: the file and every Python file in its folder, which
-    it can import. For an installed package: its version, its Python files and its compiled modules. Versions of other
-    packages, and the code that reads instances, are not included: the campaign records those.
+    For a solver of this project: its file, the modules of ``solvers/`` that it imports, and the kernels of the C core
+    that these name (`reach`). For an external file: the file and every Python file in its folder, which it can import.
+    For an installed package: its version, its Python files and its compiled modules. Versions of other packages, and
+    the code that reads instances, are not included: the campaign records those.
     """
     if str(place).startswith(PACKAGE):
         return _package_hash(str(place).removeprefix(PACKAGE))
     path = Path(place)
     if not path.is_relative_to(FOLDER):
         return hash_of((file.name, file) for file in sorted({path, *path.parent.glob("*.py")}) if file.is_file())
-    track = FOLDER / path.relative_to(FOLDER).parts[0]
-    files = {path, *machinery(track), *common_ground(FOLDER), *kernels(track)}
+    files = reached(path, FOLDER, FOLDER.parent / "c_src")
     return hash_of((str(file.relative_to(FOLDER.parent)), file) for file in sorted(files))
-
-
-def machinery(track: Path) -> list[Path]:
-    """Python files of a track that declare no solvers: helpers, and all folders except ``bounds``."""
-    public = {file for pattern in PUBLIC for file in track.parent.glob(pattern) if not file.name.startswith("_")}
-    return [file for file in track.rglob("*.py") if file not in public]
-
-
-def common_ground(folder: Path) -> list[Path]:
-    """Python files in ``solvers/`` that solvers of several tracks import."""
-    return [folder / "native.py", *folder.glob("_*.py")]
-
-
-def kernels(track: Path) -> list[Path]:
-    """C sources of a track's kernels; the compiled core if there are no sources."""
-    folders = [track.parents[1] / "c_src" / folder for folder in ("common", track.name)]
-    sources = [file for folder in folders for file in folder.rglob("*.[ch]")]
-    return sources or list(track.parent.glob("_core.*"))
 
 
 def _package_hash(module: str) -> str:
