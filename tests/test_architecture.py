@@ -55,7 +55,7 @@ ALLOWED = {
     },
     "harness.campaign": {
         *("instances", "harness.campaign", "harness.sandbox", "harness.verify", "harness.results"),
-        *("solvers.external", "solvers.registry"),
+        *("solvers.external", "solvers.native", "solvers.registry"),
     },
     "harness.records": {
         *("instances", "harness.records", "harness.results", "harness.verify"),

@@ -47,6 +47,8 @@ def facts() -> dict[str, Any]:
     ``governor``    governor of the processor's clock   ``python``    version
     ``turbo``       True if it may exceed its base clock
     ``packages``    versions of packages that solvers use
+
+    A campaign adds the ``yardstick``, see `shardmark.harness.campaign.yardstick`.
     """
     return {
         "cpu": _processor(),

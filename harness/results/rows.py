@@ -102,6 +102,12 @@ def _is_published(found: Any) -> bool:
     )
 
 
+def _is_yardstick(found: Any) -> bool:
+    return isinstance(found, dict) and all(
+        isinstance(seconds, int | float) and 0 < seconds < math.inf for seconds in found.values()
+    )
+
+
 def _is_claim(found: Any) -> bool:
     return (
         isinstance(found, dict)
@@ -124,8 +130,12 @@ OBJECT = _json("an object", lambda found: isinstance(found, dict))
 TEXTS = _json("a list of texts", _is_texts)
 PUBLISHED = _json("an object whose best_cost and lower_bound are decimal text if they are there", _is_published)
 MACHINE = _json(
-    "an object whose packages are an object if they are there",
-    lambda found: isinstance(found, dict) and isinstance(found.get("packages") or {}, dict),
+    "an object whose packages, and a yardstick of positive seconds, are objects if they are there",
+    lambda found: (
+        isinstance(found, dict)
+        and isinstance(found.get("packages") or {}, dict)
+        and _is_yardstick(found.get("yardstick", {}))
+    ),
 )
 ENFORCED = _json("an object of texts", lambda found: isinstance(found, dict) and _is_texts(list(found.values())))
 CLAIM = _json("an object with end, cost, lower_bound, solutions and bounds", _is_claim)

@@ -9,12 +9,12 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shardmark.cli import summary
 from shardmark.cli.options import Answer, check_settings, given_options
 from shardmark.cli.terminal import Progress, printable
-from shardmark.harness.campaign import host
+from shardmark.harness.campaign import host, yardstick
 from shardmark.harness.campaign.discover import SolverInfo, discover, from_command
 from shardmark.harness.campaign.jobs import Job, utc_now
 from shardmark.harness.campaign.local_executor import LocalExecutor
@@ -145,7 +145,7 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
     """Run the missing jobs, and summarise how all runs ended."""
     todo = missing(jobs, store.finished(), retry=options.retry_failed)
     progress = Progress(len(jobs), len(jobs) - len(todo), options.quiet)
-    about = utc_now(), sys.argv, host.version(), host.facts(), [job.id for job in jobs]
+    about = utc_now(), sys.argv, host.version(), facts_for(todo), [job.id for job in jobs]
     with closing(executor_of(options, todo, progress.line)) as executor:
         number = store.add_campaign(*about, executor=executor.name, jobs=executor.capacity)
         signal_number = campaign(store, number, todo, executor, progress)
@@ -161,6 +161,14 @@ def run_jobs(options: argparse.Namespace, jobs: list[Job], store: Store) -> Answ
         "started": len(todo),
         **summary.counts(done),
     }
+
+
+def facts_for(jobs: Sequence[Job]) -> dict[str, Any]:
+    """Return the facts of this machine, for a campaign worth it with its yardstick."""
+    facts = host.facts()
+    if sum(job.limits.timeout_s for job in jobs) >= yardstick.WORTH_S:
+        facts["yardstick"] = dict(yardstick.measured())
+    return facts
 
 
 def run_cells(options: argparse.Namespace, cells: Sequence[Cell]) -> Answer:
