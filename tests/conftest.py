@@ -8,6 +8,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import hypothesis
@@ -23,6 +24,7 @@ from shardmark.cli.submission import conformance, standing
 from shardmark.harness.campaign.discover import SolverInfo, discover
 from shardmark.harness.campaign.jobs import Job, perform
 from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results.database import Store
 from shardmark.harness.results.records import Record
 from shardmark.harness.sandbox.backends.choice import Backend, choose
 from shardmark.harness.sandbox.contract import Limits, Order
@@ -158,6 +160,27 @@ def pool() -> Iterator[Pool]:
     pool = Pool()
     yield pool
     pool.close()
+
+
+#: Methods of the small campaign, by track.
+SMALL = {"pipeline": ("random-1", "mla", "simple"), "scheduling": ("heft-fifo", "hash-fifo", "load")}
+
+
+@pytest.fixture(scope="session")
+def small_campaign(tmp_path_factory: pytest.TempPathFactory, pool: Pool) -> dict[str, Path]:
+    """Results folders of a real campaign, by track: a few methods on the suite ``tiny``, on an undisturbed machine."""
+    folder = tmp_path_factory.mktemp("small")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matrix, "choose", lambda *_: Lending(**vars(backend_here("posix")), pool=pool))
+        for track, methods in SMALL.items():
+            named = [word for method in methods for word in ("--solver", method)]
+            results = ["--results", str(folder / track)]
+            command = ["run", "--suite", "tiny", "--track", track, "-t", "10", "--seeds", "2", "-q", *named, *results]
+            patch.setattr("sys.argv", [str(ROOT / "shardmark"), *command])
+            assert main(command) == 0
+            with closing(Store.open(folder / track, create=True)) as store, store.transaction() as db:
+                db.execute("UPDATE hosts SET disturbances = '[]'")
+    return {track: folder / track for track in SMALL}
 
 
 @pytest.fixture(scope="module")

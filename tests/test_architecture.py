@@ -18,7 +18,7 @@ from shardmark.solvers.reach import reached
 from shardmark.solvers.registry import solver_files
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("instances", "solvers", "harness", "records", "leaderboard", "shardmark")
+ROOMS = ("instances", "solvers", "harness", "records", "editions", "leaderboard", "shardmark")
 TRACKS = tracks()
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FILES}
@@ -61,7 +61,12 @@ ALLOWED = {
         *("instances", "harness.records", "harness.results", "harness.verify"),
         "harness.campaign.problems",
     },
+    "harness.editions": {
+        *("instances", "harness.editions", "harness.results", "harness.records.files"),
+        *("harness.campaign.host", "harness.sandbox.contract", "solvers.registry"),
+    },
     "records": set(),
+    "editions": set(),
     "leaderboard": {"instances", "harness", "leaderboard"},
     "leaderboard.report": set(),
     "shardmark": {"instances", "harness", "leaderboard", "solvers.registry", "shardmark"},

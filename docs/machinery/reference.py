@@ -11,9 +11,13 @@ from inspect import cleandoc
 
 from shardmark.cli.arguments import parser
 from shardmark.harness.campaign.discover import discover
+from shardmark.harness.editions.columns import COLUMNS, TABLES
+from shardmark.harness.results.schema import CERTIFICATES, SCHEMA
 from shardmark.instances import tracks
 from shardmark.instances.catalog import suite, suites
 from shardmark.leaderboard.text import STATUS
+
+_SCHEMA = SCHEMA + CERTIFICATES
 
 
 def commands() -> str:
@@ -108,10 +112,36 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def edition_columns() -> str:
+    """Return the columns of each table of an edition, from the comments in the schema of the results database."""
+    return "\n\n".join(_columns(table) for table in TABLES)
+
+
+def _columns(table: str) -> str:
+    meanings = _meanings(table)
+    rows = [f"| `{name}` | {kind.expected} | {_text(meanings[name])} |" for name, kind in COLUMNS[table].items()]
+    head = [f"### {table} {{ data-search-exclude }}", "", "| column | value | meaning |", "| --- | --- | --- |"]
+    return "\n".join([*head, *rows])
+
+
+def _meanings(table: str) -> dict[str, str]:
+    """Return the comment on each column of a table in the schema."""
+    (body,) = re.findall(
+        rf"^CREATE TABLE (?:IF NOT EXISTS )?{table} \(.*?\n(.*?)^\)", _SCHEMA, re.DOTALL | re.MULTILINE
+    )
+    found: dict[str, list[str]] = {}
+    for line in body.splitlines():
+        if column := re.match(r"  (\w+) [A-Z]", line):
+            found[column[1]] = []
+        found[next(reversed(found))].append(line.partition("--")[2].strip())
+    return {name: " ".join(filter(None, words)) for name, words in found.items()}
+
+
 #: Writer of each section, by the name with which a page asks for it.
 SECTIONS: Mapping[str, Callable[[], str]] = {
     "commands": commands,
     "statuses": statuses,
     "suites": all_suites,
+    "edition-columns": edition_columns,
     **{f"methods-{track}": partial(methods, track) for track in tracks()},
 }

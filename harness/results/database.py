@@ -232,6 +232,11 @@ class Store:
         except (zlib.error, ValueError, TypeError, RecursionError):
             raise InputError(self.path, f"runs id {run!r} solution", "expected zlib of JSON") from None
 
+    def add_solution(self, run: str, solution: Any) -> None:
+        """Store the solution of a run."""
+        with self.transaction() as db:
+            db.execute("UPDATE runs SET solution = ? WHERE id = ?", (_packed(solution), run))
+
     def certificate(self, run: str) -> dict[str, Any] | None:
         """Return the certificate of a run; None if it sent none or one that is too large to be stored."""
         query = "SELECT content FROM certificates WHERE run = ?"
@@ -267,6 +272,10 @@ class Store:
         """Return the columns of a table without solutions, and all rows; InputError for an invalid value."""
         names = list(COLUMNS[table])
         return names, self._read(table, names)
+
+    def select(self, table: str, names: Sequence[str]) -> Sequence[Row]:
+        """Return some columns of all rows of a table; InputError for an invalid value."""
+        return self._read(table, names)
 
     def batches(self, table: str, without: Collection[str] = ()) -> tuple[list[str], Iterator[Sequence[Row]]]:
         """Return the columns of a table, less some, and its rows in batches; InputError for an invalid value."""
@@ -349,8 +358,12 @@ def _columns(run: Record) -> dict[str, Any]:
         "cost_float": as_float(run.cost),
         "lower_bound": decimal(run.lower_bound),
         "lower_bound_float": as_float(run.lower_bound),
-        "solution": None if run.solution is None else zlib.compress(json.dumps(run.solution).encode()),
+        "solution": None if run.solution is None else _packed(run.solution),
     }
+
+
+def _packed(solution: Any) -> bytes:
+    return zlib.compress(json.dumps(solution).encode())
 
 
 def _certificate(run: str, found: Certificate) -> dict[str, Any]:

@@ -23,7 +23,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from shardmark.cli.commands import campaigns, completion, files, lists, one_run, planning, records, reports, review
+from shardmark.cli.commands import (
+    campaigns,
+    completion,
+    editions,
+    files,
+    lists,
+    one_run,
+    planning,
+    records,
+    reports,
+    review,
+)
 from shardmark.cli.options import add_json
 from shardmark.cli.output import NotWrittenError, drop_output, emit, open_streams, say, tell
 from shardmark.cli.terminal import in_colour, painted, printable, without_backticks
@@ -38,6 +49,7 @@ COMMANDS = (
     *campaigns.COMMANDS,
     *reports.COMMANDS,
     *records.COMMANDS,
+    *editions.COMMANDS,
     *files.COMMANDS,
     *review.COMMANDS,
     *completion.COMMANDS,

@@ -15,7 +15,14 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ("harness", "instances", "leaderboard", "records", "solvers")  # folders that `shardmark` has links to
+ROOMS = (
+    "editions",
+    "harness",
+    "instances",
+    "leaderboard",
+    "records",
+    "solvers",
+)  # folders that `shardmark` has links to
 PLACES = "import shardmark, shardmark.solvers._core; print(shardmark.__file__, shardmark.solvers._core.__file__)"
 MODEL = "import onnx; print(onnx.__path__[0] + '/backend/test/data/light/light_squeezenet.onnx')"
 FOUND = f"import importlib.util as util; print([name for name in {ROOMS} if util.find_spec(name)])"

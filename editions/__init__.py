@@ -1,0 +1,1 @@
+"""Published campaigns, a folder each: data only, read by `shardmark.harness.editions`."""

@@ -1,0 +1,1 @@
+"""Editions: published campaigns, as columns with checksums beside the best solutions."""

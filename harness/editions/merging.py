@@ -1,0 +1,106 @@
+"""A results database of one's own runs and those of an edition: what pages, tables and rankings read.
+
+The campaigns of an edition have numbers up to 0, in the order in which they began; one's own have those from 1 on.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from shardmark.harness.editions.columns import COLUMNS, TABLES
+from shardmark.harness.editions.folder import Edition, Part
+from shardmark.harness.records.files import DIGITS
+from shardmark.harness.results.database import FILE_NAME, Store
+from shardmark.harness.results.records import as_float, number
+
+Values = dict[str, Any]  # a row, by column
+Take = Callable[[Values], bool]
+#: Columns of exact decimal text beside which the database keeps a float.
+_EXACT = {"runs": ("cost", "lower_bound"), "incumbents": ("cost",), "bounds": ("value",)}
+
+
+@contextmanager
+def merged(results: Path | None, edition: Edition, take: Take = lambda run: True) -> Iterator[Store]:
+    """Open a temporary database with the runs of a results folder, if there is one, and of an edition.
+
+    Of the edition's runs, those are taken that ``take`` accepts, given a row of the table of runs by column, and that
+    the folder does not have: no run of that method on that content with that seed.
+    """
+    with tempfile.TemporaryDirectory(prefix="shardmark-") as folder:
+        own: set[tuple[Any, ...]] = set()
+        if results is not None and (results / FILE_NAME).is_file():
+            own = _copied(results, Path(folder))
+        with closing(Store.open(folder, create=True)) as store:
+            add(store, edition, lambda run: _cell(run) not in own and take(run))
+            yield store
+
+
+def add(store: Store, edition: Edition, take: Take) -> None:
+    """Add those runs of an edition to a database that ``take`` accepts."""
+    parts = {part.name: {table: _by_column(edition, part, table) for table in TABLES} for part in edition.parts}
+    numbers = _numbers({name: tables["campaigns"] for name, tables in parts.items()})
+    with store.transaction() as db:
+        for part in edition.parts:
+            taken = _add(db, parts[part.name], numbers[part.name], take)
+            for run, solution in edition.solutions(part).items():
+                if run in taken:
+                    store.add_solution(taken[run], solution)
+
+
+def _copied(results: Path, folder: Path) -> set[tuple[Any, ...]]:
+    """Copy the database of a results folder; return the cells of its runs."""
+    with closing(Store.open(results)) as stored, closing(sqlite3.connect(folder / FILE_NAME)) as target:
+        stored.connection.backup(target)
+        names, rows = stored.rows("runs")
+    return {_cell(dict(zip(names, row, strict=True))) for row in rows}
+
+
+def _cell(run: Values) -> tuple[Any, ...]:
+    return run["track"], run["solver"], run["checksum"], run["seed"]
+
+
+def _by_column(edition: Edition, part: Part, table: str) -> list[Values]:
+    return [dict(zip(COLUMNS[table], row, strict=True)) for row in edition.rows(part, table)]
+
+
+def _numbers(campaigns: Mapping[str, Sequence[Values]]) -> dict[str, dict[int, int]]:
+    """Return new numbers of the campaigns of each part, by their old ones."""
+    began = sorted((row["started"], part, row["id"]) for part, rows in campaigns.items() for row in rows)
+    places = {(part, old): place + 1 - len(began) for place, (_, part, old) in enumerate(began)}
+    return {part: {row["id"]: places[part, row["id"]] for row in rows} for part, rows in campaigns.items()}
+
+
+def _add(
+    db: sqlite3.Connection, tables: Mapping[str, Sequence[Values]], numbers: Mapping[int, int], take: Take
+) -> dict[str, str]:
+    """Add the runs of a part that are taken, and what they refer to; return their ids by their first `DIGITS`."""
+    runs = [run for run in tables["runs"] if take(run)]
+    taken = {run["id"] for run in runs}
+    _insert(db, "campaigns", [{**row, "id": numbers[row["id"]]} for row in tables["campaigns"]])
+    _insert(db, "hosts", [{**row, "campaign": numbers[row["campaign"]]} for row in tables["hosts"]])
+    _insert(db, "instances", tables["instances"])
+    _insert(db, "solvers", tables["solvers"])
+    _insert(db, "runs", [{**run, "campaign": numbers[run["campaign"]]} for run in runs])
+    asked = [row for row in tables["matrix"] if row["run"] in taken]
+    _insert(db, "matrix", [{**row, "campaign": numbers[row["campaign"]]} for row in asked])
+    for table in ("incumbents", "bounds", "certificates"):
+        _insert(db, table, [row for row in tables[table] if row["run"] in taken])
+    return {run[:DIGITS]: run for run in taken}
+
+
+def _insert(db: sqlite3.Connection, table: str, rows: Collection[Values]) -> None:
+    """Insert rows, with the floats beside exact texts; instances and solvers that are there stay as they are."""
+    exact = _EXACT.get(table, ())
+    names = [*COLUMNS[table], *(f"{name}_float" for name in exact)]
+    marks = ", ".join("?" * len(names))
+    values = ([*row.values(), *(_float(row[name]) for name in exact)] for row in rows)
+    db.executemany(f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({marks})", values)
+
+
+def _float(text: str | None) -> float | None:
+    return None if text is None else as_float(number(text))

@@ -1,0 +1,85 @@
+"""The command about editions: published campaigns."""
+
+from __future__ import annotations
+
+import argparse
+
+from shardmark.cli import values
+from shardmark.cli.options import Answer, Command, add_json
+from shardmark.cli.output import say
+from shardmark.cli.terminal import without_backticks
+
+
+def edition_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add what can be done with editions, and the options of each."""
+    sub.set_defaults(action=run_list)
+    members = sub.add_subparsers(metavar="ACTION")
+    about = without_backticks(run_create.__doc__).strip()
+    member = members.add_parser(
+        "create",
+        help=about.split("\n\n")[0],
+        description=about,
+        epilog="example: shardmark edition create results/intraop results/hybrid --output editions/2026.12",
+    )
+    add_json(member, default=argparse.SUPPRESS)
+    member.set_defaults(action=run_create)
+    member.add_argument("results", nargs="+", type=values.folder, metavar="RESULTS", help="a results folder, a part")
+    words = "folder of the edition, whose name is the edition's; new, or an edition to which the parts are added"
+    member.add_argument("-o", "--output", type=values.folder, required=True, metavar="DIR", help=words)
+    words = "publish campaigns during which the machine was disturbed; pages show the disturbance and this reason"
+    member.add_argument("--accept-disturbance", type=values.filled, metavar="REASON", help=words)
+
+
+def run_edition(options: argparse.Namespace) -> Answer:
+    """List published campaigns, or create one from results.
+
+    Without ACTION, list the editions that come with this version.
+    """
+    answer: Answer = options.action(options)
+    return answer
+
+
+def run_list(options: argparse.Namespace) -> Answer:
+    """List the editions that come with this version, one row per part."""
+    from shardmark.harness.editions.folder import find, known
+
+    editions = [find(name) for name in known()]
+    return 0, [
+        {"edition": edition.name, "part": part.name, "runs": part.runs, "suites": ", ".join(part.suites)}
+        for edition in editions
+        for part in edition.parts
+    ]
+
+
+def run_create(options: argparse.Namespace) -> Answer:
+    """Publish the runs of results folders as an edition, each folder as a part of its name.
+
+    A campaign with missing runs, with a lower bound above a cost, or on a disturbed machine is refused. More parts can
+    be added later; the edition and the new results are all that is needed. All runs of a method must be of one version.
+    """
+    from shardmark.harness.editions.creating import create
+    from shardmark.harness.editions.folder import CHECKSUMS, DESCRIPTION, contents
+
+    edition = create(options.results, options.output, options.accept_disturbance or "")
+    size = sum(len(content) for _, content in contents(edition.folder, [part.name for part in edition.parts]))
+    answer = {
+        "edition": edition.name,
+        "folder": str(edition.folder),
+        "parts": [{"part": part.name, "runs": part.runs, "suites": list(part.suites)} for part in edition.parts],
+        "left_out": list(edition.left_out),
+        "mib": round(size / 2**20, 2),
+    }
+    if options.json:
+        return 0, answer
+    for part in edition.parts:
+        of = f" of {', '.join(part.suites)}" if part.suites else ""
+        say(f"{part.name}: {part.runs:,} runs{of}\n")
+    for suite in edition.suites:
+        names = [row["instance"] for row in edition.left_out if row["suite"] == suite]
+        if names:
+            say(f"left out of {suite}, as they have no run: {', '.join(names)}\n")
+    say(f"{edition.folder}: {answer['mib']} MiB with {DESCRIPTION} and {CHECKSUMS}\n")
+    return 0, None
+
+
+COMMANDS = (Command("edition", run_edition, edition_arguments, "create results --output editions/2026.12"),)
