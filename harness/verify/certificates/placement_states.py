@@ -1,154 +1,217 @@
 """Proofs for ``placement`` by the states of a dynamic program over ideals.
 
-``{"kind": "states", "target": T}``: no acyclic placement has loads below T on all devices. A state is an ideal and the
-accelerators and CPUs that hold it; the check finds all states that are reached with loads below T.
+``{"kind": "states", "target": T, ...}``: no placement has loads below T on all devices. A state is an ideal and the
+accelerators and CPUs that hold it; the check finds all states that are reached with loads below T. For throughput:
+
+``without``  units that are left out
+``skipped``  nodes whose edges do not count for the order
+``pass``     "forward" or "backward": the pass whose edges order units; else both do if sets are acyclic
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from math import lcm
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from shardmark.harness.verify.certificates import Clock, Unproven, fraction
+from shardmark.harness.verify.certificates import Clock, Unproven, fraction, integers
+from shardmark.harness.verify.certificates.placement_items import MOST_IDEALS, Chosen, Items
 from shardmark.harness.verify.certificates.placement_schedules import Schedules
 from shardmark.harness.verify.certificates.placement_units import Units
-from shardmark.instances.graph import strong_components
+from shardmark.instances.files.columns import describe
 from shardmark.instances.placement import Instance
+
+Longs = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+NEVER = 1 << 40  # accelerators, if no number of them suffices
+PASSES = {"forward": False, "backward": True}
 
 
 def states(instance: Instance, proof: Mapping[str, Any], clock: Clock) -> Fraction:
     """Return the target if no state holds all units with loads below it, or for latency ends before it."""
+    target, units = fraction(proof, "target"), Units(instance, clock)
+    if target <= 0:
+        return Fraction(0)
     if instance.objective == "latency":
-        target = fraction(proof, "target")
-        if target > 0 and not Schedules(Units(instance, clock), target).refuted():
+        if not Schedules(units, target).refuted():
             raise Unproven("proof.target: expected a target before which no schedule ends")
         return target
-    if (instance.objective, instance.contiguity, instance.allreduce) != ("throughput", "acyclic", None):
-        raise Unproven("proof.kind: expected another kind, as only acyclic splits without replicas are chains")
-    target, units = fraction(proof, "target"), Units(instance, clock)
-    for reverse in (True, False) if instance.training else (False,):
-        if not _Items(units, reverse, target).refuted():
+    if instance.contiguity == "free" or instance.allreduce is not None:
+        raise Unproven("proof.kind: expected another kind, as only contiguous sets without replicas are chains")
+    left_out, skipped = _numbers(proof, "without", len(units.fast)), _numbers(proof, "skipped", instance.nodes)
+    for passes, turned in _orders(instance, proof.get("pass")):
+        if not _Chains(Items(units, Chosen(left_out, skipped, passes, turned), target)).refuted():
             raise Unproven("proof.target: expected a target that no placement keeps")
     return target
 
 
-class _Items:
-    """Units that share a device, as they are on a cycle, and the loads of sets of items, which are bit masks.
+def _numbers(proof: Mapping[str, Any], key: str, count: int) -> set[int]:
+    """Return a list of units or nodes as a set, empty if the proof has none of that name."""
+    numbers = integers({key: [], **proof}, key, count)
+    if any(not 0 <= v < count for v in numbers):
+        raise Unproven(f"proof.{key}: expected numbers from 0 to {count - 1}")
+    return set(numbers)
 
-    Numbers are whole multiples of a common unit.
 
-    ``preceding``  items that an ideal with each item contains
-    ``tensors``    for each item, those that it makes or reads: the maker, all its readers, the time
+def _orders(instance: Instance, name: Any) -> Iterator[tuple[tuple[bool, ...], bool]]:
+    """Yield the orders of devices to refute: passes, and whether backward edges are reversed."""
+    if name is None and instance.contiguity == "acyclic":
+        yield from [((False, True), True), ((False, True), False)] if instance.training else [((False,), False)]
+    elif name is None or (isinstance(name, str) and name in PASSES):
+        yield (PASSES[name or "forward"],), False
+    else:
+        raise Unproven(f"proof.pass: expected forward or backward, found {describe(name)}")
+
+
+class _Chains:
+    """Chains of ideals of items. Ideals are numbered by their sizes, then as they are found.
+
+    ``parent, added``  for each ideal but the first, the number of one with an item less, and that item
+    ``levels``         the first number of the ideals of each size
+    ``has``            shape (items, ideals), bool: whether an ideal has an item
     """
 
-    def __init__(self, units: Units, reverse: bool, target: Fraction) -> None:
-        self.units, instance = units, units.instance
-        tail, head = instance.graph.tail, instance.graph.head
-        same = instance.backward[tail] == instance.backward[head]
-        tail, head = tail[same], head[same]
-        turned = instance.backward[tail] & reverse
-        of, count = np.array(units.of), len(units.fast)
-        ends = of[np.where(turned, head, tail)], of[np.where(turned, tail, head)]
-        item = strong_components(count, *ends).tolist()
-        self.count = max(item, default=-1) + 1
-        self.full = (1 << self.count) - 1
-        self.preceding = [0] * self.count
-        for u, v in zip(*(column.tolist() for column in ends), strict=True):
-            units.clock.tick()
-            self.preceding[item[v]] |= (1 << item[u]) & ~(1 << item[v])
-        self._sum_up(item, target)
+    def __init__(self, items: Items) -> None:
+        self.items, self.clock = items, items.units.clock
+        self._list_ideals()
+        self.has = np.zeros((items.count, len(self.parent)), dtype=bool)
+        for ideal, (parent, item) in enumerate(zip(self.parent, self.added, strict=True)):
+            if ideal:
+                self.has[:, ideal] = self.has[:, parent]
+                self.has[item, ideal] = True
 
-    def _sum_up(self, item: list[int], target: Fraction) -> None:
-        units = self.units
-        times = [time for time in (*units.fast, *units.slow, *units.transfer) if time is not None]
-        whole = lcm(*(number.denominator for number in (target, units.room, *times, *units.size)))
-        self.target, self.room = int(target * whole), int(units.room * whole)
-        self.fast, self.slow, self.size = ([0] * self.count for _ in range(3))
-        for v, fast, slow, size in zip(item, units.fast, units.slow, units.size, strict=True):
-            self.fast[v] += self.target if fast is None else int(fast * whole)
-            self.slow[v] += self.target if slow is None else int(slow * whole)
-            self.size[v] += int(size * whole)
-        self.tensors: list[list[tuple[int, int, int]]] = [[] for _ in range(self.count)]
-        readers = [0] * len(units.of)
-        for v, tensors in enumerate(units.read):
-            units.clock.tick()
-            for u in tensors:
-                readers[u] |= 1 << item[units.of[v]]
-        for u, (mask, cost) in enumerate(zip(readers, units.transfer, strict=True)):
-            maker = 1 << item[units.of[u]]
-            if cost and mask & ~maker:
-                units.clock.tick()
-                for v in range(self.count):
-                    if (mask | maker) >> v & 1:
-                        self.tensors[v].append((maker, mask & ~maker, int(cost * whole)))
+    def _list_ideals(self) -> None:
+        preceding = self.items.preceding
+        after: list[list[int]] = [[] for _ in preceding]
+        for v, mask in enumerate(preceding):
+            for u in _members(mask):
+                after[u].append(v)
+        self.parent, self.added, self.levels = [0], [0], [0]
+        level = {0: sum(1 << v for v, mask in enumerate(preceding) if not mask)}  # the items that each can grow by
+        while level:
+            first, larger = len(self.parent) - len(level), dict[int, int]()
+            for number, (ideal, ready) in enumerate(level.items(), first):
+                self.clock.tick()
+                if len(self.parent) > MOST_IDEALS:
+                    raise Unproven(f"proof.without: expected at most {MOST_IDEALS} ideals")
+                for v in _members(ready):
+                    new = ideal | 1 << v
+                    if new not in larger:
+                        larger[new] = ready ^ 1 << v | sum(1 << w for w in after[v] if not preceding[w] & ~new)
+                        self.parent.append(number)
+                        self.added.append(v)
+            self.levels.append(len(self.parent) - len(larger))
+            level = larger
 
     def refuted(self) -> bool:
         """Return True if no chain of ideals reaches all items with loads below the target."""
-        reached: dict[int, set[tuple[int, int]]] = {0: {(0, 0)}}
-        waiting: list[set[int]] = [{0}, *(set[int]() for _ in range(self.count))]
-        most = self.units.instance.accelerators, self.units.instance.cpus
-        for ideals in waiting:
-            for ideal in ideals:
-                used = _least(reached.pop(ideal))
-                for larger, fast, slow in self._extensions(ideal):
-                    new = {(k + 1, c) for k, c in used if fast and k < most[0]}
-                    new |= {(k, c + 1) for k, c in used if slow and c < most[1]}
-                    if new and larger == self.full:
-                        return False
-                    if new:
-                        reached.setdefault(larger, set()).update(new)
-                        waiting[larger.bit_count()].add(larger)
-        return self.count > 0
+        items, instance = self.items, self.items.instance
+        if not items.count:
+            return False
+        fast, slow, size = (column @ self.has.astype(np.int64) for column in (items.fast, items.slow, items.size))
+        groups = _Groups(items, self.has) if instance.contiguity == "contiguous" else None
+        cpus = min(instance.cpus, int(items.units_in.sum()))
+        used = np.full((len(self.parent), cpus + 1), NEVER)  # the least accelerators, by ideal and CPUs
+        used[0, 0] = 0
+        for ideal, (larger, moved, out) in enumerate(self._differences()):
+            reached = used[ideal]
+            if reached.min() > instance.accelerators:
+                continue
+            work = fast - fast[ideal]
+            load = {"none": work + moved, "half": np.maximum(work, moved), "full": np.maximum(work, out)}
+            on = larger & (load[instance.overlap] < items.target) & (size - size[ideal] <= items.room)
+            if instance.overlap == "full":
+                on &= moved - out < items.target
+            off = larger & (slow - slow[ideal] < items.target)
+            used[on] = np.minimum(used[on], reached + 1)
+            used[off, 1:] = np.minimum(used[off, 1:], reached[:-1])
+            if groups:
+                several = _by_two(reached)
+                better = (several < used).any(axis=1) & (several.min() <= instance.accelerators)
+                ends = np.flatnonzero(larger & better & ~(on & (off | (cpus < 2))))
+                ends = ends[groups.possible(ideal, ends)]
+                used[ends] = np.minimum(used[ends], several)
+        return bool(used[-1].min() > instance.accelerators)
 
-    def _extensions(self, ideal: int) -> Iterator[tuple[int, bool, bool]]:
-        """Yield larger ideals, and whether an accelerator and a CPU can hold the difference below the target.
+    def _differences(self) -> Iterator[tuple[Flags, Longs, Longs]]:
+        """Yield for each ideal which others contain it, and what the difference moves in and out, and out alone.
 
-        A set whose computation alone reaches the target on both is not extended.
+        A net moves if some of its items are in the difference but not all of them are. Each ideal has one item more
+        than its parent, and only the nets of this item change. All three have the shape (ideals,).
         """
-        known, left = {ideal}, [(ideal, 0, 0, 0, 0, 0)]
-        while left:
-            self.units.clock.tick()
-            larger, fast, slow, size, moved_in, moved_out = left.pop()
-            for v in range(self.count):
-                bit = 1 << v
-                new = larger | bit
-                if larger & bit or self.preceding[v] & ~larger or new in known:
-                    continue
-                known.add(new)
-                work = fast + self.fast[v], slow + self.slow[v], size + self.size[v]
-                on, off = work[0] < self.target and work[2] <= self.room, work[1] < self.target
-                if not (on or off):
-                    continue
-                held = new & ~ideal
-                into, out = moved_in, moved_out
-                for maker, readers, cost in self.tensors[v]:
-                    before, after = held & ~bit, held
-                    into += cost * (_reads(after, maker, readers) - _reads(before, maker, readers))
-                    out += cost * (_sends(after, maker, readers) - _sends(before, maker, readers))
-                left.append((new, *work, into, out))
-                yield new, on and self._load(work[0], into, out) < self.target, off
+        nets = self.items.nets
+        held = np.zeros((len(nets), len(self.parent)), dtype=np.int16)
+        full = np.zeros_like(held, dtype=bool)
+        for net, (members, _, _) in enumerate(nets):
+            self.clock.tick()
+            held[net] = self.has[list(members)].sum(axis=0)
+            full[net] = held[net] == len(members)
+        of: list[list[int]] = [[] for _ in range(self.items.count)]
+        for net, (members, _, _) in enumerate(nets):
+            for v in members:
+                of[v].append(net)
+        moved, out = (np.zeros(len(self.parent), dtype=np.int64) for _ in range(2))
+        for net, (_, maker, cost) in enumerate(nets):
+            moved += cost * ((held[net] > 0) & ~full[net])
+            if maker >= 0:
+                out += cost * (self.has[maker] & ~full[net])
+        rows = {0: (np.ones(len(self.parent), dtype=bool), moved, out)}
+        yield rows[0]
+        for begin, end in zip(self.levels[1:], [*self.levels[2:], len(self.parent)], strict=True):
+            before, rows = rows, {}
+            for ideal in range(begin, end):
+                self.clock.tick()
+                v, parent = self.added[ideal], self.parent[ideal]
+                larger, moved, out = (column.copy() for column in before[parent])
+                larger &= self.has[v]
+                for net in of[v]:
+                    maker, cost, now = *nets[net][1:], held[net, parent]
+                    moved[held[net] == now + 1] -= cost
+                    if not now:
+                        moved[full[net]] += cost
+                    if v == maker:
+                        out[self.has[v] & ~full[net] if not now else self.has[v]] -= cost
+                    elif maker >= 0 and not now and not self.has[maker, parent]:
+                        out[self.has[maker] & full[net]] += cost
+                rows[ideal] = larger, moved, out
+                yield rows[ideal]
 
-    def _load(self, work: int, into: int, out: int) -> int:
-        overlap = self.units.instance.overlap
-        return {"none": work + into + out, "half": max(work, into + out), "full": max(work, into, out)}[overlap]
+
+class _Groups:
+    """Sets that several devices may hold together, each with a path to each other one: see the page of proofs.
+
+    ``item, every, related``  as `Items.comparable` has them, the latter two summed up over the items of each ideal
+    """
+
+    def __init__(self, items: Items, has: Flags) -> None:
+        self.has, self.clock = has.T.copy(), items.units.clock
+        self.item, every, related = items.comparable()
+        summed = self.has.astype(np.int16)
+        self.every, self.related = summed @ every.T.astype(np.int16), summed @ related.astype(np.int16)
+
+    def possible(self, ideal: int, ends: Longs) -> Flags:
+        """Return for each of some larger ideals whether the difference may be such a set."""
+        self.clock.tick()
+        joined = (self.has[ends] > self.has[ideal]) & (self.related[ends] > self.related[ideal])
+        count = joined.sum(axis=1, dtype=np.int16)
+        waist = joined[:, self.item] & (self.every[ends] - self.every[ideal] == count[:, None])
+        return (count > 0) & ~waist.any(axis=1)
 
 
-def _reads(held: int, maker: int, readers: int) -> bool:
-    return bool(readers & held) and not maker & held
+def _by_two(reached: Longs) -> Longs:
+    """Return the least accelerators, by CPUs, if two more devices are used, which may be CPUs."""
+    best = reached + 2
+    best[1:] = np.minimum(best[1:], reached[:-1] + 1)
+    best[2:] = np.minimum(best[2:], reached[:-2])
+    return best
 
 
-def _sends(held: int, maker: int, readers: int) -> bool:
-    return bool(maker & held) and bool(readers & ~held)
-
-
-def _least(used: set[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the pairs that no other one is at most in both numbers."""
-    kept: list[tuple[int, int]] = []
-    for pair in sorted(used):
-        if not kept or pair[1] < kept[-1][1]:
-            kept.append(pair)
-    return kept
+def _members(mask: int) -> Iterator[int]:
+    """Yield the numbers of the bits that are set."""
+    while mask:
+        yield (mask & -mask).bit_length() - 1
+        mask &= mask - 1
