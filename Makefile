@@ -8,6 +8,7 @@ JOBS ?= $(CORES)
 RESULTS ?= results
 SITE ?= site
 RUN ?=
+EDITION ?=
 COMMITS ?= 3
 DRAWS ?= 10000
 INSTANCES ?= 1000
@@ -24,7 +25,7 @@ C_CORE := $(shell find c_src -name '*.[ch]')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 
-.PHONY: setup help benchmark run leaderboard docs review test thorough fuzz crosscheck mutants measure large screenshots lint format dist trial replay asv instances clean
+.PHONY: setup help benchmark run leaderboard edition docs review test thorough fuzz crosscheck mutants measure large screenshots lint format dist trial replay asv instances clean
 
 setup: $(VENV)/base ## the virtual environment (every other target sets it up)
 
@@ -65,6 +66,10 @@ run: $(VENV)/base ## the runs of a suite alone
 
 leaderboard: $(VENV)/base ## the site of runs that are done (RESULTS=results SITE=site)
 	@$(PAGES)
+
+edition: $(VENV)/base ## the site of the newest published campaign, in seconds, with nothing run (EDITION=name SITE=site)
+	@$(BIN)/shardmark edition site $(EDITION) --output '$(SITE)'
+	@echo "open file://$$(realpath '$(SITE)')/index.html"
 
 # It opens from disk; the leaderboard links to it.
 docs: $(VENV)/extra-docs ## the documentation, into site/docs (SITE=site)

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 
+from shardmark.harness.editions.comparing import Comparison
 from shardmark.harness.results.ranking import Tables
 from shardmark.instances import InputError
 from shardmark.leaderboard import downloads, records_page
@@ -55,10 +56,16 @@ WRITERS: tuple[Callable[[Site], Iterator[Page]], ...] = (
 File = tuple[str, str | bytes]  # path from the root of the site, and content
 
 
-def build(tables: Tables, output: Path, pictures: Mapping[str, Pictures | str] | None = None) -> Path:
+def build(
+    tables: Tables,
+    output: Path,
+    pictures: Mapping[str, Pictures | str] | None = None,
+    comparison: Comparison | None = None,
+) -> Path:
     """Write the site into the folder ``output`` and return the path of its first page.
 
-    ``pictures`` has drawings of a solution, or the reason why there are none, by checksum of the instance.
+    ``pictures`` has drawings of a solution, or the reason why there are none, by checksum of the instance;
+    ``comparison`` says what of the runs is of an edition.
 
     Obsolete pages of the last build are removed; pages of other commands get the new menu; files that are not ours
     stay. Nothing changes before all files are written, so a build that fails leaves the old site.
@@ -66,7 +73,7 @@ def build(tables: Tables, output: Path, pictures: Mapping[str, Pictures | str] |
     """
     output = Path(output).resolve()
     with held(output):
-        publish(output, _files(tables, pictures, output))
+        publish(output, _files(tables, pictures, output, comparison))
     return output / INDEX
 
 
@@ -149,15 +156,19 @@ def static() -> Iterator[File]:
             yield f"static/{path.name}", path.read_bytes()
 
 
-def _files(tables: Tables, pictures: Mapping[str, Pictures | str] | None, folder: Path) -> Iterator[File]:
+def _files(
+    tables: Tables, pictures: Mapping[str, Pictures | str] | None, folder: Path, comparison: Comparison | None
+) -> Iterator[File]:
     """Every file of the site: pages, static files, and the pages that builds keep, with the new menu."""
+    tables = comparison.noted(tables) if comparison else tables
     yield from static()
     written = []
     for path, content in downloads.table_files(tables):
         written.append(path)
         yield path, content
     yield from data_files.files(tables)  # like the tables, before what all pages share takes memory
-    site = Site(tables, reproductions(folder), pictures, regressions=has_regressions(folder), docs=has_docs(folder))
+    kept_pages = {"regressions": has_regressions(folder), "docs": has_docs(folder)}
+    site = Site(tables, reproductions(folder), pictures, comparison=comparison, **kept_pages)
     downloads.link(site, written)
     yield from records_page.solution_files(site)
     yield from downloads.files(site)

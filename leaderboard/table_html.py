@@ -58,13 +58,19 @@ def badge(status: str) -> Markup:
     return Markup(f'<span class="status {tone(status)}" title="{escape(words)}">{_shown(status)}</span>')
 
 
-def result_of_solver(root: str, track: str, cell: Row, colour: str) -> Markup:
+def mark(is_yours: bool) -> Markup:
+    """The mark of a method with runs of one's own among those of an edition."""
+    return Markup(' <span class="yours">yours</span>' if is_yours else "")
+
+
+def result_of_solver(root: str, track: str, cell: Row, colour: str, is_yours: bool) -> Markup:
     """The row of a solver on the page of an instance."""
     name = _link(root + page_of("solvers", track, cell["solver"]), cell["solver"])
     anchor = f"solver-{slug(cell['solver'])}"
     return Markup(
         f'<tr id="{anchor}" data-solver="{_word(cell["solver"])}">'
-        f'<th scope="row"><span class="chip {colour}" aria-hidden="true"></span>{name}{_permalink(anchor)}</th>'
+        f'<th scope="row"><span class="chip {colour}" aria-hidden="true"></span>{name}{mark(is_yours)}'
+        f"{_permalink(anchor)}</th>"
         f"{_seeds(root, cell, 'run')}{_statuses(cell)}{_cost_facts(cell)}{_effort(cell)}</tr>\n"
     )
 

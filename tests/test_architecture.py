@@ -63,7 +63,7 @@ ALLOWED = {
     },
     "harness.editions": {
         *("instances", "harness.editions", "harness.results", "harness.records.files"),
-        *("harness.campaign.host", "harness.sandbox.contract", "solvers.registry"),
+        *("harness.campaign", "harness.sandbox.contract", "solvers.registry"),
     },
     "records": set(),
     "editions": set(),

@@ -5,13 +5,16 @@ The campaigns of an edition have numbers up to 0, in the order in which they beg
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from shardmark.harness.campaign.yardstick import speed
 from shardmark.harness.editions.columns import COLUMNS, TABLES
 from shardmark.harness.editions.folder import Edition, Part
 from shardmark.harness.records.files import DIGITS
@@ -20,8 +23,10 @@ from shardmark.harness.results.records import as_float, number
 
 Values = dict[str, Any]  # a row, by column
 Take = Callable[[Values], bool]
+Yardstick = Mapping[str, float]
 #: Columns of exact decimal text beside which the database keeps a float.
 _EXACT = {"runs": ("cost", "lower_bound"), "incumbents": ("cost",), "bounds": ("value",)}
+_TIMES = ("time_s", "wall_s", "cpu_s")
 
 
 @contextmanager
@@ -29,27 +34,65 @@ def merged(results: Path | None, edition: Edition, take: Take = lambda run: True
     """Open a temporary database with the runs of a results folder, if there is one, and of an edition.
 
     Of the edition's runs, those are taken that ``take`` accepts, given a row of the table of runs by column, and that
-    the folder does not have: no run of that method on that content with that seed.
+    the folder does not have: no run of that method on that content with that seed. If both machines were measured, the
+    times of the edition's runs are those that this machine would take.
     """
     with tempfile.TemporaryDirectory(prefix="shardmark-") as folder:
         own: set[tuple[Any, ...]] = set()
         if results is not None and (results / FILE_NAME).is_file():
             own = _copied(results, Path(folder))
         with closing(Store.open(folder, create=True)) as store:
-            add(store, edition, lambda run: _cell(run) not in own and take(run))
+            add(store, edition, lambda run: _cell(run) not in own and take(run), yardstick_here(store))
             yield store
 
 
-def add(store: Store, edition: Edition, take: Take) -> None:
-    """Add those runs of an edition to a database that ``take`` accepts."""
+def add(store: Store, edition: Edition, take: Take, here: Yardstick | None) -> None:
+    """Add those runs of an edition to a database that ``take`` accepts; ``here`` is the yardstick of this machine."""
     parts = {part.name: {table: _by_column(edition, part, table) for table in TABLES} for part in edition.parts}
     numbers = _numbers({name: tables["campaigns"] for name, tables in parts.items()})
     with store.transaction() as db:
         for part in edition.parts:
-            taken = _add(db, parts[part.name], numbers[part.name], take)
+            tables = parts[part.name]
+            _scale(tables, {} if here is None else _factors(tables["hosts"], here))
+            taken = _add(db, tables, numbers[part.name], take)
             for run, solution in edition.solutions(part).items():
                 if run in taken:
                     store.add_solution(taken[run], solution)
+
+
+def yardstick_here(store: Store) -> Yardstick | None:
+    """Return the yardstick of the newest campaign of one's own that has one."""
+    facts = store.select("hosts", ("campaign", "facts"))
+    found = [(campaign, yardstick) for campaign, text in facts if campaign > 0 and (yardstick := _yardstick(text))]
+    return max(found, key=itemgetter(0), default=(0, None))[1]
+
+
+def speeds(store: Store) -> list[float]:
+    """Return how many times as fast this machine is as those of an edition's campaigns, in increasing order."""
+    here = yardstick_here(store)
+    facts = store.select("hosts", ("campaign", "facts"))
+    return sorted(
+        speed(here, there) for campaign, text in facts if here and campaign <= 0 and (there := _yardstick(text))
+    )
+
+
+def _yardstick(facts: str) -> Yardstick | None:
+    found: Yardstick | None = json.loads(facts).get("yardstick")
+    return found or None
+
+
+def _factors(hosts: Sequence[Values], here: Yardstick) -> dict[tuple[int, str], float]:
+    """Return how many times as long this machine takes as each machine of a part that was measured."""
+    measured = ((row["campaign"], row["name"], _yardstick(row["facts"])) for row in hosts)
+    return {(campaign, name): 1 / speed(here, there) for campaign, name, there in measured if there}
+
+
+def _scale(tables: Mapping[str, Sequence[Values]], factors: Mapping[tuple[int, str], float]) -> None:
+    """Multiply the times of runs, incumbents and bounds by the factor of their machine."""
+    of_run = {run["id"]: factors.get((run["campaign"], run["host"]), 1.0) for run in tables["runs"]}
+    for table, key in (("runs", "id"), ("incumbents", "run"), ("bounds", "run")):
+        for row in tables[table]:
+            row.update({name: row[name] * of_run[row[key]] for name in _TIMES if name in row})
 
 
 def _copied(results: Path, folder: Path) -> set[tuple[Any, ...]]:

@@ -54,7 +54,17 @@ def environment() -> jinja2.Environment:
     made.filters.update(sizes=explain.sizes, modes=explain.modes)
     made.globals.update(table_html=table_html, page_of=page_of, alike=alike, terms=explain.terms)
     made.globals.update(grade_meanings=explain.GRADES)
-    made.globals.update(menu={}, newest={}, regressions=False, docs=False, made_from="", data_files={}, recorded={})
+    made.globals.update(
+        edition=None,
+        yours=frozenset(),
+        menu={},
+        newest={},
+        regressions=False,
+        docs=False,
+        made_from="",
+        data_files={},
+        recorded={},
+    )
     return made
 
 

@@ -9,12 +9,14 @@ from typing import Any
 
 import polars as pl
 
+from shardmark.harness.editions.comparing import Comparison
 from shardmark.harness.records.best import best_known
 from shardmark.harness.results.ranking import Tables
 from shardmark.harness.results.schema import VERSION
 from shardmark.leaderboard import text
 from shardmark.leaderboard.attachments import instance_files_of, logs_of, origins_of, solutions_of
 from shardmark.leaderboard.drawings.pictures import Pictures
+from shardmark.leaderboard.edition_facts import edition_of
 from shardmark.leaderboard.explore.newest import newest_solver
 from shardmark.leaderboard.pages.cells import cells_of, drawn
 from shardmark.leaderboard.pages.environment import environment
@@ -29,7 +31,7 @@ class Site:
 
     ``reproductions`` has the names and titles of those with pages in the site; ``regressions`` is True if the site has
     a page of them, ``docs`` if it has the documentation; ``pictures`` has drawings of a solution, or the reason why
-    there are none, by checksum of the instance.
+    there are none, by checksum of the instance. ``comparison`` says what of the runs is of an edition.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Site:
         pictures: Mapping[str, Pictures | str] | None = None,
         regressions: bool = False,
         docs: bool = False,
+        comparison: Comparison | None = None,
     ) -> None:
         self.tables, self.pictures = tables, pictures or {}
         self.reproductions = reproductions or {}
@@ -64,6 +67,8 @@ class Site:
             "regressions": regressions,
             "docs": docs,
             "made_from": _made_from(tables),
+            "edition": edition_of(comparison, tables),
+            "yours": comparison.own(tables.runs) if comparison else set(),
             "solver_count": sum(len(track.solvers) for track in self.tracks),
         }  # on every page
 

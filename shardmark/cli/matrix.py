@@ -32,8 +32,11 @@ if TYPE_CHECKING:
     from shardmark.leaderboard.reproductions import Cell
 
 
-def matrix(options: argparse.Namespace) -> list[Job]:
-    """All jobs of a campaign, grouped by instance; bounds run with one seed only."""
+def matrix(options: argparse.Namespace, timeouts: Mapping[str, float] | None = None) -> list[Job]:
+    """All jobs of a campaign, grouped by instance; bounds run with one seed only.
+
+    ``timeouts`` are time limits by the checksum of an instance, which count unless the command line sets one.
+    """
     given = given_options(options)
     if options.instance:
         problems = [find_problem(reference, options.track, given) for reference in options.instance]
@@ -50,7 +53,7 @@ def matrix(options: argparse.Namespace) -> list[Job]:
             if info.track != track:
                 continue
             seeds = range(options.seeds if info.kind == "solver" else 1)
-            limits = limits_of_campaign(options, problem)
+            limits = limits_of_campaign(options, problem, timeouts or {})
             for seed in seeds:
                 job = Job(info, problem, seed, limits, options.results, certify=options.certificates)
                 jobs.setdefault(job.id, job)  # an instance named twice is run once
@@ -60,9 +63,10 @@ def matrix(options: argparse.Namespace) -> list[Job]:
     return list(jobs.values())
 
 
-def limits_of_campaign(options: argparse.Namespace, problem: Problem) -> Limits:
-    """Return the limits of a campaign's runs on an instance, from the command line or the catalog."""
-    timeout = options.timeout or problem.timeout_s or CAMPAIGN_TIMEOUT_S
+def limits_of_campaign(options: argparse.Namespace, problem: Problem, timeouts: Mapping[str, float]) -> Limits:
+    """Return the limits of runs on an instance: the command line's, else given ones, else the catalog's."""
+    published = timeouts.get(problem.checksum) if timeouts else None
+    timeout = options.timeout or published or problem.timeout_s or CAMPAIGN_TIMEOUT_S
     return Limits(timeout, options.memory_limit, options.cores, options.cpu, options.processes, options.output_limit)
 
 

@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from shardmark.cli import against, values
 from shardmark.cli import options as shared
-from shardmark.cli import values
 from shardmark.cli.options import Answer, Command
 from shardmark.cli.output import say
-from shardmark.cli.terminal import Progress
+from shardmark.cli.terminal import Progress, table
 from shardmark.harness.sandbox.contract import CAMPAIGN_TIMEOUT_S
 from shardmark.instances import InputError, tracks
 
@@ -50,6 +50,9 @@ def run_arguments(sub: argparse.ArgumentParser) -> None:
     matrix.add_argument("--certificates", action="store_true", help=words)
     shared.add_retry(matrix)
     shared.add_results(matrix)
+    against.add_against(
+        matrix, "the newest that has the suite", "take runs that need not be repeated, and time limits,"
+    )
     matrix.add_argument(
         "--dry-run", action="store_true", help="run nothing; print how many runs are left and the most hours they take"
     )
@@ -72,15 +75,22 @@ def run_run(options: argparse.Namespace) -> Answer:
     from shardmark.cli.matrix import forecast, locked_store, matrix, run_jobs
 
     check_executor(options)
-    jobs = matrix(options)
+    edition = against.edition_of(options, None if options.instance else options.suite)
+    asked = matrix(options, against.timeouts_of(edition))
+    jobs, taken = against.without_published(edition, asked)
     if options.dry_run:
         return 0, forecast(options, jobs)
     with locked_store(options.results) as store:
         status, found = run_jobs(options, jobs, store)
     status = status or (shared.FAULTY if found[summary.FAILED] else 0)
+    if edition is not None:
+        stands = against.standing(options.results, edition, {job.problem.id for job in asked})
+        found |= {"against": edition.name, "taken": taken, "standing": stands}
     if options.json:
         return status, found
     say(f"{summary.words(found)}\n")
+    if edition is not None:
+        say(f"\nAmong the runs of the edition {edition.name}:\n{table(found['standing'])}\n")
     return status, None
 
 

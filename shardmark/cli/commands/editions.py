@@ -3,35 +3,51 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from shardmark.cli import values
-from shardmark.cli.options import Answer, Command, add_json
+from shardmark.cli.options import Answer, Command, add_json, add_site
 from shardmark.cli.output import say
 from shardmark.cli.terminal import without_backticks
+from shardmark.instances import InputError
 
 
 def edition_arguments(sub: argparse.ArgumentParser) -> None:
     """Add what can be done with editions, and the options of each."""
     sub.set_defaults(action=run_list)
     members = sub.add_subparsers(metavar="ACTION")
-    about = without_backticks(run_create.__doc__).strip()
-    member = members.add_parser(
-        "create",
-        help=about.split("\n\n")[0],
-        description=about,
-        epilog="example: shardmark edition create results/intraop results/hybrid --output editions/2026.12",
-    )
-    add_json(member, default=argparse.SUPPRESS)
-    member.set_defaults(action=run_create)
+    member = _member(members, "create", run_create, "results/intraop results/hybrid --output editions/2026.12")
     member.add_argument("results", nargs="+", type=values.folder, metavar="RESULTS", help="a results folder, a part")
     words = "folder of the edition, whose name is the edition's; new, or an edition to which the parts are added"
     member.add_argument("-o", "--output", type=values.folder, required=True, metavar="DIR", help=words)
     words = "publish campaigns during which the machine was disturbed; pages show the disturbance and this reason"
     member.add_argument("--accept-disturbance", type=values.filled, metavar="REASON", help=words)
 
+    member = _member(members, "site", run_site, "--output site")
+    words = "an edition, a name or a folder (default: the newest)"
+    member.add_argument("edition", nargs="?", metavar="EDITION", help=words)
+    add_site(member)
+
+
+def _member(
+    members: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    run: Callable[[argparse.Namespace], Answer],
+    example: str,
+) -> argparse.ArgumentParser:
+    """Add an action and return its parser."""
+    about = without_backticks(run.__doc__ or "").strip()
+    epilog = f"example: shardmark edition {name} {example}"
+    member: argparse.ArgumentParser = members.add_parser(
+        name, help=about.split("\n\n")[0], description=about, epilog=epilog
+    )
+    add_json(member, default=argparse.SUPPRESS)
+    member.set_defaults(action=run)
+    return member
+
 
 def run_edition(options: argparse.Namespace) -> Answer:
-    """List published campaigns, or create one from results.
+    """List published campaigns, show one as a site, or create one from results.
 
     Without ACTION, list the editions that come with this version.
     """
@@ -80,6 +96,22 @@ def run_create(options: argparse.Namespace) -> Answer:
             say(f"left out of {suite}, as they have no run: {', '.join(names)}\n")
     say(f"{edition.folder}: {answer['mib']} MiB with {DESCRIPTION} and {CHECKSUMS}\n")
     return 0, None
+
+
+def run_site(options: argparse.Namespace) -> Answer:
+    """Build the site of an edition alone; `shardmark leaderboard --against EDITION` adds your own runs."""
+    from shardmark.harness.editions.comparing import compared
+    from shardmark.harness.editions.folder import find, known
+    from shardmark.harness.results import ranking
+    from shardmark.leaderboard.build import build
+    from shardmark.leaderboard.drawings import best
+
+    names = known()
+    if options.edition is None and not names:
+        raise InputError("edition", "", "expected the name or folder of an edition, as none is published yet")
+    with compared(None, find(options.edition or names[-1]), ()) as (store, comparison):
+        tables = ranking.tables(store)
+        return 0, {"index": str(build(tables, options.output, best.best(store, tables), comparison))}
 
 
 COMMANDS = (Command("edition", run_edition, edition_arguments, "create results --output editions/2026.12"),)

@@ -11,6 +11,7 @@ from shlex import quote
 
 from shardmark.cli import options as shared
 from shardmark.cli import values
+from shardmark.cli.against import add_against, edition_of
 from shardmark.cli.options import PLACEHOLDERS, Answer, Command
 from shardmark.cli.output import say, tell, write_document
 from shardmark.cli.terminal import in_colour, printable, table, without_backticks
@@ -174,6 +175,7 @@ def submit_arguments(sub: argparse.ArgumentParser) -> None:
         "--track", choices=tracks(), help="track of a program; with a solver file, check only its solvers of this track"
     )
     shared.add_results(sub, meaning="results folder with runs of other solvers, to compare with")
+    add_against(sub, "none", "compare with the runs of other solvers, and take time limits,")
     sub.add_argument(
         "--branch",
         action="store_true",
@@ -195,7 +197,8 @@ def run_submit(options: argparse.Namespace) -> Answer:
     findings.sort(key=lambda finding: finding.passed != NO)  # failures first
     status = int(any(finding.passed == NO for finding in findings))
     infos = [] if status else declared
-    stands = [standing(info, options.results) for info in infos]
+    edition = edition_of(options)
+    stands = [standing(info, options.results, edition) for info in infos]
     branch = propose(options.file, infos, findings, stands) if options.branch and not status else None
     checks = [asdict(finding) for finding in findings]
     if options.json:
@@ -205,7 +208,8 @@ def run_submit(options: argparse.Namespace) -> Answer:
     parts = [table(rows, bright=bright) for rows in (checks, *(y for x in stands for y in (x.instances, x.ranking)))]
     if any(stand.alone for stand in stands):
         folder = printable(str(options.results))
-        parts.append(f"{folder} has no runs of other solvers on these instances; `shardmark run` makes them.")
+        alone = f"{folder} has no runs of other solvers on these instances"
+        parts.append(f"{alone}; `shardmark run` makes them, --against EDITION takes them.")
     done = f"The branch {branch} is ready: `git push origin {branch}` and open a pull request." if branch else ""
     parts.append(printable(done or verdict(findings, options.file)))
     say("\n\n".join(parts) + "\n")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shardmark import api
 from shardmark.cli import options as shared
 from shardmark.cli import values
+from shardmark.cli.against import add_against, edition_of, opened
 from shardmark.cli.options import FAULTY, Answer, Command
 from shardmark.cli.output import say, write_content
 from shardmark.cli.terminal import report, without_backticks
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 def results_arguments(sub: argparse.ArgumentParser) -> None:
     """Add the options of `results`."""
     shared.add_results(sub)
+    add_against(sub, "none", "add the runs that you do not have")
     rows = sub.add_argument_group("filters; each may be repeated")
     rows.add_argument("--track", action="append", choices=tracks(), help="only this track")
     rows.add_argument("-s", "--solver", action="append", metavar="NAME", help="only this solver or bound method")
@@ -47,7 +47,7 @@ def run_results(options: argparse.Namespace) -> Answer:
     In JSON, costs and bounds are numbers: exact integers of any length for `intraop`, floats for other tracks. In
     files, the column cost is a float and cost_exact is its exact decimal text; bounds have two columns as well.
     """
-    from shardmark.harness.results import export
+    from shardmark.harness.results import export, ranking
 
     if options.csv is not None and options.csv == options.parquet:
         raise InputError(
@@ -55,7 +55,10 @@ def run_results(options: argparse.Namespace) -> Answer:
         )
     files = {options.parquet: export.parquet, options.csv: export.csv}
     shared.require_outputs(*files)
-    frame = chosen(export.export_table(api.results(options.results), options.table), options)
+    with opened(options.results, edition_of(options)) as (store, comparison):
+        scored = ranking.tables(store)
+    scored = comparison.noted(scored) if comparison else scored
+    frame = chosen(export.export_table(scored, options.table), options)
     for path, encode in files.items():
         if path is not None:
             write_content(path, encode(frame), f"{frame.height:,} row{'s' * (frame.height != 1)}")
@@ -92,20 +95,20 @@ def leaderboard_arguments(sub: argparse.ArgumentParser) -> None:
     shared.add_results(sub)
     shared.add_site(sub)
     sub.add_argument("--suite", metavar="NAME", help="only the instances of a suite (default: all that were run)")
+    add_against(sub, "the newest that has the suite, if one is named", "add the runs that you do not have")
 
 
 def run_leaderboard(options: argparse.Namespace) -> Answer:
     """Build the leaderboard, a static site."""
     from shardmark.harness.results import ranking
-    from shardmark.harness.results.database import Store
     from shardmark.leaderboard.build import build
     from shardmark.leaderboard.drawings import best
 
     only = None if options.suite is None else {entry.id for entry in catalog.suite(options.suite)}
-    with closing(Store.open(options.results)) as store:
+    with opened(options.results, edition_of(options, options.suite)) as (store, comparison):
         tables = ranking.tables(store, only)
         pictures = best.best(store, tables)
-        return 0, {"index": str(build(tables, options.output, pictures))}
+        return 0, {"index": str(build(tables, options.output, pictures, comparison))}
 
 
 def reproduce_arguments(sub: argparse.ArgumentParser) -> None:

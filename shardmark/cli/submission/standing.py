@@ -9,20 +9,23 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from shardmark.cli.against import timeouts_of
 from shardmark.cli.matrix import missing
 from shardmark.cli.terminal import Progress
 from shardmark.harness.campaign import host
-from shardmark.harness.campaign.discover import SolverInfo
+from shardmark.harness.campaign.discover import SolverInfo, discover
 from shardmark.harness.campaign.jobs import Job, utc_now
 from shardmark.harness.campaign.local_executor import LocalExecutor
 from shardmark.harness.campaign.problems import Problem
 from shardmark.harness.campaign.queue import campaign
+from shardmark.harness.editions.comparing import compared
+from shardmark.harness.editions.folder import Edition
 from shardmark.harness.results.database import FILE_NAME, Store
 from shardmark.harness.results.ranking import Tables, tables
 from shardmark.harness.sandbox.backends.choice import Backend, choose
@@ -48,11 +51,16 @@ class Standing:
     alone: bool
 
 
-def standing(info: SolverInfo, results: Path) -> Standing:
-    """Run a solver on the suite; compare it with what is stored in the folder ``results``, if there is any."""
+def standing(info: SolverInfo, results: Path, edition: Edition | None = None) -> Standing:
+    """Run a solver on the suite; compare it with what is stored in the folder ``results``, if there is any.
+
+    With an edition, also with its runs, under its time limits.
+    """
     problems = [Problem.of(entry, catalog.locate(entry)) for entry in catalog.suite(SUITE) if entry.track == info.track]
-    with _copy(results) as store:
-        carry_out([job_of(info, problem, results) for problem in problems], store, choose())
+    timeouts = timeouts_of(edition)
+    given = [replace(problem, timeout_s=timeouts.get(problem.checksum, problem.timeout_s)) for problem in problems]
+    with _copy(results, edition) as store:
+        carry_out([job_of(info, problem, results) for problem in given], store, choose())
         found = tables(store, {problem.id for problem in problems})
     return standing_in(found, info)
 
@@ -64,8 +72,12 @@ def require_readable(results: Path) -> None:
 
 
 @contextmanager
-def _copy(results: Path) -> Iterator[Store]:
-    """Open a temporary copy of a results database, an empty one if there is none."""
+def _copy(results: Path, edition: Edition | None) -> Iterator[Store]:
+    """Open a temporary copy of a results database, an empty one if there is none, with the runs of an edition."""
+    if edition is not None:
+        with compared(results, edition, discover()) as (store, _):
+            yield store
+        return
     with tempfile.TemporaryDirectory(prefix="shardmark-") as folder:
         if (results / FILE_NAME).is_file():
             target = sqlite3.connect(Path(folder) / FILE_NAME)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -46,3 +47,63 @@ def test_editions_that_come_with_a_version_are_listed(
         ("2026.12", "pipeline", 20),
         ("2026.12", "pipeline", 20),
     ]
+
+
+@pytest.fixture
+def edition(small_campaign: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An edition that comes with the version, and the tests' folder for everything else."""
+    monkeypatch.setattr(folders, "FOLDER", tmp_path / "editions")
+    create(list(small_campaign.values()), tmp_path / "editions" / "2026.12")
+    monkeypatch.chdir(tmp_path)
+    return "2026.12"
+
+
+def test_only_the_runs_that_an_edition_does_not_have_are_run(edition: str) -> None:
+    """The suite is the edition's, so that it is the default, with its limits."""
+    asked = ["run", "--suite", "tiny", "--track", "pipeline", "-s", "mla", "-s", "random-100", "-s", "simple", "-q"]
+    (planned,) = answer(*asked, "--dry-run")
+    assert (planned["runs"], planned["hours"]) == (4, round(4 * 10 / 3600, 2))
+    found = answer(*asked)
+    assert (found["against"], found["taken"], found["runs"], found["started"]) == (edition, 8, 4, 4)
+    (row,) = found["standing"]
+    assert (row["solver"], row["solved"], row["expected"]) == ("random-100", 4, 4)
+    assert row["rank"] in ("1 of 3", "2 of 3")
+    told = shardmark(*asked)
+    assert "8 of 12 runs are those of the edition 2026.12; --against none repeats them here" in told.stderr
+    assert "Among the runs of the edition 2026.12:" in told.stdout
+    (planned,) = answer(*asked, "--dry-run", "--against", "none", "--results", "others")
+    assert planned["runs"] == 12
+
+
+def test_tables_have_the_runs_of_an_edition(edition: str) -> None:
+    answer("run", "--suite", "tiny", "--track", "pipeline", "-s", "random-100", "-q", "--against", edition)
+    own = answer("results")
+    both = answer("results", "--against", edition)
+    assert {row["solver"] for row in own} == {"random-100"}
+    assert len(both) == 4 + 40
+    ranks = answer("results", "--against", edition, "--table", "solvers", "--track", "pipeline")
+    assert {row["solver"] for row in ranks} == {"random-1", "random-100", "mla"}
+    assert "expected an edition (2026.12) or its folder" in refused("results", "--against", "2027.12")
+
+
+def test_own_runs_are_marked_on_the_pages(edition: str, tmp_path: Path) -> None:
+    answer("run", "--suite", "tiny", "--track", "pipeline", "-s", "random-100", "-q", "--against", edition)
+    answer("leaderboard", "--against", edition, "--output", "site")
+    overview, track, instance = (
+        (tmp_path / "site" / page).read_text()
+        for page in ("index.html", "tracks/pipeline.html", "instances/pipeline/chain.html")
+    )
+    assert "4 runs of yours" in overview
+    assert "among 40 runs of the edition 2026.12" in overview
+    assert "Left out of the edition" in overview
+    for page in (track, instance):
+        assert re.findall(r'>([\w-]+)</a> ?<span class="yours">', page) == ["random-100"]
+    answer("edition", "site", "--output", "alone")
+    alone = (tmp_path / "alone" / "index.html").read_text()
+    assert "shardmark run --against 2026.12" in alone
+    assert "yours" not in (tmp_path / "alone" / "tracks/pipeline.html").read_text()
+
+
+def test_a_site_needs_an_edition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "FOLDER", tmp_path)
+    assert "as none is published yet" in refused("edition", "site")
