@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 ROOMS = (
+    "c_src",
     "editions",
     "harness",
     "instances",
