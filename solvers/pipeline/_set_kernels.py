@@ -46,6 +46,24 @@ class SetList:
     proved: int
 
 
+@dataclass(frozen=True, eq=False)
+class ProofTree:
+    """A tree that proves a bound on the cost of convex sets, its nodes in preorder.
+
+    ``branch``         shape (nodes,), int32: a node of the graph, in the set in the first subtree and outside in the
+                       second; -1 in a leaf
+    ``price``          shape (nodes,), int64: of a unit of weight; -1 if the numbers of the node above suffice
+    ``moved, closed``  shape (nodes, m), int64: per edge, by its tail, if there is a price; closed is None for closure 0
+    ``proved``         what the tree proves
+    """
+
+    branch: Index
+    price: Longs
+    moved: Longs
+    closed: Longs | None
+    proved: int
+
+
 class SetCosts:
     """Costs of convex sets of nodes, as integers of at most `scale` times Equation (3).
 
@@ -69,7 +87,7 @@ class SetCosts:
     ) -> None:
         if min(work.min(initial=0), size.min(initial=0)) < 0 or int(work.sum()) + int(size.sum()) > 2**50:
             raise ValueError("expected work and sizes of at most 2^50 together, none negative")
-        self.nodes = graph.nodes
+        self.nodes, self.edges, self.closure = graph.nodes, graph.edges, closure
         words = (self.nodes, (self.nodes + 63) // 64)
         nodes = [shaped(column, (self.nodes,)) for column in (work, size)]
         reach = [shaped(column, words) for column in (below, above)]
@@ -129,6 +147,27 @@ class SetCosts:
         given = (*self._demand(weight, need), self._fixed(fixed), limit, seconds, *_threads(shared, stop))
         check(lib.shard_list_sets(self._costs, *given, count, array_out(cost), array_out(rows), proved))
         return SetList(unpacked(rows[: count[0]], self.nodes), cost[: count[0]], proved[0])
+
+    def prove_sets(
+        self, weight: Longs, need: int, limit: int, *, most: int, fixed: NDArray[np.int8], seconds: float = math.inf
+    ) -> ProofTree:
+        """A tree of at most ``most`` nodes, at least 8, about the convex sets of weight ``need`` or more.
+
+        It proves the cost of the cheapest one, or ``limit``, if neither it nor the time ends early.
+        """
+        count, proved = ffi.new("int64_t *", most), ffi.new("int64_t *")
+        branch, price = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.int64)
+        moved = np.empty((most, self.edges), dtype=np.int64)
+        closed = np.empty_like(moved) if self.closure else None
+        given = (*self._demand(weight, need), self._fixed(fixed), limit, seconds, count)
+        numbers = [array_out(branch), array_out(price), array_out(moved)]
+        check(
+            lib.shard_prove_sets(
+                self._costs, *given, *numbers, ffi.NULL if closed is None else array_out(closed), proved
+            )
+        )
+        end = count[0]
+        return ProofTree(branch[:end], price[:end], moved[:end], None if closed is None else closed[:end], proved[0])
 
     def anneal_set(
         self, weight: Longs, need: int, limit: int, begin: NDArray[np.bool_], *, moves: int, hot: float, seed: int

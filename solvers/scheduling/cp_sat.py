@@ -14,7 +14,7 @@ from shardmark.solvers.scheduling.exact.model import Model, clock
 from shardmark.solvers.scheduling.exact.rules import add_rules, small
 from shardmark.solvers.scheduling.schedules.annealing import Best, begin, improve
 from shardmark.solvers.scheduling.schedules.deadline import Deadline
-from shardmark.solvers.scheduling.schedules.formulas import certify, heads
+from shardmark.solvers.scheduling.schedules.formulas import all_schedules, certify, critical_cases, heads
 from shardmark.solvers.scheduling.schedules.heads_tails import HeadsTails, heads_and_tails, proved
 
 #: Most terms of a model: edges times pairs of devices, plus vertices times devices.
@@ -48,7 +48,8 @@ def cp_sat(instance: Instance, run: Run) -> None:
     run ends with a schedule, a proof that none fits, or the message that neither was found.
 
     The first bound is that of paths, as in `critical-path`. Later ones come from CP-SAT, whose integer search is not
-    checked. Its claim that no schedule fits is not checked either, but ignored if one is known.
+    checked; a certificate proves them again if all schedules are few, or by the formulas of `critical-path` if these
+    suffice. Its claim that no schedule fits is not checked, but ignored if one is known.
     """
     terms = instance.edges * instance.devices**2 + instance.nodes * instance.devices
     constraints = (instance.edges + 3 * instance.nodes) * (instance.devices + 1)
@@ -57,19 +58,24 @@ def cp_sat(instance: Instance, run: Run) -> None:
     if constraints > PACE * run.remaining():
         raise Declined(f"the model would have {constraints} constraints, more than there is time to write down")
     run.bound(instance.simple_bound())
-    deadline = Deadline(run)
+    deadline, began = Deadline(run), time.process_time()
     best = begin(Simulator(instance), run)
     if not small(instance):
         improve(best, deadline.remaining() * FIRST)
     ends = heads_and_tails(instance, run.remaining() * SHARE)
-    run.bound(proved(ends.longest(), instance))
+    first = proved(ends.longest(), instance)
+    run.bound(first)
     certify(run, instance, heads(instance, ends.longest()))
-    if not best.done:
-        _solve(best, ends, deadline)
+    bound = first if best.done else _solve(best, ends, deadline)
+    if run.certify and bound > first:
+        cases = heads(instance, bound, critical_cases(instance, ends, began))
+        certify(run, instance, all_schedules(instance, bound) or cases)
 
 
-def _solve(best: Best, ends: HeadsTails, deadline: Deadline) -> None:
+def _solve(best: Best, ends: HeadsTails, deadline: Deadline) -> float:
     """Search until time is up, report schedules and bounds; Declined if no fitting schedule is found.
+
+    Returns the greatest bound.
 
     Solutions of the model may not fit, as its links are independent, times rounded, and tensors released slightly
     early. They are excluded one by one until one fits or none is left.
@@ -82,6 +88,12 @@ def _solve(best: Best, ends: HeadsTails, deadline: Deadline) -> None:
     if best.fits:
         model.hint(best.device, best.sequence)
     notice = NOTICE * (time.monotonic() - begun)
+
+    bounds = [0.0]
+
+    def prove(value: float) -> None:
+        bounds.append(model.proved(value))
+        run.bound(bounds[-1])
 
     def offer(solution: Sequence[int]) -> None:
         found.append(model.found(solution))
@@ -96,11 +108,12 @@ def _solve(best: Best, ends: HeadsTails, deadline: Deadline) -> None:
         parameters = core().SatParameters()
         cumulative = model.writer.cumulative
         set_up(parameters, run.cores, run.seed, seconds - later, turns=True, cumulative=cumulative, enforced=True)
-        response = answer(model.writer.proto, parameters, offer, lambda bound: run.bound(model.proved(bound)))
+        response = answer(model.writer.proto, parameters, offer, prove)
         status, excluded = response.status, sum(model.exclude(*schedule) for schedule in found)
         if status != core().INFEASIBLE and response.inner_objective_lower_bound > 0:
-            run.bound(model.proved(response.inner_objective_lower_bound))
+            prove(response.inner_objective_lower_bound)
         if best.fits or status == core().INFEASIBLE or (status == core().OPTIMAL and not excluded):
             break
     if not best.fits:
         raise Declined(NONE if status == core().INFEASIBLE else UNKNOWN)
+    return max(bounds)

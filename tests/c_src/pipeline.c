@@ -455,6 +455,37 @@ static void check_list_sets(void) {
     CHECK(status == SHARD_OK);
 }
 
+/* The chain above: a tree proves the same costs, with numbers that move no more than a tensor. Every allocation fails
+ * once; 8 nodes are the fewest that the caller may offer. */
+static void check_prove_sets(void) {
+    const int64_t start[5] = {0, 1, 2, 3, 3}, work[4] = {1, 1, 1, 1}, size[4] = {5, 1, 5, 9};
+    const int32_t head[3] = {1, 2, 3}, tail[3] = {0, 1, 2};
+    const uint64_t below[4] = {14, 12, 8, 0}, above[4] = {0, 1, 3, 7};
+    const int64_t weight[4] = {1, 0, 1, 0}, in_start[5] = {0, 0, 1, 2, 3}, expected[3] = {4, 4, 4};
+    const int8_t fixed[4] = {0};
+    for (int i = 0; i < 3; i++) {
+        const struct shard_set_costs costs = {4,    start, head,  in_start, tail, work,
+                                              size, below, above, NULL,     i - 1};
+        int status = SHARD_NO_MEMORY;
+        for (int allocations = 0; status == SHARD_NO_MEMORY && allocations < 100; allocations++) {
+            int64_t count = 8, price[8], moved[8 * 3], closed[8 * 3], proved = -1;
+            int32_t branch[8];
+            WITH_MEMORY_FOR(allocations, shard_prove_sets(&costs, weight, 2, fixed, 100, INFINITY, &count,
+                                                          branch, price, moved, closed, &proved));
+            if (status == SHARD_OK) {
+                int64_t leaves = 0;
+                for (int64_t at = 0; at < count; at++) {
+                    leaves += branch[at] < 0;
+                    for (int e = 0; price[at] >= 0 && e < 3; e++)
+                        CHECK(llabs(moved[3 * at + e]) <= size[tail[e]]);
+                }
+                CHECK(count <= 8 && 2 * leaves == count + 1 && proved <= expected[i] && proved >= 0);
+            }
+        }
+        CHECK(status == SHARD_OK);
+    }
+}
+
 /* The graph for the searches for cheap sets, with integer costs. */
 struct integer_graph {
     struct shard_set_costs problem;
@@ -567,6 +598,7 @@ static void check_all(bool wrong) {
         return;
     check_cheapest_set();
     check_list_sets();
+    check_prove_sets();
     check_anneal_sets();
     check_random_graphs();
     check_refusals();

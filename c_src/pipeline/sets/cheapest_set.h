@@ -69,3 +69,19 @@ int shard_cheapest_set(const struct shard_set_costs *problem, const int64_t *wei
 int shard_list_sets(const struct shard_set_costs *problem, const int64_t *weight, int64_t need,
                     const int8_t *fixed, int64_t limit, double seconds, int32_t *shared, int32_t *stop,
                     int64_t *count, int64_t *cost, uint64_t *member, int64_t *proved);
+
+/* Search for the cheapest convex set that weighs at least `need` >= 1, and write down a tree that proves its cost.
+ *
+ *   weight, fixed, limit, seconds  as above; all weights together are at most 2^32
+ *   count    in/out, 1 element: most nodes of the tree, at least 8; then the number of its nodes, in preorder
+ *   branch   out,    count elements: node of the graph that is in the set in the first subtree, and outside in the
+ *            second; -1 in a leaf
+ *   price    out,    count elements: price of a unit of weight; -1 if the numbers of the node above suffice
+ *   moved    out,    count * edges elements: for each edge, in the order of `out_head`, the cost that the tensor moves
+ *            from its maker to the consumer, if the node has a price
+ *   closed   out,    likewise: for closures 1 and -1 the price of having one end without the other; else NULL
+ *   proved   out,    1 element: what the tree proves, at most `limit` and the cost of the cheapest such set
+ * All memory is the caller's. Returns SHARD_OK or SHARD_NO_MEMORY. */
+int shard_prove_sets(const struct shard_set_costs *problem, const int64_t *weight, int64_t need,
+                     const int8_t *fixed, int64_t limit, double seconds, int64_t *count, int32_t *branch,
+                     int64_t *price, int64_t *moved, int64_t *closed, int64_t *proved);

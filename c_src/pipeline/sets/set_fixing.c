@@ -105,11 +105,11 @@ int32_t find_missing(const struct tree *tree, const struct set *set) {
 }
 
 /* A node whose side changes adds at least its residual capacity, from the source or to the sink, to the minimum cut. */
-bool fix_by_residuals(struct tree *tree, int64_t bound) {
+bool fix_by_residuals(struct tree *tree, int64_t bound, const int64_t *excess) {
     const int64_t gap = tree->limit - bound;
     const int32_t before = tree->assigned;
     for (int32_t v = 0; v < tree->problem->nodes; v++) {
-        const int64_t residual = tree->flow.excess[v];
+        const int64_t residual = excess[v];
         if (tree->value[v] == 0 && (residual >= gap || -residual >= gap))
             assign_side(tree, v, residual > 0 ? 1 : -1);
     }

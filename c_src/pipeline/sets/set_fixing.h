@@ -19,5 +19,5 @@ void take_assigned(const struct tree *tree, int8_t least, struct set *set);
 int32_t find_missing(const struct tree *tree, const struct set *set);
 
 /* Fix each open node for which the opposite choice would close this subtree, and what follows; false if there is no set.
- * bound: of the last minimum cut, whose residual capacities the network still has. */
-bool fix_by_residuals(struct tree *tree, int64_t bound);
+ * bound, excess: of a minimum cut, the latter nodes elements. */
+bool fix_by_residuals(struct tree *tree, int64_t bound, const int64_t *excess);

@@ -73,12 +73,13 @@ void evaluate_set(const struct tree *tree, struct set *set) {
 
 /* Rewards are rounded up so that no bound is too great: no product exceeds MOST_PRICED, below which doubles lie at
  * most 1 apart, so each is off by at most 1/2, and its integer part plus 2 is no less than the true reward. For the
- * other side see `price_of_need`. */
+ * other side see `price_of_need`. Products with the whole prices of a proof are exact. */
 void set_weight_price(struct tree *tree, double price) {
-    tree->price = price = fmin(price, MOST_PRICED / (double)tree->total);
+    price = fmin(price, MOST_PRICED / (double)tree->total);
+    tree->price = price = tree->proof ? floor(price) : price;
     for (int32_t v = 0; v < tree->problem->nodes; v++) {
         const double reward = price * (double)tree->weight[v];
-        const int64_t rounded = tree->weight[v] > 0 ? (int64_t)reward + 2 : 0;
+        const int64_t rounded = tree->weight[v] > 0 ? (int64_t)reward + (tree->proof ? 0 : 2) : 0;
         tree->flow.excess[v] += rounded - tree->reward[v];
         tree->reward[v] = rounded;
     }
@@ -87,7 +88,7 @@ void set_weight_price(struct tree *tree, double price) {
 /* The price of the weight that a set needs, rounded down: `need` is at most the total, so the product is off by at
  * most 1/2 as well. */
 static int64_t price_of_need(const struct tree *tree) {
-    return (int64_t)(tree->price * (double)tree->need) - 2;
+    return (int64_t)(tree->price * (double)tree->need) - (tree->proof ? 0 : 2);
 }
 
 bool cut_network(struct tree *tree, struct set *set) {

@@ -10,7 +10,7 @@ int build_network(struct tree *tree);
 /* Compute the cost and the weight of a set from its side. */
 void evaluate_set(const struct tree *tree, struct set *set);
 
-/* Set the price of a unit of weight, >= 0, in units of cost. */
+/* Set the price of a unit of weight, >= 0, in units of cost; in a proof, a whole number. */
 void set_weight_price(struct tree *tree, double price);
 
 /* Compute a minimum cut, and the set on its source side; false if no set can cost less than the limit. */

@@ -34,6 +34,15 @@ struct listing {
     int64_t most, count;
 };
 
+/* Nodes of the tree in preorder, as `shard_prove_sets` returns them. */
+struct proof {
+    int32_t *branch;         /* most elements */
+    int64_t *price;          /* most elements */
+    int64_t *moved, *closed; /* most * edges elements each; `closed` may be NULL */
+    int64_t most, count;
+    int64_t *excess; /* nodes elements: of the current node of the tree, by its numbers */
+};
+
 struct tree {
     struct arena arena;
     const struct shard_set_costs *problem;
@@ -62,6 +71,7 @@ struct tree {
     int64_t bound;           /* of the current node of the tree */
     int32_t missing_node;    /* a node that the last cheap heavy set lacks to be convex, or -1 */
     struct listing *listing; /* NULL to search for one set */
+    struct proof *proof;     /* NULL unless the tree is written down */
 };
 
 enum bits { IN, OUT, BELOW, ABOVE, FORCED, BARRED, BITS };
@@ -79,9 +89,12 @@ SHARD_INLINE void unite(uint64_t *into, const uint64_t *from, int32_t words) {
         into[i] |= from[i];
 }
 
-/* True if no further minimum cut may be computed, or no further set listed. */
+/* True if no further minimum cut may be computed, no further set listed, or no further node written down: two nodes may
+ * still get two children each, and open decisions one each. */
 SHARD_INLINE bool is_exhausted(const struct tree *tree) {
     if (tree->listing && tree->listing->count == tree->listing->most)
+        return true;
+    if (tree->proof && tree->proof->count + tree->depth + 4 >= tree->proof->most)
         return true;
     return tree->cuts >= tree->budget || is_stopped(tree->stop) || monotonic_seconds() >= tree->deadline;
 }

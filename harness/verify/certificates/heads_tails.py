@@ -52,18 +52,18 @@ def _rounded(quotient: Floats, scale: int) -> Ints:
     return np.minimum(units, float(LARGEST)).astype(np.int64)
 
 
-def _allowed(instance: Instance) -> NDArray[np.bool_]:
+def allowed(instance: Instance) -> NDArray[np.bool_]:
     """Return which devices the units allow their vertices to use, shape (n, k)."""
-    allowed = np.ones((len(instance.unit_choices) + 1, instance.devices), dtype=bool)
+    table = np.ones((len(instance.unit_choices) + 1, instance.devices), dtype=bool)
     for at, choice in enumerate(instance.unit_choices):
-        allowed[at] = np.isin(np.arange(instance.devices), choice)
-    return np.asarray(allowed[instance.unit_choice][instance.unit])
+        table[at] = np.isin(np.arange(instance.devices), choice)
+    return np.asarray(table[instance.unit_choice][instance.unit])
 
 
 def running_times(instance: Instance, scale: int) -> Ints:
     """Return the running times of all vertices on all devices, shape (n, k); LARGEST where they may not run."""
     time = _rounded(instance.complexity[:, None] / instance.speed, scale)
-    return np.where(_allowed(instance), time, LARGEST)
+    return np.where(allowed(instance), time, LARGEST)
 
 
 def _cases(proof: Mapping[str, Any], nodes: int) -> dict[int, list[list[int]]]:
@@ -100,7 +100,7 @@ class _Heads:
         self.unit, self.bandwidth, self.graph, self.clock = instance.unit, bandwidth, graph, clock
         self.own = np.eye(instance.devices, dtype=bool)
         self.fastest_out = np.where(self.own, 0.0, bandwidth).max(axis=1)
-        self.start = np.where(_allowed(instance), 0, LARGEST)
+        self.start = np.where(allowed(instance), 0, LARGEST)
         self.time = running_times(instance, self.scale)
         self.inputs: list[list[tuple[int, float]]] = [[] for _ in range(graph.nodes)]
         for u, v, size in zip(graph.tail.tolist(), graph.head.tolist(), instance.size.tolist(), strict=True):

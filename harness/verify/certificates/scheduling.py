@@ -1,4 +1,4 @@
-"""Proofs for ``scheduling``: closed formulas, ``{"kind": "formula", "name": NAME}`` with parameters.
+"""Proofs for ``scheduling``: closed formulas, ``{"kind": "formula", "name": NAME}`` with parameters, or all schedules.
 
 ``path``   the longest path, every vertex on its fastest device
 ``work``   work confined to ``devices``, a list, or null for all; with ``scale`` only of vertices whose head is at
@@ -8,20 +8,29 @@
 Heads and tails are integers in units of 2^-``scale``, rounded down, from at most ``ancestors`` earlier vertices at a
 time. The devices of the vertices in each list of ``cases`` are distinguished together, for the next ``reach`` vertices
 after the first of the list. With ``elsewhere`` 1, vertices in sequence on other devices than a vertex's own count too.
-docs/certificates/scheduling.md has the argument.
+
+``{"kind": "solutions"}`` is in `solutions`. docs/certificates/scheduling.md has the argument.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, permutations, product
 from typing import Any
 
 import numpy as np
 
 from shardmark.harness.verify.certificates import Clock, Exact, Unproven, integer, integers
-from shardmark.harness.verify.certificates.heads_tails import LARGEST, heads_and_tails, running_times, scale_of
+from shardmark.harness.verify.certificates.heads_tails import (
+    LARGEST,
+    allowed,
+    heads_and_tails,
+    running_times,
+    scale_of,
+)
+from shardmark.harness.verify.certificates.solutions import least_cost
+from shardmark.harness.verify.scheduling import verify
 from shardmark.instances.files.columns import Ints, describe
 from shardmark.instances.scheduling import Instance
 
@@ -99,4 +108,21 @@ def _sequence_ends(start: Ints, time: Ints, behind: Ints) -> Ints:
 
 
 FORMULAS = {"path": longest_path, "work": confined_work, "heads": longest_through}
-PROOFS = {"formula": formula}
+
+
+def solutions(instance: Instance, proof: Mapping[str, Any], clock: Clock) -> Exact:
+    """Return the least makespan of all devices and orders, less what the referee's roundings add up to."""
+    roundings = 8 * (instance.nodes + instance.edges + 1) * (instance.edges + 1)
+    return least_cost(instance, verify, _solutions(instance), roundings, clock)
+
+
+def _solutions(instance: Instance) -> Iterator[dict[str, Any]]:
+    """Yield all schedules on devices that vertices may use; those by priorities have an order too."""
+    choices = [np.flatnonzero(row).tolist() for row in allowed(instance)]
+    for device in product(*choices):
+        parts = ([v for v, place in enumerate(device) if place == d] for d in range(instance.devices))
+        for order in product(*(permutations(part) for part in parts)):
+            yield {"device": list(device), "order": [list(part) for part in order]}
+
+
+PROOFS = {"formula": formula, "solutions": solutions}

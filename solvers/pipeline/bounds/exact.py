@@ -7,10 +7,17 @@ import numpy as np
 from shardmark.instances.graph import Index
 from shardmark.instances.pipeline import Instance
 from shardmark.solvers.native import Floats
-from shardmark.solvers.pipeline.programs.certificates.claims import certify, even_shares, time_for_proof
+from shardmark.solvers.pipeline.programs.certificates.claims import (
+    ALL_SOLUTIONS,
+    certify,
+    even_shares,
+    few_solutions,
+    time_for_proof,
+)
 from shardmark.solvers.pipeline.programs.contraction import contracted
 from shardmark.solvers.pipeline.programs.incumbent import Bounds, Known, capped, search_first
 from shardmark.solvers.pipeline.programs.mip import MOST_MEMORY, RELATIVE_TOLERANCE, Shape, prove
+from shardmark.solvers.pipeline.trees.refutation import refuted
 from shardmark.solvers.registry import Run, bound
 
 #: Ancestors kept at a time, at most.
@@ -24,6 +31,9 @@ PAIR_BYTES = 9
 
 #: Share of the time that ranges of stages may take.
 RANGE_SHARE = 0.1
+
+#: Share of the time for a certificate, if one is asked for, and of that, for node weights.
+PROVING, REFUTING = 0.2, 0.8
 
 #: Nodes between two looks at the clock.
 CLOCK = 256
@@ -44,12 +54,18 @@ def exact(instance: Instance, run: Run) -> None:
     for its tolerances (`shardmark.solvers.pipeline.programs.mip.Program.lower_bound`), but its floating-point search is
     not checked.
     """
-    with time_for_proof(run) as deadline:
-        merged, inner, _ = contracted(capped(instance), run)
+    with time_for_proof(run, PROVING) as deadline:
+        merged, inner, kept = contracted(capped(instance), run)
         bounds = Bounds(merged, inner)
         search, known = search_first(merged, inner, overflow=True)
         prove(merged, _shape(merged, known, inner), search, bounds, inner)
-    certify(run, instance, [even_shares(instance, instance.work, bounds.best)], deadline - 0.02 * run.remaining())
+    if run.certify and few_solutions(instance):
+        run.bound(bounds.best, lambda: ALL_SOLUTIONS)
+    elif run.certify:
+        inner.deadline = deadline - (1 - REFUTING) * run.remaining()
+        claims = [claim.spread(kept, instance.nodes) for claim in refuted(merged, inner, search, known, bounds.best)]
+        claims.append(even_shares(instance, instance.work, bounds.best))
+        certify(run, instance, claims, deadline - 0.02 * run.remaining())
 
 
 def _shape(instance: Instance, known: Known, run: Run) -> Shape:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from shardmark.instances.pipeline import Instance
-from shardmark.solvers.native import Floats
 from shardmark.solvers.pipeline.programs.anchor import anchor
-from shardmark.solvers.pipeline.programs.certificates.claims import Claim, anchored_at, certify, time_for_proof
+from shardmark.solvers.pipeline.programs.certificates.cases import Case, even_case
+from shardmark.solvers.pipeline.programs.certificates.claims import (
+    AnyClaim,
+    Claim,
+    DividedClaim,
+    anchored_at,
+    certify,
+    time_for_proof,
+)
 from shardmark.solvers.pipeline.programs.contraction import contracted
 from shardmark.solvers.pipeline.programs.cover import Cover
 from shardmark.solvers.pipeline.programs.incumbent import Bounds, Incumbent, capped, search_first
 from shardmark.solvers.pipeline.programs.set_pool import Place, SetPool
-from shardmark.solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE, StageSearch, fit
+from shardmark.solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE, StageSearch, fit, spread_evenly
 from shardmark.solvers.pipeline.trees.set_search import SetSearch
 from shardmark.solvers.pipeline.trees.stage_tree import StageTree
 from shardmark.solvers.registry import Run, bound
@@ -77,9 +84,9 @@ def reweighted(instance: Instance, run: Run) -> None:
     certify(run, instance, of_all, deadline - 0.02 * run.remaining())
 
 
-def _bound(instance: Instance, run: Run) -> list[Claim]:
+def _bound(instance: Instance, run: Run) -> list[AnyClaim]:
     """Report bounds and partitions; return why some of the bounds hold."""
-    bounds, claims = Bounds(instance, run), list[Claim]()
+    bounds, claims = Bounds(instance, run), list[AnyClaim]()
     search, known = search_first(instance, run)
     if not (fit(instance, run) and instance.nodes and run.remaining() > 0):
         return claims
@@ -97,14 +104,15 @@ def _bound(instance: Instance, run: Run) -> list[Claim]:
         return claims
     finest = EARLY_FINEST if instance.stages <= MOST_ENDED_EARLY else FINEST
     pool = SetPool(instance.nodes)
-    cover = Cover(stage_search, run, _places(instance.stages), _start(instance), PATIENCE, pool)
+    cover = Cover(stage_search, run, _places(instance.stages), spread_evenly(instance), PATIENCE, pool)
     proved = _ascend(cover, proved, incumbent, bounds, finest)
     if cover.proof:
         weight, needs = cover.proof
-        places = [(place.closure, place.count, need) for place, need in needs]
-        claims.append(Claim(weight, places, bounds.best))
+        claims.append(Claim(weight, [(place.closure, place.count, need) for place, need in needs], bounds.best))
     if instance.stages <= MOST_DIVIDED:
-        StageTree(incumbent, run, bounds, pool).grow(cover.center, proved)
+        root = Case(*cover.needs()) if cover.proof else even_case(instance)
+        StageTree(incumbent, run, bounds, pool).grow(cover.center, proved, root)
+        claims.append(DividedClaim(root, bounds.best))
     else:
         SetSearch(incumbent, run, bounds, pool, cover.center).climb(proved)
     return claims
@@ -168,9 +176,3 @@ def _places(stages: int) -> list[Place]:
     if stages > MOST_PLACED:
         return [Place(MIDDLE, stages)]
     return [Place(MIDDLE, stages - 2), Place(FIRST, 1), Place(LAST, 1)] if stages > 2 else [Place(MIDDLE, stages)]
-
-
-def _start(instance: Instance) -> Floats:
-    """Return the first weights, shape (n,), proportional to the work and summing to k."""
-    work = instance.work + 1e-6 * instance.work.mean() + np.finfo(np.float64).tiny
-    return work / work.sum() * instance.stages

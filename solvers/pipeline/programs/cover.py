@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from shardmark.solvers.native import Floats, Longs
 from shardmark.solvers.pipeline.programs.master import Master
 from shardmark.solvers.pipeline.programs.set_pool import Place, SetPool
-from shardmark.solvers.pipeline.programs.stage_search import StageSearch, whole_weights
+from shardmark.solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE, StageSearch, whole_weights
 from shardmark.solvers.registry import Run
 
 #: Seconds of a first search, before sets are annealed.
@@ -108,6 +108,14 @@ class Cover:
             candidate = self._candidate(master, max(REACH, candidate.reach))
         self.stuck = candidate is None and not self.stage_search.over()
         return False
+
+    def needs(self) -> tuple[Longs, list[int]]:
+        """The integer weights that proved the last target, and the need of each stage in order."""
+        assert self.proof is not None  # a target was proved
+        weight, needs = self.proof
+        at = {FIRST: 0, MIDDLE: 1, LAST: 2}
+        ordered = sorted(needs, key=lambda place: at[place[0].closure])
+        return weight, [need for place, need in ordered for _ in range(place.count)]
 
     def fractions(self, target: int) -> Floats:
         """Fraction of each node that the sets of each place contain in the best cover found, shape (places, n)."""

@@ -227,6 +227,12 @@ def _whole(values: Floats, scale: float) -> Longs:
     return np.floor(values * scale).astype(np.int64)
 
 
+def spread_evenly(instance: Instance) -> Floats:
+    """Weights of nodes, shape (n,), proportional to the work and summing to k."""
+    work = instance.work + 1e-6 * instance.work.mean() + np.finfo(np.float64).tiny
+    return work / work.sum() * instance.stages
+
+
 def whole_weights(weights: Floats) -> Longs:
     """Weights of nodes, none negative, as integers, shape (n,); all 0 if their sum is too small for float64."""
     return np.round(weights * (2**WEIGHT_BITS / max(float(weights.sum()), LEAST_WEIGHT))).astype(np.int64)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardmark.solvers.native import Floats, Longs
+from shardmark.solvers.pipeline.programs.certificates.cases import Case
 from shardmark.solvers.pipeline.programs.cover import Cover
 from shardmark.solvers.pipeline.programs.incumbent import Bounds, Incumbent
 from shardmark.solvers.pipeline.programs.set_pool import Place, SetPool
@@ -36,6 +37,7 @@ class StageSubproblem:
     ``number``            of the tree node, in order of creation
     ``earliest, latest``  shape (n,): first and last stage that each node may be in
     ``center``            shape (n,): weights that proved the last target
+    ``case``              why the bound holds
     """
 
     proved: int
@@ -43,6 +45,7 @@ class StageSubproblem:
     earliest: Longs = field(compare=False)
     latest: Longs = field(compare=False)
     center: Floats = field(compare=False)
+    case: Case = field(compare=False)
 
 
 class StageTree:
@@ -55,7 +58,16 @@ class StageTree:
     leaves. The chosen division is the one whose both sides are farthest from the best cover found.
     """
 
-    def __init__(self, incumbent: Incumbent, run: Run, bounds: Bounds, pool: SetPool) -> None:
+    def __init__(
+        self,
+        incumbent: Incumbent,
+        run: Run,
+        bounds: Bounds,
+        pool: SetPool,
+        *,
+        step: float = STEP,
+        failures: int = FAILURES,
+    ) -> None:
         self._incumbent, self._stage_search, self._run, self._bounds = incumbent, incumbent.stage_search, run, bounds
         self._stages = incumbent.instance.stages
         self._below = self._stage_search.descendants() | np.eye(self._stage_search.nodes, dtype=bool)
@@ -63,12 +75,16 @@ class StageTree:
         self._open: list[StageSubproblem] = []
         self._patience = PATIENCE * self._stage_search.left()
         self._count = 0
+        self._step, self._failures = step, failures
 
-    def grow(self, center: Floats, proved: int) -> None:
-        """Raise the bounds until the best known partition is proved optimal or time is over."""
+    def grow(self, center: Floats, proved: int, root: Case) -> None:
+        """Raise the bounds until the best known partition is proved optimal or time is over.
+
+        ``root`` says why ``proved`` is a bound, and then why the last one is.
+        """
         if self._incumbent.limit <= max(proved, 1):
             return
-        self._push(proved, *self._ranges(), center)
+        self._push(proved, *self._ranges(), center, root)
         while self._open and self._open[0].proved < self._incumbent.limit and not self._stage_search.over():
             node = heappop(self._open)
             failed = self._climb(node)
@@ -86,10 +102,10 @@ class StageTree:
         after = -(-(self._below @ work) // most) - 1
         return before.clip(0), self._stages - 1 - after.clip(0)
 
-    def _push(self, proved: int, earliest: Longs, latest: Longs, center: Floats) -> None:
+    def _push(self, proved: int, earliest: Longs, latest: Longs, center: Floats, case: Case) -> None:
         """Add a tree node, unless some node has no stage left."""
         if (earliest <= latest).all():
-            heappush(self._open, StageSubproblem(proved, self._count, earliest, latest, center))
+            heappush(self._open, StageSubproblem(proved, self._count, earliest, latest, center, case))
             self._count += 1
 
     def _offer(self, proved: int) -> None:
@@ -109,12 +125,13 @@ class StageTree:
     def _climb(self, node: StageSubproblem) -> Floats:
         """Prove ever greater targets; return the fractions of the best cover under the last that failed."""
         cover, failures = self._cover(node), 0
-        step = STEP * (self._incumbent.limit - node.proved)
+        step = self._step * (self._incumbent.limit - node.proved)
         target = self._incumbent.limit
-        while node.proved < self._incumbent.limit and failures < FAILURES and not self._stage_search.over():
+        while node.proved < self._incumbent.limit and failures < self._failures and not self._stage_search.over():
             target = min(self._incumbent.limit, node.proved + max(1, int(step)))
             if cover.prove(target):
                 node.proved, node.center = target, cover.center
+                node.case.weight, node.case.needs = cover.needs()
                 self._offer(node.proved)
                 step *= GROWTH
             else:
@@ -132,8 +149,9 @@ class StageTree:
         earliest, latest = node.earliest.copy(), node.latest.copy()
         earliest[self._below[v]] = earliest[self._below[v]].clip(stage + 1)
         latest[self._below[:, v]] = latest[self._below[:, v]].clip(None, stage)
-        self._push(node.proved, node.earliest, latest, node.center)
-        self._push(node.proved, earliest, node.latest, node.center)
+        first, second = node.case.divide(v, stage)
+        self._push(node.proved, node.earliest, latest, node.center, first)
+        self._push(node.proved, earliest, node.latest, node.center, second)
         return True
 
     def _choose(self, node: StageSubproblem, before: Floats) -> tuple[int, int]:

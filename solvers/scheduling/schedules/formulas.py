@@ -38,6 +38,9 @@ LEAST_SECONDS = 6.0
 #: Its time per vertex: operations on arrays, seconds of each, and of each element (measured on one core).
 OPERATIONS, OPERATION, CELL = 600, 8e-6, 1.5e-9
 
+#: Most schedules that a checker judges one by one, and most vertices of their graph.
+MOST_SCHEDULES, MOST_VERTICES = 20_000, 14
+
 Claim = tuple[float, dict[str, Any]]
 
 
@@ -50,6 +53,16 @@ def certify(run: Run, instance: Instance, claims: Iterable[Claim]) -> None:
         simple = simplest[path >= float(instance.complexity.sum() / instance.speed.sum())]
         value, proof = max([simple, *claims], key=lambda claim: claim[0] if math.isfinite(claim[0]) else 0.0)
         run.bound(value * (1 - ERROR), lambda: proof)
+
+
+def all_schedules(instance: Instance, value: float) -> list[Claim]:
+    """A bound that the referee finds by judging all schedules, if they are few."""
+    if instance.nodes > MOST_VERTICES:
+        return []
+    choices = [len(choice) for choice in instance.unit_choices] + [instance.devices]
+    devices = math.prod(choices[number] for number in instance.unit_choice[instance.unit].tolist())
+    few = devices * math.factorial(instance.nodes) <= MOST_SCHEDULES
+    return [(value, {"kind": "solutions"})] if few else []
 
 
 def work_of(devices: Ints | None) -> dict[str, Any]:

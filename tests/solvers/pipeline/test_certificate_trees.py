@@ -5,41 +5,81 @@ from __future__ import annotations
 import random
 import time
 from itertools import product
+from typing import Any
 
 import numpy as np
 from oracle_pipeline import draw
 
+from shardmark.harness.verify.certificates import Clock
+from shardmark.harness.verify.certificates.pipeline_sets import Network, Sets
+from shardmark.instances.pipeline import Instance
+from shardmark.solvers.pipeline._set_kernels import unpacked
+from shardmark.solvers.pipeline.programs.certificates import set_tree
 from shardmark.solvers.pipeline.programs.certificates.integer_network import IntegerNetwork
-from shardmark.solvers.pipeline.programs.certificates.set_tree import SetTree
+from shardmark.solvers.pipeline.programs.certificates.set_tree import grown
 
 
-def least_cost(network: IntegerNetwork, closure: int, weight: list[int], need: int, tree: SetTree) -> int:
-    """The least cost of a set that can be a stage and weighs the need, at most the tree's cut-off."""
-    above, below = network.relatives()
-    least = tree.cutoff
+def least_cost(network: IntegerNetwork, closure: int, weight: Any, need: int, fixed: Any, most: int) -> int:
+    """The least cost of a set that can be a stage and weighs the need, or ``most``."""
+    below, above = (unpacked(rows, len(weight)) for rows in network.reach)
     for chosen in product((False, True), repeat=len(weight)):
         side = np.array(chosen, dtype=bool)
-        bits = sum(1 << v for v in np.flatnonzero(side).tolist())
-        over, under = (-1 if closure == end else 0 for end in (-1, 1))
-        for v in np.flatnonzero(side).tolist():
-            over, under = over | above[v], under | below[v]
-        convex = not over & under & tree.everything & ~bits
-        if convex and not bits & tree.out and sum(np.array(weight)[side].tolist()) >= need:
-            least = min(least, tree._cost(side))
-    return least
+        under, over = (rows[side].any(axis=0) for rows in (below, above))
+        required = {1: over, 0: over & under, -1: under}[closure]
+        agrees = not ((fixed < 0) & side).any() and not ((fixed > 0) & ~side).any() and not side[network.merged].any()
+        if agrees and not (required & ~side).any() and weight[side].sum() >= need:
+            sent = {u for u, v in network.edges if side[u] != side[v]}
+            most = min(most, sum(network.work[v] for v in np.flatnonzero(side)) + sum(network.sent[u] for u in sent))
+    return most
 
 
-def test_a_tree_that_is_grown_to_its_end_has_the_cost_of_the_cheapest_set():
-    for seed in range(240, 300):
-        rng = random.Random(f"trees {seed}")
+def drawn(seed: int) -> tuple[Instance, IntegerNetwork, tuple[int, Any, int, Any], int, random.Random]:
+    """An instance, its network, a place, and a cut-off around the least cost of its sets."""
+    rng = random.Random(f"trees {seed}")
+    instance = draw(rng)
+    while not instance.nodes:
         instance = draw(rng)
-        if not instance.nodes:
-            continue
-        network = IntegerNetwork(instance)
-        weight = network.carried([rng.choice([0, 1, 5, rng.randint(1, 1000)]) for _ in range(instance.nodes)])
-        closure, need = rng.choice([-1, 0, 1]), rng.randint(1, max(1, sum(weight)))
-        tree = SetTree(network, closure, weight, need, sum(network.work) + sum(network.sent))
-        least = least_cost(network, closure, weight, need, tree)
-        tree.cutoff = tree.bound = min(tree.cutoff, least + rng.choice([0, 1, least // 4, least]))
-        tree.grow(time.monotonic() + 30.0)
-        assert tree.bound == min(tree.cutoff, least), seed
+    network, n = IntegerNetwork(instance), instance.nodes
+    weight = np.array([rng.choice([0, 1, 5, rng.randint(1, 1000)]) for _ in range(n)], dtype=np.int64)
+    weight[network.merged] = 0
+    fixed = np.array(
+        [rng.choice([0, 0, 0, 0, 1, -1]) for _ in range(n)] if rng.randrange(2) else [0] * n, dtype=np.int8
+    )
+    fixed[network.merged] = 0
+    place = rng.choice([-1, 0, 1]), weight, rng.randint(1, max(1, int(weight.sum()))), fixed
+    whole = sum(network.work) + sum(network.sent)
+    least = least_cost(network, *place, whole)
+    return instance, network, place, min(whole, least + rng.choice([0, 1, least // 4, least])), rng
+
+
+def checked(
+    instance: Instance, network: IntegerNetwork, place: tuple[int, Any, int, Any], cutoff: int, tree: Any
+) -> int:
+    """What the checker finds that a tree proves."""
+    closure, weight, need, fixed = place
+    known = Network(instance, network.scale, Clock(30.0))
+    for u in network.merged:
+        known.merge(u)
+    inside, outside = (sum(1 << v for v in np.flatnonzero(fixed == value).tolist()) for value in (1, -1))
+    return Sets(known, closure, weight.tolist(), need, cutoff, inside, outside).least(tree)
+
+
+def test_a_tree_that_is_grown_to_its_end_proves_the_cost_of_the_cheapest_set():
+    for seed in range(300):
+        instance, network, place, cutoff, _ = drawn(seed)
+        closure, weight, need, fixed = place
+        proved, tree = grown(network, closure, weight.tolist(), need, cutoff, fixed, time.monotonic() + 30.0)
+        assert proved == least_cost(network, *place, cutoff), seed
+        assert checked(instance, network, place, proved, tree) == proved, seed
+
+
+def test_a_tree_that_ends_early_proves_what_it_says(monkeypatch):
+    monkeypatch.setattr(set_tree, "MOST_NODES", 8)
+    for seed in range(300):
+        instance, network, place, cutoff, rng = drawn(seed)
+        closure, weight, need, fixed = place
+        until = time.monotonic() + rng.choice([-1.0, 30.0])
+        proved, tree = grown(network, closure, weight.tolist(), need, cutoff, fixed, until)
+        assert len(tree) <= 8
+        assert proved <= least_cost(network, *place, cutoff), seed
+        assert checked(instance, network, place, proved, tree) == proved, seed

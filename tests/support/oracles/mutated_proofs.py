@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 HUGE = [2**59, -(2**59), 2**63, -(2**63), 2**64, 10**300, -(10**300), 10**4000]
-KINDS = ["configurations", "costs-moved", "formula", "heads", "load", "node", "path", "stages", "states", "work"]
+KINDS = ["configurations", "costs-moved", "formula", "heads", "load", "node", "path", "solutions", "stages", "states"]
+KINDS += ["windows", "work"]
 ODD = [None, True, "1", "NaN", "", [], {}, [[]], 1e308, -1e308, 0.5, [0] * 1000, *KINDS]
 #: Keys of proofs, which a proof may lack.
-KEYS = ["cases", "closed", "computing", "devices", "flows", "head", "kind", "moved", "name", "part", "price", "tail"]
+KEYS = ["branch", "cases", "closed", "computing", "devices", "flows", "head", "kind", "moved", "name", "need", "part"]
+KEYS += ["price", "tail", "trees", "weight"]
 
 
 def mutated(rng: random.Random, proof: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,13 +6,21 @@ See `shardmark.solvers.pipeline.programs.contraction` for the mergers; a certifi
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 
+from shardmark.instances.graph import Graph
 from shardmark.instances.pipeline import Instance
+from shardmark.solvers.native import Longs, Words
+from shardmark.solvers.pipeline._set_kernels import SetCosts
+from shardmark.solvers.pipeline.programs.stage_search import descendants
 
 #: All work and time to send becomes less than 2 to this power, in units of a certificate.
-BITS = 44
+BITS = 49
+
+#: All weights together become about 2 to this power: a price of weight is a whole number of units.
+WEIGHT_BITS = 28
 
 #: Largest scale: all numbers stay far from subnormal ones.
 LARGEST_SCALE = 900
@@ -34,13 +42,12 @@ class IntegerNetwork:
         for u, v in zip(instance.graph.tail.tolist(), instance.graph.head.tolist(), strict=True):
             self.reads[v].add(u)
             self.readers[u].add(v)
-        self.order = instance.graph.topological_order.tolist()
         self.merged: list[int] = []
-        self._into: list[int] = []
+        self._into: dict[int, int] = {}
         waiting = list(range(len(self.work)))
         while waiting:
             waiting += self._merge(waiting.pop())
-        self._relatives: tuple[list[int], list[int]] | None = None
+        self._costs: dict[int, SetCosts] = {}
 
     def _merge(self, u: int) -> list[int]:
         """Merge a node into its only reader if that costs nothing; return the nodes to look at again."""
@@ -58,21 +65,55 @@ class IntegerNetwork:
             self.readers[w] = (self.readers[w] | {v}) - {u}
         self.reads[u], self.readers[u], self.work[u] = set(), set(), 0
         self.merged.append(u)
-        self._into.append(v)
+        self._into[u] = v
         return [v, *self.reads[v], *self.readers[v]]
 
-    def carried(self, weight: list[int]) -> list[int]:
-        """Carry the weights of merged nodes to those that they were merged into."""
-        for u, v in zip(self.merged, self._into, strict=True):
-            weight[v] += weight[u]
-            weight[u] = 0
-        return weight
+    def stands_for(self, v: int) -> int:
+        """The node that a node was merged into, or itself."""
+        while v in self._into:
+            v = self._into[v]
+        return v
 
-    def relatives(self) -> tuple[list[int], list[int]]:
-        """Return the ancestors and the descendants of every node, as bits."""
-        if self._relatives is None:
-            self._relatives = _reached(self.order, self.reads), _reached(self.order[::-1], self.readers)
-        return self._relatives
+    def weights(self, weight: Longs, needs: list[int], counts: list[int]) -> tuple[list[int], list[int]]:
+        """Weights of few bits, those of merged nodes carried to others; and needs that some stage must reach.
+
+        ``needs``, of ``counts`` stages each, are such needs for the given weights, shape (n,), which are not all 0.
+        """
+        carried = weight.tolist()
+        for u in self.merged:
+            carried[self._into[u]] += carried[u]
+            carried[u] = 0
+        shift = max(0, sum(carried).bit_length() - WEIGHT_BITS)
+        light = [(each + (1 << shift >> 1)) >> shift for each in carried]
+        total, before = sum(light), sum(count * need for count, need in zip(counts, needs, strict=True))
+        found = [max(1, need * total // before) for need in needs]
+        for at in sorted(range(len(found)), key=counts.__getitem__):
+            spare = total - 1 - sum(count * (need - 1) for count, need in zip(counts, found, strict=True))
+            found[at] += max(0, spare // counts[at])
+        return light, found
+
+    @cached_property
+    def edges(self) -> list[tuple[int, int]]:
+        """Every node with each of its readers, in ascending order."""
+        return [(u, v) for u, readers in enumerate(self.readers) for v in sorted(readers)]
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph after mergers; merged nodes have no edges."""
+        tail, head = np.array(self.edges, dtype=np.int32).reshape(-1, 2).T
+        return Graph(len(self.work), np.ascontiguousarray(tail), np.ascontiguousarray(head))
+
+    @cached_property
+    def reach(self) -> tuple[Words, Words]:
+        """Descendants and ancestors of every node as bits, shape (n, words) each; see `descendants`."""
+        return descendants(self.graph, forwards=True), descendants(self.graph, forwards=False)
+
+    def costs(self, closure: int) -> SetCosts:
+        """Costs of the sets of a place."""
+        if closure not in self._costs:
+            work, sent = (np.array(each, dtype=np.int64) for each in (self.work, self.sent))
+            self._costs[closure] = SetCosts(self.graph, work, sent, *self.reach, None, closure)
+        return self._costs[closure]
 
 
 def whole_units(value: float, scale: int) -> int:
@@ -84,11 +125,3 @@ def whole_units(value: float, scale: int) -> int:
 def _quotient(size: float, bandwidth: float, scale: int) -> int:
     (a, b), (c, d) = size.as_integer_ratio(), bandwidth.as_integer_ratio()
     return (a * d << max(scale, 0)) // (b * c << max(-scale, 0))
-
-
-def _reached(order: list[int], before: list[set[int]]) -> list[int]:
-    found = [0] * len(order)
-    for v in order:
-        for u in before[v]:
-            found[v] |= found[u] | 1 << u
-    return found

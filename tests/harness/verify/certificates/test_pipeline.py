@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,18 +19,26 @@ from effort import draws
 from oracle_pipeline import draw, optimum
 
 from shardmark.harness.verify.certificates import Clock, Exact, Unproven
-from shardmark.harness.verify.certificates.pipeline import _Network
+from shardmark.harness.verify.certificates.pipeline_sets import Network
 from shardmark.instances.pipeline import Instance
 from shardmark.solvers.pipeline._kernels import closure_work, window_cuts
 from shardmark.solvers.pipeline.bounds.anchored import anchored
 from shardmark.solvers.pipeline.bounds.bottleneck import bottleneck
+from shardmark.solvers.pipeline.bounds.exact import exact
 from shardmark.solvers.pipeline.bounds.reweighted import reweighted
 from shardmark.solvers.pipeline.bounds.simple import simple
 from shardmark.solvers.pipeline.bounds.windows import windows
-from shardmark.solvers.pipeline.programs.certificates.claims import Claim, anchored_at, prove_claim
+from shardmark.solvers.pipeline.programs.certificates.cases import Case
+from shardmark.solvers.pipeline.programs.certificates.claims import (
+    Claim,
+    DividedClaim,
+    anchored_at,
+    few_solutions,
+    prove_claim,
+)
 
 DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(40, 20, 300)
-METHODS = (simple, anchored, bottleneck, reweighted, windows)
+METHODS = (simple, anchored, bottleneck, exact, reweighted, windows)
 
 
 def proofs(instance: Instance, rng: random.Random, best: Exact | None):
@@ -37,6 +46,8 @@ def proofs(instance: Instance, rng: random.Random, best: Exact | None):
     yield 0.0, {"kind": "work"}
     if not instance.nodes or best is None:
         return
+    if few_solutions(instance) and rng.randrange(8) == 0:
+        yield float(best) * (1 - 1e-12), {"kind": "solutions"}
     for _ in range(3):
         yield 0.0, any_proof(instance, rng, best)
         yield 0.0, any_windows(instance, rng, best)
@@ -52,41 +63,60 @@ def proofs(instance: Instance, rng: random.Random, best: Exact | None):
             rest = max(1, (int(weight.sum()) - first) // (k - 1) + 1)
             places += [[(1, 1, first), (0, k - 1, rest)], [(0, k - 1, rest), (-1, 1, first)]]
         claims += [Claim(weight, each, best) for each in places]
+    if k <= 6:
+        claims += [DividedClaim(any_case(instance, rng, 3), best * rng.choice([1, 1.5])) for _ in range(2)]
     for claim in claims:
         yield prove_claim(instance, claim, time.monotonic() + 30.0)
     if rng.randrange(8) == 0:
         yield from reported(instance, METHODS, 5.0)
 
 
+def any_case(instance: Instance, rng: random.Random, depth: int) -> Case:
+    """Return cases by any stages of any nodes, with weights of any kind."""
+    n, k = instance.nodes, instance.stages
+    weight = np.array([rng.choice([0, 1, rng.randint(0, 10**6)]) for _ in range(n)], dtype=np.int64)
+    weight[0] += not weight.any()
+    share = -(-int(weight.sum()) // k)
+    case = Case(weight, [max(1, share + rng.choice([0, 0, -share // 2, share // 2])) for _ in range(k)])
+    if depth and rng.randrange(3):
+        case.branch = rng.randrange(n), rng.randint(-1, k)
+        case.children = [any_case(instance, rng, depth - 1) for _ in range(2)]
+    return case
+
+
 def any_proof(instance: Instance, rng: random.Random, best: Exact) -> dict[str, Any]:
     """Return a proof that has the right form, with arbitrary mergers, weights, needs and trees."""
     n, k = instance.nodes, instance.stages
     scale = rng.choice([4, 10, 30]) - math.frexp(float(best) or 1.0)[1]
-    network, merged = _Network(instance, scale, Clock(5.0)), []
+    network, merged = Network(instance, scale, Clock(5.0)), []
     for u in rng.choices(range(n), k=rng.choice([0, 3, 6])):
         with suppress(Unproven):
             network.merge(u)
             merged.append(u)
     weight = [rng.choice([1, rng.randint(0, 20), network.work[v] % 2**70]) for v in range(n)]
+    weight[-1] += not sum(weight)
     left, places = max(0, sum(weight) - 1), []  # of what the stages may weigh together below their needs
     one_end = [[(1, 1), (0, k - 1)], [(0, k - 1), (-1, 1)]] if k > 1 else []
     for closure, stages in rng.choice([[(0, k)], [(1, 1), (-1, 1), (0, k - 2)][:k], *one_end]):
         short = rng.randint(0, left // stages) if stages < k - 1 else left // stages
         left -= stages * short
         places.append([closure, stages, short + 1])
+    if k <= 6 and rng.randrange(2):
+        shares = {"cases": list(_any_cases(network, weight, k, rng, 3))}
+    else:
+        trees = [list(_any_tree(network, closure, need, rng, 4)) for closure, _, need in places]
+        shares = {"weight": weight, "places": places, "trees": trees}
     unit = Fraction(2) ** scale
     return {
         "kind": "stages",
         "scale": scale,
         "cutoff": int(best * unit * rng.choice([1, Fraction(3, 2), 4])) + 1,
         "merged": merged,
-        "weight": [*weight[:-1], weight[-1] + (not sum(weight))],
-        "places": places,
-        "trees": [list(_any_tree(network, closure, need, rng, 4)) for closure, _, need in places],
+        **shares,
     }
 
 
-def _any_tree(network: _Network, closure: int, need: int, rng: random.Random, depth: int) -> Iterator[dict[str, Any]]:
+def _any_tree(network: Network, closure: int, need: int, rng: random.Random, depth: int) -> Iterator[dict[str, Any]]:
     """Yield the nodes of a tree, in preorder, that moves at most what the tensors cost."""
     node: dict[str, Any] = {"price": rng.choice([0, rng.randint(0, 3), sum(network.work) // need])}
     if rng.random() < 0.7:
@@ -104,10 +134,24 @@ def _any_tree(network: _Network, closure: int, need: int, rng: random.Random, de
         yield from _any_tree(network, closure, need, rng, depth - 1)
 
 
+def _any_cases(network: Network, weight: list[int], k: int, rng: random.Random, depth: int) -> Iterator[dict[str, Any]]:
+    """Yield cases, in preorder, by any stages of any nodes, with trees for any needs that some stage reaches."""
+    if depth and rng.random() < 0.7:
+        yield {"branch": [rng.randrange(len(weight)), rng.randint(-1, k)]}
+        for _ in range(2):
+            yield from _any_cases(network, weight, k, rng, depth - 1)
+        return
+    cuts = sorted(rng.randint(0, sum(weight) - 1) for _ in range(k - 1))
+    needs = [after - before + 1 for before, after in pairwise([0, *cuts, sum(weight) - 1])]
+    closures = [1, *[0] * (k - 2), -1][:k]
+    trees = [list(_any_tree(network, *place, rng, 3)) for place in zip(closures, needs, strict=True)]
+    yield {"weight": weight, "need": needs, "trees": trees}
+
+
 def any_windows(instance: Instance, rng: random.Random, best: Exact) -> dict[str, Any]:
     """Return a proof by windows around the optimum, with the flows of minimum cuts or arbitrary ones."""
     scale = rng.choice([4, 10, 40]) - math.frexp(float(best) or 1.0)[1]
-    network, graph = _Network(instance, scale, Clock(5.0)), instance.graph
+    network, graph = Network(instance, scale, Clock(5.0)), instance.graph
     most = max(1, int(best * Fraction(2) ** scale * rng.choice([1, 1, Fraction(9, 10), Fraction(1, 2)])))
     count = -(-sum(network.work) // most)
     number, rows, told = np.argsort(graph.tail, kind="stable"), np.zeros((0, graph.edges), dtype=np.int64), []
