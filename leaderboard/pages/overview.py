@@ -8,6 +8,7 @@ from shardmark.leaderboard import charts
 from shardmark.leaderboard.pages.front import front
 from shardmark.leaderboard.pages.machines import limits, machines
 from shardmark.leaderboard.pages.site import Page, Site
+from shardmark.leaderboard.reading_aids import aids
 
 FEW_ROWS = 8  # at most, of a ranking chart
 
@@ -18,7 +19,7 @@ def pages(site: Site) -> Iterator[Page]:
         (track, [front(d, "", FEW_ROWS, charts.HALF, site.newest[track.name]) for d in track.divisions])
         for track in site.tracks
     ]
-    yield site.page(
-        "index.html", "index.html", panels=panels, machines=machines(site), limits=limits(site), runs=len(site.runs)
-    )
+    shown = {"machines": machines(site), "limits": limits(site), "runs": len(site.runs)}
+    found = aids(site.tables) if site.comparison else None
+    yield site.page("index.html", "index.html", panels=panels, aids=found, **shown)
     yield site.page("reproduce/index.html", "reproductions.html", titles=site.reproductions, leaderboard=True)

@@ -43,7 +43,7 @@ class Site:
         docs: bool = False,
         comparison: Comparison | None = None,
     ) -> None:
-        self.tables, self.pictures = tables, pictures or {}
+        self.tables, self.pictures, self.comparison = tables, pictures or {}, comparison
         self.reproductions = reproductions or {}
         self.records = best_known()
         self.logs = logs_of(tables)

@@ -1,15 +1,21 @@
-"""The command about editions: published campaigns."""
+"""Commands about editions: published campaigns, and the solvers that they recommend."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from shardmark.cli import values
-from shardmark.cli.options import Answer, Command, add_json, add_site
+from shardmark.cli.options import Answer, Command, add_instance, add_json, add_site, add_timeout, flag, given_options
 from shardmark.cli.output import say
-from shardmark.cli.terminal import without_backticks
+from shardmark.cli.terminal import table, without_backticks
 from shardmark.instances import InputError
+
+if TYPE_CHECKING:
+    from shardmark.harness.editions.folder import Edition
+
+MOST_RECOMMENDED = 5  # solvers that are shown, the best first
 
 
 def edition_arguments(sub: argparse.ArgumentParser) -> None:
@@ -101,17 +107,80 @@ def run_create(options: argparse.Namespace) -> Answer:
 def run_site(options: argparse.Namespace) -> Answer:
     """Build the site of an edition alone; `shardmark leaderboard --against EDITION` adds your own runs."""
     from shardmark.harness.editions.comparing import compared
-    from shardmark.harness.editions.folder import find, known
     from shardmark.harness.results import ranking
     from shardmark.leaderboard.build import build
     from shardmark.leaderboard.drawings import best
 
-    names = known()
-    if options.edition is None and not names:
-        raise InputError("edition", "", "expected the name or folder of an edition, as none is published yet")
-    with compared(None, find(options.edition or names[-1]), ()) as (store, comparison):
+    with compared(None, chosen_edition(options.edition), ()) as (store, comparison):
         tables = ranking.tables(store)
         return 0, {"index": str(build(tables, options.output, best.best(store, tables), comparison))}
 
 
-COMMANDS = (Command("edition", run_edition, edition_arguments, "create results --output editions/2026.12"),)
+def recommend_arguments(sub: argparse.ArgumentParser) -> None:
+    """Add the options of `recommend`."""
+    add_instance(sub)
+    add_timeout(sub, "time that you have, in seconds (default: %(default)g)", 20.0)
+    words = "an edition, a name or a folder (default: the newest)"
+    sub.add_argument("--against", metavar="EDITION", help=words)
+
+
+def run_recommend(options: argparse.Namespace) -> Answer:
+    """Recommend a solver for an instance, by an edition's runs on instances of similar size.
+
+    ``share`` is the least cost that any solver found within the time / the solver's own, the mean over these instances;
+    ``within_2_percent`` counts those on which it costs at most 2 % more than the best solver.
+    """
+    from shardmark.harness.editions.comparing import compared
+    from shardmark.harness.results import ranking
+    from shardmark.harness.results.ranking.advice import advice, nearest, shares
+    from shardmark.instances import track_module
+    from shardmark.instances.options import division
+    from shardmark.problems import find_problem
+
+    edition = chosen_edition(options.against)
+    given = given_options(options)
+    instance = find_problem(options.instance, options.track, given).instance
+    _, mode = division(track_module(instance.track).OPTIONS, instance.summary())
+    with compared(None, edition, ()) as (store, _):
+        found = shares(ranking.tables(store), options.timeout)
+    alike = nearest(found.filter(track=instance.track, division=mode), instance.nodes)
+    rows = [
+        {
+            "solver": row["solver"],
+            "share": round(row["share"], 4),
+            "within_2_percent": f"{row['close']} of {row['instances']}",
+            "time_s": row["time_s"],
+        }
+        for row in advice(alike)
+        if row["share"]
+    ]
+    if not rows:
+        kind = f"{instance.track}{f', {mode}' if mode else ''}"
+        raise InputError(edition.name, "", f"expected solutions of {kind} within {options.timeout:g} s, found none")
+    names = alike["instance"].unique().sort().to_list()
+    options_of_it = "".join(f" {flag(name)} {value}" for name, value in given.items())
+    named = f"{options.instance}{options_of_it} --solver {rows[0]['solver']}"
+    command = f"shardmark solve {named} --timeout {options.timeout:g}"
+    if options.json:
+        about = {"instance": options.instance, "edition": edition.name, "like": names, "timeout_s": options.timeout}
+        return 0, {**about, "solvers": rows, "command": command}
+    say(f"{table(rows[:MOST_RECOMMENDED])}\n\n")
+    say(f"evidence  the edition {edition.name} on {', '.join(names)}, within {options.timeout:g} s\n")
+    say(f"try       {command}\n")
+    return 0, None
+
+
+def chosen_edition(name: str | None) -> Edition:
+    """Return the edition of a name or folder, or the newest; InputError if none is published."""
+    from shardmark.harness.editions.folder import find, known
+
+    names = known()
+    if name is None and not names:
+        raise InputError("edition", "", "expected the name or folder of an edition, as none is published yet")
+    return find(name or names[-1])
+
+
+COMMANDS = (
+    Command("recommend", run_recommend, recommend_arguments, "resnet-50-k4 --timeout 5"),
+    Command("edition", run_edition, edition_arguments, "create results --output editions/2026.12"),
+)

@@ -107,3 +107,25 @@ def test_own_runs_are_marked_on_the_pages(edition: str, tmp_path: Path) -> None:
 def test_a_site_needs_an_edition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "FOLDER", tmp_path)
     assert "as none is published yet" in refused("edition", "site")
+
+
+def test_a_solver_is_recommended_with_the_evidence(edition: str) -> None:
+    found = answer("recommend", "watts-strogatz-150", "--stages", "4", "--timeout", "9")
+    assert found["edition"] == edition
+    assert set(found["like"]) == {"chain", "overflow", "slicing-trap-8", "erdos-renyi-60"}
+    first = found["solvers"][0]
+    assert first["solver"] in ("mla", "random-1")
+    assert found["command"] == f"shardmark solve watts-strogatz-150 --stages 4 --solver {first['solver']} --timeout 9"
+    told = shardmark("recommend", "watts-strogatz-150").stdout
+    assert "evidence  the edition 2026.12 on chain, erdos-renyi-60, overflow, slicing-trap-8, within 20 s" in told
+    assert "expected solutions of hybrid, throughput within 20 s, found none" in refused("recommend", "trade")
+
+
+def test_the_overview_says_which_solver_to_use_and_what_is_open(edition: str, tmp_path: Path) -> None:
+    answer("edition", "site", "--output", "site")
+    overview = (tmp_path / "site" / "index.html").read_text()
+    assert "Which solver for my instance" in overview
+    assert re.search(r"shardmark solve erdos-renyi-60 --solver (mla|random-1) --timeout 300", overview)
+    answer("run", "--suite", "tiny", "--track", "pipeline", "-s", "random-1", "-q", "--against", "none")
+    answer("leaderboard", "--output", "own")
+    assert "Which solver for my instance" not in (tmp_path / "own" / "index.html").read_text()
