@@ -48,6 +48,9 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
 # Tests keep no arrays of large instances in the user's cache; those that are about arrays have a cache of their own.
 os.environ["SHARDMARK_ARRAYS"] = "off"
 
+# Each thread of NumPy's library spins for 70 ms of CPU time once a program has loaded it.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
 ROOT, TESTS = Path(__file__).parents[1], Path(__file__).parent
 #: Folders of tests that compute all the time, in the order in which they run.
 COMPUTING = ("solvers", "c_src", "fuzz", "mutants", "instances")

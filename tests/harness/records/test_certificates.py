@@ -89,6 +89,7 @@ def test_a_certificate_that_was_not_stored_cannot_be_taken(results, folder, monk
 def test_a_certificate_that_is_gone_or_changed_is_wrong(results, folder, change, sentence):
     update(results(CHECKED), folder)
     (path,) = (folder / "certificates").iterdir()
+    assert certificates.grade(record(folder)) == "checked"
     if change is None:
         path.unlink()
     else:
