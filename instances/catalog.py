@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -66,6 +65,8 @@ def git_blob_sha1(content: bytes) -> str:
 @cache
 def entries() -> tuple[Entry, ...]:
     """Every instance, in the order of the catalog."""
+    import tomllib  # not in the process of a run, of whose start it would take a twentieth
+
     catalog = tomllib.loads(CATALOG.read_text(encoding="utf-8"))
     return tuple(_entry(table, catalog["sources"]) for table in catalog["instances"])
 

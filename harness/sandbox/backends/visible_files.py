@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import sys
 import sysconfig
 import tempfile
@@ -33,6 +34,8 @@ KNOWN = (ROOT / "instances" / "catalog.toml", ROOT / "harness" / "results", ROOT
 SYSTEM = frozenset(("bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "sbin", "sys", "usr"))
 OWN_MOUNTS = frozenset(("dev", "tmp"))  # folders of the root of which an isolated run has its own
 PROGRAMS = frozenset(("bin", "sbin", "shims"))  # folders of programs that need files of the parent folder
+#: Folders of packages of other versions of Python, as a folder with several of them has.
+OTHER_PYTHON = re.compile(r"/lib/python\d+\.\d+")
 ANSWERS = ("results.sqlite", "index.html")  # files by which a folder of results or a site is recognised
 MAX_FOLDERS = 1000  # folders that are searched for results and sites: some 10 ms
 BLANK_BYTES = 1 << 20  # bytes of the file system that holds the empty folders and the mount points
@@ -150,7 +153,7 @@ def _answers(folder: Path) -> Iterator[Path]:
         if not folders:
             return
         parent = folders.popleft()
-        if parent in python:
+        if parent in python or OTHER_PYTHON.search(parent):
             continue
         with contextlib.suppress(OSError), os.scandir(parent) as entries:
             inside = list(entries)

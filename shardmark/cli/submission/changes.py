@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -157,6 +158,7 @@ def _appended(root: Path, fork: str, entry: _Entry, path: str) -> Added | str:
     return Added(path, path, after.removeprefix(before))
 
 
+@cache
 def modules() -> frozenset[str]:
     """Names of modules that a solver's file must not have: those of Python and of what is installed."""
     return frozenset(sys.stdlib_module_names).union(packages_distributions())
