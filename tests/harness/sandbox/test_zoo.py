@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import THOROUGH
 from patience import given_time
 from referee import CHAIN, OBSTACLE, SIGKILLED
 
@@ -525,7 +526,8 @@ def cases() -> Iterator[object]:
         (BARE_GROUPS, tuple(case for case in (*everything, *CONTROL_GROUPS) if case.solver in IN_GROUPS)),
     ):
         for number, case in enumerate({case.solver: case for case in rows}.values()):
-            again = kind in (BARE, BARE_GROUPS) or (kind == BENCHEXEC and case in telling)  # most: `make thorough` only
+            # Most of what another referee has handled: `make thorough` only.
+            again = kind in (BARE, BARE_GROUPS) or (kind == BENCHEXEC and case in (*telling, *GUARDED))
             later = (pytest.mark.thorough if number % 3 else pytest.mark.gate) if again else ()
             yield pytest.param(kind, case, id="-".join((*kind, case.solver)), marks=later)
 
@@ -557,7 +559,7 @@ def test_each_run_gets_its_row_and_leaves_the_next_unaffected(
         place.restore()
     case.check(row)
     assert referee.control_groups() == []
-    if kind in (POSIX, BARE):  # elsewhere each run starts its own Python
+    if kind in (POSIX, BARE) and (THOROUGH or case not in VALUES[1::2]):  # elsewhere each run starts its own Python
         referee.check_next()
     if case.stop != "lost":  # a lost supervisor cannot clear up
         assert harm == list(case.harm)

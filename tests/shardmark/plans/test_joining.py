@@ -149,6 +149,7 @@ def test_a_device_may_launch_in_no_time(step, tmp_path):
     assert found.single_device_us == pytest.approx(step.single_device_us - 5 * launches)
 
 
+@pytest.mark.thorough(cases=1)
 @pytest.mark.gate
 @pytest.mark.parametrize("again", [0, 1], ids=["kept", "rematerialised"])
 def test_a_step_costs_the_same_with_and_without_scan(again, tmp_path):

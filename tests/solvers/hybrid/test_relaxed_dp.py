@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from effort import draws
 from hybrid_program import draw
-from patience import given_time
 
 from shardmark.harness.verify.hybrid import verify
 from shardmark.instances import load
@@ -24,7 +23,7 @@ from shardmark.solvers.hybrid.positions.limits import SHARES
 from shardmark.solvers.hybrid.positions.order import COMPARED, Order
 from shardmark.solvers.hybrid.positions.pipeline import Pipeline, rounded_down
 from shardmark.solvers.hybrid.positions.types import Reaches, StageTypes
-from shardmark.solvers.registry import Declined, LocalRun
+from shardmark.solvers.registry import Declined, LocalRun, Proof
 
 #: A flag that no thread sets.
 NEVER = np.zeros(1, dtype=np.int32)
@@ -95,10 +94,20 @@ def test_no_prices_refute_a_limit_that_can_be_kept(seed: int) -> None:
         assert Pipeline(reaches, best * 1e-6, NEVER).refuted
 
 
+class Reached(Exception):
+    """A bound is great enough."""
+
+
 def test_a_wide_graph_is_bounded_above_its_work() -> None:
     instance = load(DATA / "hybrid-experts-6.json.gz")
-    least = 1.25 * instance.simple_bound()
-    assert given_time(lambda seconds: bound_of(instance, seconds), lambda bound: bound > least, 2.0) > least
+
+    class Until(LocalRun):
+        def bound(self, value: float, certificate: Proof | None = None) -> None:
+            if value > 1.25 * instance.simple_bound():
+                raise Reached
+
+    with pytest.raises(Reached):
+        relaxed_dp(instance, Until(timeout=60.0))
 
 
 def test_numbers_in_flight_are_rounded_down() -> None:

@@ -131,6 +131,7 @@ def test_a_run_ends_soon_after_its_time(tiny, monkeypatch, largest):
     assert verify(instance, trial.solutions[-1]).feasible
 
 
+@pytest.mark.thorough(cases=2)
 @pytest.mark.parametrize(("name", "optimum"), [("B", 532843), ("G", 217039), ("P", 651833115436)])
 def test_contest_instances_are_proved_optimal(mirror, name, optimum):
     instance = load(mirror / BENCHMARKS.format(name))

@@ -54,6 +54,7 @@ def test_a_window_cools_down() -> None:
     assert np.mean(to_hot) < 0.95
 
 
+@pytest.mark.thorough(cases=1)
 @pytest.mark.parametrize("least", [parts.LEAST, 30])
 def test_reheated_windows_better_what_no_move_betters_and_all_searches_end_with_the_best(
     least: int, monkeypatch: pytest.MonkeyPatch

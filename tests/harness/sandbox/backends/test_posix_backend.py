@@ -228,6 +228,7 @@ def test_a_file_in_memory_that_is_mapped_counts_once(run):
     assert 300 < outcome.peak_mib < 590  # counted twice, it would take 600; it grows during a measurement
 
 
+@pytest.mark.thorough(cases=3)
 @pytest.mark.parametrize(
     "body",
     [
@@ -334,6 +335,7 @@ WORK = {
 
 
 @pytest.mark.gate
+@pytest.mark.thorough(cases=3)
 @pytest.mark.parametrize("how", WORK)
 def test_usage_of_a_program_agrees_with_the_system(run, how):
     filled_mib, code = WORK[how]

@@ -85,6 +85,7 @@ def fits(work, working, solution):
 
 
 @pytest.mark.gate(cases=3)
+@pytest.mark.thorough(cases=12)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("memory", "most"), [(3.0, 0.0), (6.0, 0.0), (6.0, 3.0)])
 @pytest.mark.parametrize("jumps", [False, True])
@@ -106,6 +107,7 @@ def test_no_layout_has_less_latency(seed, memory, most, jumps):
         assert found.lower_bound == pytest.approx(found.cost, rel=1e-12)
 
 
+@pytest.mark.thorough(cases=1)
 @pytest.mark.parametrize("seed", range(3))
 def test_bounds_hold_where_choices_are_dropped(monkeypatch, seed):
     monkeypatch.setattr(subject, "MOST_CHOICES", 2)

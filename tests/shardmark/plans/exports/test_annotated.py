@@ -29,7 +29,7 @@ def without_metadata(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 @pytest.mark.gate(cases=2)
-@pytest.mark.thorough(cases=4)
+@pytest.mark.thorough(cases=2)
 @pytest.mark.parametrize("path", LIGHT, ids=lambda path: path.stem.removeprefix("light_"))
 def test_stages_of_light_models_are_read_back_by_onnx_ir(path: Path, tmp_path: Path) -> None:
     model = onnx.load(path)

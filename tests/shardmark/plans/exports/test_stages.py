@@ -18,7 +18,7 @@ from shardmark.plans.exports.stages import export_stages
 
 
 @pytest.mark.gate(cases=2)
-@pytest.mark.thorough(cases=3)
+@pytest.mark.thorough(cases=2)
 @pytest.mark.parametrize(
     ("path", "stages"),
     list(zip(LIGHT[:-3], cycle((2, 4, 8)), strict=False)),  # the others are chains with hundreds of megabytes
