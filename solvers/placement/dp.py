@@ -8,15 +8,18 @@ import sys
 from shardmark.instances.placement import Instance
 from shardmark.solvers._ideals import deadline
 from shardmark.solvers.placement.ideals.dynamic_program import IdealProgram, fits, require_chains
+from shardmark.solvers.placement.ideals.one_pass import contiguous_bounds
 from shardmark.solvers.placement.ideals.proof import states_proof
 from shardmark.solvers.placement.ideals.splits import ideal_programs, report_cuts
 from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
+from shardmark.solvers.placement.throughput.formulas import load_proof
+from shardmark.solvers.placement.throughput.simple_bounds import load_bound
 from shardmark.solvers.registry import Declined, Run, solver
 
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.1, Appendices E, H")
 def dp(instance: Instance, run: Run) -> None:
-    """Split optimally along chains of ideals; proves acyclic splits optimal if time suffices.
+    """Split optimally along chains of ideals; proves acyclic splits optimal, often contiguous ones too.
 
     First reports the splits of `dpl`, whose loads limit the search. If time or memory do not suffice for the ideals,
     there are no others.
@@ -41,6 +44,8 @@ def dp(instance: Instance, run: Run) -> None:
             if math.isinf(limit):
                 raise
             print(f"only the split of a linear extension: {reason}", file=sys.stderr)
+            if instance.contiguity == "contiguous":
+                _report_contiguous(programs[0], limit, run)
 
 
 @solver(track="placement", source="Tarnawski et al. 2020, Section 5.1.2", proves_bounds=False)
@@ -83,7 +88,7 @@ def _report_splits(programs: list[IdealProgram], limit: float, run: Run) -> None
 
 
 def _report_bound(program: IdealProgram, least: float, run: Run) -> None:
-    """Report a bound if contiguity is "acyclic"; Declined if no split has a finite load."""
+    """Report bounds, given the least load of an acyclic split; Declined if none has a finite load."""
     follow = program.instance.contiguity == "acyclic"
     if math.isinf(least):
         raise Declined(f"no{'' if follow else ' acyclic'} placement fits the memory of the accelerators")
@@ -91,4 +96,13 @@ def _report_bound(program: IdealProgram, least: float, run: Run) -> None:
         value = program.proved(least)
         run.bound(value, states_proof(program.instance, run, value))
     else:
-        print("no bound: dp proves one for --contiguity acyclic only", file=sys.stderr)
+        _report_contiguous(program, least, run)
+
+
+def _report_contiguous(program: IdealProgram, cost: float, run: Run) -> None:
+    """Report bounds on contiguous splits, from that of divisible work up to the cost of an acyclic split."""
+    instance = program.instance
+    least = load_bound(instance)
+    run.bound(least, lambda: load_proof(instance))
+    for value, proof in contiguous_bounds(instance, cost, least, program.proved(cost), program.stop):
+        run.bound(value, proof)

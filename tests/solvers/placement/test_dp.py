@@ -334,14 +334,20 @@ def test_options_that_chains_of_ideals_do_not_cover_are_declined(options: dict[s
             method(line(3, **options), LocalRun())
 
 
-def test_splits_into_contiguous_sets_are_no_bound_where_the_devices_need_not_follow_one_another(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_splits_into_contiguous_sets_are_bounded_by_the_ideals_of_a_pass() -> None:
+    run = LocalRun(certify=True)
+    dp(line(9, contiguity="contiguous"), run)
+    assert run.bounds == pytest.approx([9 / 4, 3])
+    assert run.certificate is not None
+    assert run.certificate[1]["pass"] == "forward"
+
+
+def test_devices_on_a_cycle_lower_the_bound() -> None:
+    crossed = built([5, 4, 2, 1], [(0, 1, 0), (2, 3, 0)], (2, 0, 4), cpu=1, contiguity="contiguous")
     run = LocalRun()
-    dp(line(8, contiguity="contiguous"), run)
-    assert len(run.solutions) == 1
-    assert run.bounds == []
-    assert "no bound: dp proves one for --contiguity acyclic only" in capsys.readouterr().err
+    dp(crossed, run)
+    assert verify(crossed, run.solutions[-1].tolist()).cost == 7  # contiguous sets on a cycle have loads of 6
+    assert max(run.bounds, default=0) <= 6
 
 
 def test_items_of_no_time_are_merged_where_that_costs_nothing() -> None:

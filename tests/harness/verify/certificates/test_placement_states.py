@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from attacked_proofs import above, blocks, proven
+from attacked_proofs import above, blocks, proven, reported
 from effort import draws
 from mutated_proofs import mutated
 from oracle_placement import document, filled, optimum
@@ -19,6 +19,7 @@ from shardmark.harness.verify.certificates.placement_states import states
 from shardmark.harness.verify.certificates.placement_units import Units
 from shardmark.instances import InputError
 from shardmark.instances.placement import Instance, parse
+from shardmark.solvers.placement.dp import dp
 
 DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(200, 100, 4000)
 
@@ -66,6 +67,23 @@ def test_no_choice_refutes_the_optimum(seeds: range):
             value = proven(instance, mutated(rng, {"kind": "states", **proof, "target": below}))
             assert value is None or value <= best, (seed, proof)
     assert tight > 0.6 * whole, (tight, whole)
+
+
+@blocks(DRAWS // 4, 25)
+def test_the_proofs_of_dp_hold_and_prove_no_more_than_the_optimum(seeds: range):
+    tight, bounded = 0, 0
+    for seed in seeds:
+        rng = random.Random(f"dp {seed}")
+        instance = drawn(rng)
+        best = optimum(instance)
+        for claimed, proof in reported(instance, [dp], 5.0):
+            value = proven(instance, proof, 20.0)
+            assert value is not None, (seed, proof)
+            assert Fraction(claimed) <= value, (seed, claimed, value)
+            assert best is None or value <= best, (seed, proof)
+            bounded += 1
+            tight += best is not None and claimed >= best * Fraction(999999, 1000000)
+    assert tight > 0.5 * bounded > 0, (tight, bounded)
 
 
 def crossed(contiguity: str) -> Instance:
