@@ -29,7 +29,8 @@ def measured() -> Mapping[str, float]:
         "floats": partial(lib.shard_yardstick_floats, FLOATS),
         "memory": partial(lib.shard_yardstick_memory, CYCLE, array_in(links), MEMORY),
     }
-    return {kind: round(statistics.median(_seconds(work) for _ in range(REPEATS)), 5) for kind, work in pieces.items()}
+    times = [{kind: _seconds(work) for kind, work in pieces.items()} for _ in range(REPEATS)]  # in turn, as noise lasts
+    return {kind: round(statistics.median(taken[kind] for taken in times), 5) for kind in pieces}
 
 
 def _seconds(work: Callable[[], object]) -> float:
