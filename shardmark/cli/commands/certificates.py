@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from shardmark import api
 from shardmark.cli.options import Answer
 from shardmark.cli.output import kept, tell, write_document
+from shardmark.harness.results.grades import CHECKED, CLAIMED
 from shardmark.instances import InputError
 
 if TYPE_CHECKING:
@@ -25,8 +26,12 @@ def check_certificate(instance: Any, options: argparse.Namespace) -> Answer:
     found = api.check_certificate(instance, options.solution)
     if found.reason:
         tell(f"shardmark: {options.solution}: {found.reason}")
-    about = {"lower_bound": found.claimed, "proven": found.holds, "checked_bound": found.proven_number}
-    return int(not found.holds), about
+    return int(not found.holds), {
+        "lower_bound": found.claimed,
+        "proven": found.holds,
+        "checked_bound": found.proven_number,
+        "grade": CHECKED if found.holds else CLAIMED,
+    }
 
 
 def write_certificate(found: RunResult, options: argparse.Namespace, answer: dict[str, Any]) -> None:

@@ -124,7 +124,8 @@ def run_check(options: argparse.Namespace) -> Answer:
     """Verify a solution and bound its distance from the optimum, or check the certificate of a lower bound.
 
     A certificate is checked in exact arithmetic. ``proven`` is True if it proves its ``lower_bound``, and
-    ``checked_bound`` is the greatest bound that it proves; the exit status is 1 if its bound is not proven.
+    ``checked_bound`` is the greatest bound that it proves. ``grade`` is that of its ``lower_bound``: "checked" if it is
+    proven, else "claimed", and then the exit status is 1.
 
     With --method, a bound method or a solver that proves bounds runs as well, if the solution is feasible;
     ``method_cost`` is the cost of its best solution, which is not saved (`solve` does). A bound above the verified cost
