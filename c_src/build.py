@@ -9,7 +9,6 @@ from pathlib import Path
 from cffi import FFI
 
 FOLDER = Path(__file__).resolve().parent
-HERE = "shardmark/c_src"  # this folder, in a clone by a link; the compiler is started in the root
 #: Folders of the core: all but the reader of files, which is a module of its own.
 CORE = tuple(sorted({path.relative_to(FOLDER).parts[0] for path in FOLDER.glob("*/**/*.c")} - {"reader"}))
 DECLARATIONS = re.compile(r"/\* cffi: begin \*/\n(.*?)(?:/\* cffi: end \*/|\Z)", re.DOTALL)
@@ -41,9 +40,9 @@ def builder(module: str, folders: tuple[str, ...]) -> FFI:
     ffi.set_source(
         module,
         "".join(f'#include "{name}"\n' for name, text in offered.items() if text) + LENIENT,
-        sources=[f"{HERE}/{path.relative_to(FOLDER)}" for path in sources],
-        include_dirs=[HERE],
-        depends=[f"{HERE}/{name}" for name in offered],
+        sources=[f"c_src/{path.relative_to(FOLDER)}" for path in sources],
+        include_dirs=["c_src"],
+        depends=[f"c_src/{name}" for name in offered],
         extra_compile_args=FLAGS,
     )
     return ffi

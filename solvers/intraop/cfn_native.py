@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardmark.instances.intraop import Instance
-from shardmark.solvers.intraop.cfn.moved_costs import moved_costs, search_end
+from shardmark.solvers.intraop.certificates.moved_costs import moved_costs, search_end
 from shardmark.solvers.intraop.cfn.portfolio import Portfolio
 from shardmark.solvers.intraop.network.memory import Timeline
 from shardmark.solvers.intraop.network.reduced_problem import Problem
@@ -37,7 +37,7 @@ def cfn_native(instance: Instance, run: Run) -> None:
             return False
         if run.certify:
             prices, cutoff = portfolio.state.multipliers, None if incumbent.excess else incumbent.cost
-            best_bound.certify(lambda: moved_costs(instance, timeline, prices, cutoff, deadline))
+            best_bound.certify(lambda: moved_costs(instance, timeline, prices, cutoff, deadline, best_bound.best))
         return True
 
     attempt_or_decline(instance, run, timeline, best_bound, attempt, least_bad=True)

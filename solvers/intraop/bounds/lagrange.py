@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import time
 
 from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.certificates.moved_costs import bound_by_rounds
 from shardmark.solvers.intraop.cfn.lagrangian import Dual
-from shardmark.solvers.intraop.cfn.moved_costs import moved_costs, search_end
 from shardmark.solvers.intraop.network.memory import Timeline
 from shardmark.solvers.intraop.network.reduced_problem import Problem
 from shardmark.solvers.intraop.search.assignment import Search
 from shardmark.solvers.intraop.search.attempt import BestBound, attempt_or_decline, decline_without_memory, reserve
 from shardmark.solvers.registry import Run, bound
 
-#: Pruning is repeated as long as it leaves less than this fraction of the values.
-WORTHWHILE = 0.98
+#: Part of the time for the first bound, which finds prices of memory and a solution.
+FIRST = 0.7
 
 
 @bound(
@@ -29,68 +28,39 @@ def lagrange(instance: Instance, run: Run) -> None:
     Memory too large for 64 bits is relaxed. Declines an instance, naming the time step or the edge, if nothing fits, or
     if everything that fits has an entry of 10^17 or more although all other entries together cost less.
     """
-    deadline = run.deadline - reserve(run)
-    end = search_end(run, deadline)
+    end = run.deadline - reserve(run)
     decline_without_memory(instance)
     timeline = Timeline.of(instance)
     best_bound = BestBound(run, instance.cheapest_parts())
 
     def attempt(*, tolerant: bool) -> bool:
-        problem = Problem.of(instance, timeline, tolerant=tolerant, until=end)
+        until = time.monotonic() + FIRST * (end - time.monotonic())
+        problem = Problem.of(instance, timeline, tolerant=tolerant, until=until)
         if problem is None or time.monotonic() >= end:
             return problem is not None
-        climb = _Climb(best_bound, end)
-        if not climb.on(problem):
+        dual, shift = Dual(problem, problem.model.forbidden), problem.model.shift
+        dual.climb(until, lambda: None if dual.closed else best_bound.offer(dual.bound << shift))
+        if dual.closed:
             return False
+        cutoff = _cost_below(dual, until)
+        proof, closed = bound_by_rounds(instance, timeline, dual.multipliers, cutoff, end, best_bound.offer)
+        if closed and cutoff is None:
+            return False
+        if closed and cutoff is not None:
+            best_bound.offer(cutoff)
         if run.certify:
-            best_bound.certify(lambda: moved_costs(instance, timeline, climb.multipliers, climb.cutoff, deadline))
+            best_bound.certify(lambda: proof)
         return True
 
     attempt_or_decline(instance, run, timeline, best_bound, attempt, least_bad=False)
 
 
-class _Climb:
-    """Raises the bounds of successively pruned problems until the time ``end``."""
-
-    def __init__(self, best_bound: BestBound, end: float) -> None:
-        self._best_bound, self._end = best_bound, end
-        self.multipliers: dict[int, float] = {}
-        self.cutoff: int | None = None
-
-    def on(self, problem: Problem) -> bool:
-        """Bound a problem within the time left; False if every assignment that fits has a forbidden entry."""
-        top, before = problem.model.forbidden, math.inf
-        dual = self._dual(problem, top, {})
-        left = None if dual.closed else problem
-        if left is not None:
-            top = min(top, self._incumbent(dual))
-        while left is not None and time.monotonic() < self._end and len(left.variable) < WORTHWHILE * before:
-            before = len(left.variable)
-            dual = self._dual(left, top, dual.multipliers)
-            left = dual.prune()
-        self.multipliers = dual.multipliers
-        if top < problem.model.forbidden:
-            self.cutoff = top << problem.model.shift
-        if left is None and top < problem.model.forbidden:
-            self._best_bound.offer(top << problem.model.shift)  # nothing costs less than the assignment found
-        return left is not None or top < problem.model.forbidden
-
-    def _dual(self, problem: Problem, top: int, multipliers: dict[int, float]) -> Dual:
-        """Bound a problem that contains all assignments below ``top``."""
-        dual = Dual(problem, top, multipliers)
-        dual.climb(self._end, lambda: self._note(dual))
-        self._note(dual)
-        return dual
-
-    def _note(self, dual: Dual) -> None:
-        if dual.bound < dual.problem.model.forbidden:  # an empty problem proves no bound
-            self._best_bound.offer(dual.bound << dual.problem.model.shift)
-
-    def _incumbent(self, dual: Dual) -> int:
-        """Cost of an assignment that fits, rounded from the messages; the forbidden cost if none is found."""
-        problem = dual.problem
-        search = Search(problem.footprint, dual.values())
-        if not search.repair(self._end):
-            return problem.model.forbidden
-        search.descend(self._end)
-        return problem.model.cost(search.value)
+def _cost_below(dual: Dual, until: float) -> int | None:
+    """Return the cost of an assignment that fits, rounded from the messages and rounded down; None if none is found."""
+    problem = dual.problem
+    search = Search(problem.footprint, dual.values())
+    if not search.repair(until):
+        return None
+    search.descend(until)
+    cost = problem.model.cost(search.value)
+    return cost << problem.model.shift if cost < problem.model.forbidden else None

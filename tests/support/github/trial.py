@@ -16,7 +16,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 ROOMS = (
-    "c_src",
     "editions",
     "harness",
     "instances",

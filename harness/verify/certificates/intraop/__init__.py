@@ -7,12 +7,13 @@ Each step has one of the keys
 ``replaced``  ``[row, row that replaces it or -1, ...]``
 ``leaves``    ``[[variable, its value for each value of the other end of its only pair...], ...]``
 ``unfit``     ``[row, time step in which it does not fit, ...]``
-``scale``     and nothing but it and the following three: a round
+``scale``     and nothing but it and the following: a round
 
-``pairs``     numbers of the pairs that have messages, increasing; all pairs without it
-``messages``  for each of them and every value of its lower variable, then of its higher one, the cost that moves from
-              the pair's table to the value, in units of 2^-``scale``; none if empty
+``messages``  for each pair and every value of its lower variable, the cost that moves from the pair's table to the
+              value, in units of 2^-``scale``; all 0 if empty. Then each value of the higher variable gets the least of
+              its entries, unless ``messages`` has the costs for these, too, after those for the lower one of each pair
 ``prices``    ``[time step, price]``: cost of a byte, not negative, in units of 2^-(``scale`` + ``price_scale``)
+``order``     variables, for a dynamic program after the round: nothing is left below the cut-off
 
 A case has ``of`` (the number of an earlier case, or -1 for the proof itself), ``variable``, ``values`` and steps of its
 own: there the variable takes one of these values.
@@ -30,6 +31,7 @@ from shardmark.harness.verify.certificates.intraop.merging import merge
 from shardmark.harness.verify.certificates.intraop.network import Network, NothingLeft
 from shardmark.harness.verify.certificates.intraop.replacement import Replacement
 from shardmark.harness.verify.certificates.intraop.rounds import Round, least_left
+from shardmark.harness.verify.certificates.intraop.states import States
 from shardmark.instances.files.columns import describe
 from shardmark.instances.intraop import Instance
 
@@ -119,6 +121,10 @@ def _by_steps(network: Network, case: Mapping[str, Any], cutoff: int) -> int:
                 if bound >= cutoff:
                     return cutoff
                 found.leave_out()
+                if "order" in told:
+                    network.propagate()
+                    if not States(found).reach_the_end(_numbers(told, "order", len(network.sizes))):
+                        return cutoff
         network.propagate()
     except NothingLeft:
         return cutoff

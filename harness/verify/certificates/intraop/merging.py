@@ -6,6 +6,7 @@ import numpy as np
 
 from shardmark.harness.verify.certificates import Unproven
 from shardmark.harness.verify.certificates.intraop.network import Mask, Network, offsets, places
+from shardmark.harness.verify.certificates.intraop.wide_costs import MOST_CELLS
 from shardmark.instances.files.columns import Ints
 
 #: Pointers are doubled at most so often.
@@ -29,7 +30,7 @@ def merge(network: Network, children: list[int], parents: list[int], kept: Mask)
     for _ in range(MOST_DOUBLINGS):
         if (root[root] == root).all():
             break
-        of, count = offsets(sizes[root]), sizes[root[root]]
+        of, count = offsets(sizes[root]), _values(network, root[root])
         local = taken[places(of[root], count)] - np.repeat(start[root], count)
         taken, root = taken[np.repeat(of[:-1], count) + local], root[root]
     else:
@@ -41,10 +42,19 @@ def merge(network: Network, children: list[int], parents: list[int], kept: Mask)
     network.contract(new, taken[kept[places(start[root], sizes[root])]], left[roots])
 
 
+def _values(network: Network, root: Ints) -> Ints:
+    """Return the number of values of the root of each variable; Unproven if they are too many in all."""
+    network.clock.tick()
+    count = network.sizes[root]
+    if count.sum() > MOST_CELLS:
+        raise Unproven(f"proof.steps.merged: expected at most {MOST_CELLS} values of parents, found {count.sum()}")
+    return count
+
+
 def _determined(network: Network, children: Ints, parent: Ints) -> Ints:
     """Return the row of each variable for each value of its parent, which may be the variable itself."""
     start, sizes = network.start, network.sizes
-    of = offsets(sizes[parent])
+    of = offsets(_values(network, parent))
     taken = np.repeat(start[:-1], sizes[parent])
     own = parent == np.arange(len(sizes))
     taken[places(of[:-1][own], sizes[own])] = places(start[:-1][own], sizes[own])

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shardmark.harness.verify.certificates import Clock, Unproven
-from shardmark.harness.verify.certificates.intraop.wide_costs import Wide, in_pairs, over
+from shardmark.harness.verify.certificates.intraop.wide_costs import MOST_CELLS, Wide, in_pairs, over
 from shardmark.instances.files.columns import Ints
 from shardmark.instances.intraop import Instance
 
 Mask = NDArray[np.bool_]
 #: Sums below this are computed in 64 bits, others in Python integers.
 SMALL = 1 << 60
-#: Most entries of all pairs together, and entries that are computed at once.
-MOST_CELLS, BLOCK = 1 << 26, 1 << 20
+#: Entries that are computed at once.
+BLOCK = 1 << 20
 
 
 class NothingLeft(Exception):
@@ -142,10 +143,11 @@ class Network:
         if len(self.alive) and not np.logical_or.reduceat(self.alive, self.start[:-1]).all():
             raise NothingLeft
 
-    def blocks(self, pairs: Ints, entries: Ints) -> list[Ints]:
+    def blocks(self, pairs: Ints, entries: Ints) -> Iterator[Ints]:
         """Divide pairs into parts of not many entries."""
-        self.clock.tick()
-        return np.split(pairs, np.flatnonzero(np.diff(np.cumsum(entries) // BLOCK)) + 1)
+        for some in np.split(pairs, np.flatnonzero(np.diff(np.cumsum(entries) // BLOCK)) + 1):
+            self.clock.tick()
+            yield some
 
     def contract(self, root: Ints, taken: Ints, sizes: Ints) -> None:
         """Replace each variable v by another one, ``root[v]``, that decides its value.
@@ -158,7 +160,7 @@ class Network:
         cost, alive = np.zeros(start[-1], dtype=self.cost.dtype), np.ones(start[-1], dtype=bool)
         np.add.at(cost, rows, self.cost[taken])
         alive[rows[~self.alive[taken]]] = False
-        wide, narrow = in_pairs([over(each, root, of, local, sizes) for each in self.wide])
+        wide, narrow = in_pairs([over(each, root, of, local, sizes) for each in self.wide], self.clock)
         ends = np.sort(root[np.stack([self.tail, self.head])], axis=0)
         joins = (ends[0] != ends[1]) & (sizes[ends] > 1).all(axis=0)
         told = np.array([each.scope for each in narrow if len(each.scope) == 2], dtype=np.int64).reshape(-1, 2)
@@ -225,6 +227,16 @@ class Network:
         np.add.at(change, self.since, of_node)
         np.subtract.at(change, self.until, of_node)
         return np.cumsum(change)[:-1]
+
+    def may_exceed(self) -> Mask:
+        """Return the mask of the steps at which the greatest memory of all nodes exceeds the limit."""
+        most = self.fixed
+        if len(self.owner):
+            rows = places(self.start[self.owner], np.diff(self.used))
+            usage = np.where(self.alive[rows], self.usage, 0)
+            most = most + self.profile(np.maximum.reduceat(usage, self.used[:-1]))
+        exceeds: Mask = (most > self.limit).astype(bool)
+        return exceeds
 
     def memory(self, step: int) -> Any:
         """Return the memory that every row adds to the fixed one at a step."""

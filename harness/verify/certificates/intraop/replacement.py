@@ -30,18 +30,7 @@ class Replacement:
         for node, owner in enumerate(network.owner.tolist()):
             self.nodes[owner].append(node)
         self._memory: dict[int, Any] = {}
-        self._binding = self._may_bind()
-
-    def _may_bind(self) -> Any:
-        """Return the numbers of steps before each one, and in all, at which the limit may be exceeded."""
-        network = self.network
-        if not len(network.owner):
-            return np.zeros(len(network.step) + 1, dtype=np.int64)
-        counts = np.diff(network.used)
-        rows = np.repeat(network.start[network.owner] - network.used[:-1], counts) + np.arange(len(network.usage))
-        most = np.maximum.reduceat(np.where(network.alive[rows], network.usage, 0), network.used[:-1])
-        over = network.fixed + network.profile(most) > network.limit
-        return np.concatenate([[0], np.cumsum(over)])
+        self._binding = np.concatenate([[0], np.cumsum(network.may_exceed())])  # of such steps, those before each one
 
     def value(self, old: int, new: int) -> None:
         """Leave out a row that another one can replace, or that has no entry left in some pair if ``new`` is -1."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,34 +21,42 @@ class Round:
 
     def __init__(self, network: Network, told: Mapping[str, Any], cutoff: int) -> None:
         self.network, self.scale = network, integer(told, "scale", 0, MOST_SCALE)
-        sizes = network.sizes
-        sent, messages = _messages(network, told)
-        paid, self.least = self._memory(told, network.room << self.scale)
-        most = (network.most << self.scale) + sum(map(abs, messages)) + int(_greatest(paid, network.start).sum())
-        self.much = 4 * most + 1
+        to_tail, to_head = _messages(network, told)
+        self.paid, self.charged = self._memory(told, network.room << self.scale)
+        most = (network.most << self.scale) + sum(map(abs, to_tail + (to_head or [])))
+        most += int(_greatest(self.paid, network.start).sum())
+        self.much = 8 * most + 1  # no table moves more to a value than its greatest entry and message
         kind = np.int64 if self.much < SMALL else object
-        self.values = (network.cost.astype(kind) << self.scale) + paid.astype(kind)
+        self.paid = self.paid.astype(kind)
+        self.values = (network.cost.astype(kind) << self.scale) + self.paid
         self.cells = network.cell.astype(kind) << self.scale
-        if messages:
-            counts = (sizes[network.tail] + sizes[network.head])[sent]
-            moved = np.array(messages, dtype=kind)
-            tails, heads = sizes[network.tail[sent]], sizes[network.head[sent]]
-            rows = np.concatenate(
-                [places(network.start[x], n) for x, n in ((network.tail[sent], tails), (network.head[sent], heads))]
-            )
-            at = offsets(counts)[:-1]
-            of = np.concatenate([places(at, tails), places(at + tails, heads)])
-            np.add.at(self.values, rows, moved[of])
-            cells, row, column = network.index(sent)
-            entries = np.diff(network.first)[sent]
-            self.cells[cells] -= moved[np.repeat(at - network.start[network.tail[sent]], entries) + row]
-            self.cells[cells] -= moved[np.repeat(at + tails - network.start[network.head[sent]], entries) + column]
-        self.least += network.least << self.scale
+        self._move(*(None if sent is None else np.array(sent, dtype=kind) for sent in (to_tail, to_head)))
+        self.least = self.charged + (network.least << self.scale)
         self.cells = self._above(self.cells, network.open, network.first)
         self.values = self._above(self.values, network.alive, network.start)
         self.bound = -(-self.least >> self.scale)
         #: What reaches this costs more than the cut-off less 1, so at least the cut-off: costs are whole numbers.
-        self.room = min((cutoff - 1 << self.scale) + 1 - self.least, 4 * self.much)
+        self.room = (cutoff - 1 << self.scale) + 1 - self.least
+
+    def _move(self, to_tail: Any, to_head: Any) -> None:
+        """Move costs from tables to values: to the tails, then to the heads what is sent or each column shares."""
+        network, sizes = self.network, self.network.sizes
+        at, head_at = offsets(sizes[network.tail]), offsets(sizes[network.head])
+        for some in network.blocks(np.arange(len(network.tail)), np.diff(network.first)):
+            tails, heads, entries = network.tail[some], network.head[some], np.diff(network.first)[some]
+            np.add.at(self.values, places(network.start[tails], sizes[tails]), to_tail[places(at[some], sizes[tails])])
+            cells, row, column = network.index(some)
+            self.cells[cells] -= to_tail[row + np.repeat(at[some] - network.start[tails], entries)]
+            mine, shift = places(network.start[heads], sizes[heads]), offsets(sizes[heads])[:-1] - network.start[heads]
+            place, open_ = column + np.repeat(shift, entries), network.open[cells]
+            if to_head is None:
+                least = np.full(len(mine), self.much, dtype=to_tail.dtype)
+                np.minimum.at(least, place[open_], self.cells[cells[open_]])
+                least[least == self.much] = 0
+            else:
+                least = to_head[places(head_at[some], sizes[heads])]
+            np.add.at(self.values, mine, least)
+            self.cells[cells] -= least[place]
 
     def _memory(self, told: Mapping[str, Any], most: int) -> tuple[Any, int]:
         """Return the price of the memory of every row above the least of its variable, and that of the rest.
@@ -83,19 +90,19 @@ class Round:
     def leave_out(self) -> None:
         """Leave out the values and entries that make every solution cost the cut-off or more."""
         network, sizes = self.network, self.network.sizes
-        total = np.where(network.alive, self.values, self.much)
+        total, room = np.where(network.alive, self.values, self.much), min(self.room, 4 * self.much)
         for some in network.blocks(np.arange(len(network.tail)), np.diff(network.first)):
             cells, row, column = network.index(some)
             sums = self.cells[cells] + self.values[row] + self.values[column]
-            network.open[cells] &= sums < self.room
+            network.open[cells] &= sums < room
             entries = np.diff(network.first)[some]
             for ends, rows in ((network.tail[some], row), (network.head[some], column)):
                 mine, at = places(network.start[ends], sizes[ends]), offsets(sizes[ends])[:-1] - network.start[ends]
                 least = np.full(len(mine), 3 * self.much, dtype=sums.dtype)
                 np.minimum.at(least, rows + np.repeat(at, entries), sums)
                 np.add.at(total, mine, np.where(least < self.much, least - self.values[mine], 0))
-                network.alive[mine[least >= self.room]] = False
-        network.alive &= total < self.room
+                network.alive[mine[least >= room]] = False
+        network.alive &= total < room
 
 
 def least_left(network: Network, of_row: Any) -> tuple[Any, Any]:
@@ -109,17 +116,17 @@ def _greatest(of_row: Any, start: Ints) -> Any:
     return np.maximum.reduceat(of_row, start[:-1]).astype(object) if len(of_row) else np.zeros(1, dtype=object)
 
 
-def _messages(network: Network, told: Mapping[str, Any]) -> tuple[Ints, list[int]]:
-    """Return the numbers of the pairs with messages, and the messages of each to its tail and to its head."""
-    count = len(network.tail)
-    if not told.get("messages"):
-        return np.zeros(0, dtype=np.int64), []
-    pairs = integers(told, "pairs", count - 1) if "pairs" in told else list(range(count))
-    if any(late <= early for early, late in pairwise([-1, *pairs])):
-        raise Unproven("proof.steps.pairs: expected increasing numbers")
-    sent = np.array(pairs, dtype=np.int64)
-    length = int((network.sizes[network.tail[sent]] + network.sizes[network.head[sent]]).sum())
-    return sent, integers(told, "messages", LARGEST_MESSAGE, length)
+def _messages(network: Network, told: Mapping[str, Any]) -> tuple[list[int], list[int] | None]:
+    """Return the messages to the tail of each pair, 0 if a proof has none, and those to the head if it has any."""
+    tails, heads = network.sizes[network.tail], network.sizes[network.head]
+    found = integers(told, "messages", LARGEST_MESSAGE) if told.get("messages") else [0] * int(tails.sum())
+    if len(found) == tails.sum():
+        return found, None
+    if len(found) != (tails + heads).sum():
+        raise Unproven(f"proof.steps.messages: expected {tails.sum()} integers, found {len(found)}")
+    first = offsets(tails + heads)[:-1]
+    to_tail, to_head = ([found[at] for at in places(*x).tolist()] for x in ((first, tails), (first + tails, heads)))
+    return to_tail, to_head
 
 
 def _prices(network: Network, told: Mapping[str, Any]) -> tuple[Ints, list[int]]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from shardmark.harness.verify.certificates import Clock, Unproven
 from shardmark.instances.files.columns import Ints
+
+#: Most entries of one edge, or of all pairs together.
+MOST_CELLS = 1 << 26
 
 
 class Wide(NamedTuple):
@@ -25,6 +30,8 @@ def over(wide: Wide, root: Ints, of: Ints, local: Ints, sizes: Ints) -> Wide:
     """
     roots = [int(root[variable]) for variable in wide.scope]
     scope = sorted({each for each in roots if sizes[each] > 1} or {roots[0]})
+    if (entries := math.prod(sizes[scope].tolist())) > MOST_CELLS:
+        raise Unproven(f"proof.steps.merged: expected at most {MOST_CELLS} entries of an edge, found {entries}")
     axes = []
     for variable, mine in zip(wide.scope, roots, strict=True):
         values = local[of[variable] : of[variable] + sizes[mine]]
@@ -32,7 +39,7 @@ def over(wide: Wide, root: Ints, of: Ints, local: Ints, sizes: Ints) -> Wide:
     return Wide(tuple(scope), wide.cost[tuple(axes)], wide.open[tuple(axes)])
 
 
-def in_pairs(tables: list[Wide]) -> tuple[list[Wide], list[Wide]]:
+def in_pairs(tables: list[Wide], clock: Clock) -> tuple[list[Wide], list[Wide]]:
     """Return what remains of costs of three variables or more, and all costs of one or two variables."""
     wide, narrow = list[Wide](), list[Wide]()
     for table in tables:
@@ -40,14 +47,14 @@ def in_pairs(tables: list[Wide]) -> tuple[list[Wide], list[Wide]]:
             narrow.append(table)
             continue
         _, pairs, rest = min(
-            (_moved(table, center) for center in reversed(range(len(table.scope)))), key=lambda of: of[0]
+            (_moved(table, center, clock) for center in reversed(range(len(table.scope)))), key=lambda of: of[0]
         )
         narrow += pairs
         wide += [] if rest is None else [rest]
     return wide, narrow
 
 
-def _moved(table: Wide, center: int) -> tuple[float, list[Wide], Wide | None]:
+def _moved(table: Wide, center: int, clock: Clock) -> tuple[float, list[Wide], Wide | None]:
     """Move costs to the pairs of a table, those of one variable first; return the sum of what remains, pairs and rest.
 
     Each pair takes the least cost that remains under any values of the other variables.
@@ -55,6 +62,7 @@ def _moved(table: Wide, center: int) -> tuple[float, list[Wide], Wide | None]:
     much = int(table.cost.max()) + 1
     rest, known, pairs = np.where(table.open, table.cost, much), table.open, list[Wide]()
     for axes in sorted(combinations(range(rest.ndim), 2), key=lambda axes: center not in axes):
+        clock.tick()
         others = tuple(set(range(rest.ndim)) - set(axes))
         least = rest.min(axis=others, keepdims=True)
         shut = ~table.open.any(axis=others, keepdims=True)

@@ -19,7 +19,7 @@ from shardmark.harness.verify.certificates.intraop import costs_moved
 from shardmark.instances.intraop import Instance, parse
 from shardmark.solvers.intraop.bounds.lagrange import lagrange
 from shardmark.solvers.intraop.bounds.simple import simple
-from shardmark.solvers.intraop.cfn.moved_costs import moved_costs
+from shardmark.solvers.intraop.certificates.moved_costs import moved_costs
 from shardmark.solvers.intraop.network.memory import Timeline
 
 DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(24, 16, 300)
@@ -33,6 +33,15 @@ def proofs(instance: Instance, rng: random.Random, best: int | None):
     for cutoff in {None, best, None if best is None else best + rng.choice([1, 10, 2**40])}:
         prices = {step: rng.random() * 10 for step in range(timeline.steps) if rng.random() < 0.5}
         yield None, moved_costs(instance, timeline, prices, cutoff, time.monotonic() + 0.2)
+
+
+def by_states(instance: Instance, rng: random.Random, cutoff: int):
+    """Return a proof by the states of a dynamic program alone, after a round with any prices."""
+    live = (instance.end[instance.end > instance.begin] - 1).tolist() if instance.usage_limit is not None else []
+    step: dict = {"scale": rng.randrange(4), "price_scale": rng.randrange(4), "order": list(range(instance.nodes))}
+    rng.shuffle(step["order"])
+    step["prices"] = [[at, rng.choice([0, 1, 3, 10**6])] for at in sorted(set(live)) if rng.random() < 0.4]
+    return {"kind": "costs-moved", "cutoff": cutoff, "steps": [step]}
 
 
 def proven(instance: Instance, proof) -> int | None:
@@ -63,9 +72,31 @@ def test_no_proof_proves_more_than_the_optimum(seeds: range):
     assert 0 < refused < wrong
 
 
+@pytest.mark.parametrize("seeds", [range(first, min(first + 50, DRAWS)) for first in range(0, DRAWS, 50)], ids=str)
+def test_states_prove_a_cutoff_if_and_only_if_nothing_costs_less(seeds: range):
+    held = failed = 0
+    for seed in seeds:
+        rng = random.Random(f"states {seed}")
+        instance = draw(rng)
+        best = optimum(instance)
+        if (instance.scope_start[1:] - instance.scope_start[:-1] > 2).any():
+            continue
+        for cutoff in {rng.randrange(10**6), 2**70} | (set() if best is None else {best, best + 1, best + 2**40}):
+            proof = by_states(instance, rng, cutoff)
+            value = proven(instance, proof)
+            assert value is not None, seed
+            assert (value == cutoff) == (best is None or cutoff <= best), seed
+            held, failed = held + (value == cutoff), failed + (value < cutoff)
+            for _ in range(MUTATIONS):
+                value = proven(instance, mutated(rng, proof))
+                assert value is None or best is None or value <= best, seed
+    assert held > len(seeds) / 2
+    assert failed > len(seeds) / 2
+
+
 @pytest.mark.parametrize(
     ("name", "cost"),
-    [("sharded-transformer-2", 866671), ("sharded-u-net-4", 6021962), ("onnx-densenet-121-intraop", 1007584)],
+    [("sharded-transformer-2", 866671), ("sharded-experts-6", 13911382), ("onnx-densenet-121-intraop", 1007584)],
 )
 def test_optima_are_proven_by_reductions_and_cases(name: str, cost: int):
     instance = load(name)
@@ -112,6 +143,21 @@ def unlimited(sizes: list[int], scopes: list[list[int]], tables: list[list[int]]
     free = [[0] * size for size in sizes]
     nodes = {"intervals": [[0, 0]] * len(sizes), "costs": free, "usages": free}
     return parse({"problem": {"name": "free", "nodes": nodes, "edges": {"nodes": scopes, "costs": tables}}}, "free")
+
+
+def test_too_many_values_of_a_parent_are_refused_before_they_are_listed():
+    children = 30_000
+    merged = [x for child in range(1, children + 1) for x in (child, 0)]
+    proof = {"kind": "costs-moved", "cutoff": 1, "steps": [{"merged": merged}]}
+    with pytest.raises(Unproven, match="values of parents"):
+        costs_moved(unlimited([2500] + [1] * children, [], []), proof, Clock(30.0))
+
+
+def test_a_wide_edge_does_not_outlast_the_limit():
+    instance, began = unlimited([2] * 18, [list(range(18))], [list(range(2**18))]), time.monotonic()
+    with pytest.raises(Unproven, match=r"at most 0\.2 s"):
+        costs_moved(instance, {"kind": "costs-moved", "cutoff": 2**30, "steps": []}, Clock(0.2))
+    assert time.monotonic() - began < 5
 
 
 def test_costs_of_merged_variables_do_not_wrap():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.certificates.few_states import refuting_order
+from shardmark.solvers.intraop.certificates.rounded_bound import RoundedBound, rounded_bound
 from shardmark.solvers.intraop.cfn.lagrangian import HARDEST, SOFTEST, WARM, Dual
-from shardmark.solvers.intraop.cfn.rounded_bound import RoundedBound
 from shardmark.solvers.intraop.network.memory import Timeline
 from shardmark.solvers.intraop.network.model import IMPOSSIBLE, Mask, build
 from shardmark.solvers.intraop.network.record import Record
@@ -36,22 +38,37 @@ def search_end(run: Run, end: float) -> float:
 
 
 def moved_costs(
-    instance: Instance, timeline: Timeline, multipliers: dict[int, float], cutoff: int | None, until: float
+    instance: Instance,
+    timeline: Timeline,
+    multipliers: dict[int, float],
+    cutoff: int | None,
+    until: float,
+    claim: int | None = None,
 ) -> dict[str, Any]:
     """Return a proof of kind "costs-moved" of `shardmark.harness.verify.certificates.intraop`.
 
     ``multipliers``  price of a byte in every step of the timeline that has one; a good start
     ``cutoff``       cost of a known solution: what costs as much or more need not be bounded
+    ``claim``        bound that is enough; by default the cut-off
     """
-    if cutoff is None:
-        cutoff = IMPOSSIBLE if instance.cheapest_parts() < IMPOSSIBLE else NO_CUTOFF
-    writer = _Writer(timeline, cutoff, until)
-    return {
-        "kind": "costs-moved",
-        "cutoff": cutoff,
-        "steps": writer.root(instance, multipliers),
-        "cases": writer.cases(),
-    }
+    writer = _Writer(instance, timeline, cutoff, until, claim)
+    return {**writer.root(instance, multipliers), "cases": writer.cases()}
+
+
+def bound_by_rounds(
+    instance: Instance,
+    timeline: Timeline,
+    multipliers: dict[int, float],
+    cutoff: int | None,
+    until: float,
+    offer: Callable[[int], None],
+) -> tuple[dict[str, Any], bool]:
+    """Return a proof without cases, and True if nothing costs less than the cut-off; ``offer`` gets each better bound.
+
+    The parameters are those of `moved_costs`. Whether a proof is asked for makes no difference to the work.
+    """
+    writer = _Writer(instance, timeline, cutoff, until, None, offer)
+    return writer.root(instance, multipliers), writer.proven >= writer.cutoff
 
 
 class _Open(NamedTuple):
@@ -66,17 +83,34 @@ class _Open(NamedTuple):
 class _Writer:
     """Writes steps and cases of a proof."""
 
-    def __init__(self, timeline: Timeline, cutoff: int, until: float) -> None:
-        self.timeline, self.cutoff, self.until = timeline, cutoff, until
+    def __init__(
+        self,
+        instance: Instance,
+        timeline: Timeline,
+        cutoff: int | None,
+        until: float,
+        claim: int | None,
+        offer: Callable[[int], None] = lambda bound: None,
+    ) -> None:
+        if cutoff is None:
+            cutoff = IMPOSSIBLE if instance.cheapest_parts() < IMPOSSIBLE else NO_CUTOFF
+        self.timeline, self.cutoff, self.until, self._offer = timeline, cutoff, until, offer
+        self._claim, self.proven = cutoff if claim is None else min(claim, cutoff), 0
         self._open, self._exact = list[_Open](), False
 
-    def root(self, instance: Instance, multipliers: dict[int, float]) -> list[dict[str, Any]]:
+    def root(self, instance: Instance, multipliers: dict[int, float]) -> dict[str, Any]:
+        """Return the proof without cases, and set ``proven`` to what it proves."""
+        steps = self._steps(instance, multipliers)
+        return {"kind": "costs-moved", "cutoff": self.cutoff, "steps": steps}
+
+    def _steps(self, instance: Instance, multipliers: dict[int, float]) -> list[dict[str, Any]]:
         """Return the steps of the whole instance."""
         record = Record(self.timeline.time)
         none = np.zeros(len(instance.node_cost), dtype=bool)
         model = build(instance, none, tolerant=self.cutoff > IMPOSSIBLE, known=self.cutoff - 1, record=record)
         reduced = reduce(model)
         if reduced is None:
+            self.proven = self.cutoff
             return record.steps
         # rounded costs and memory do not show what can replace a value, and entries of 10^17 have other costs
         self._exact = self.timeline.exact and not model.shift and self.cutoff <= IMPOSSIBLE
@@ -84,14 +118,14 @@ class _Writer:
             problem: Problem | None = Problem(instance, self.timeline, reduced)
         else:
             problem = Problem.reduced(instance, self.timeline, reduced)
-        if problem is not None:
-            self._bound(-1, problem, multipliers, record, (WARM, HARD))
+        if problem is None or self._bound(-1, problem, multipliers, record, (WARM, HARD)):
+            self.proven = self.cutoff
         return record.steps
 
     def cases(self) -> list[dict[str, Any]]:
-        """Divide what a bound leaves into cases until each reaches the cut-off, or time is up."""
+        """Divide what a bound leaves into cases until each reaches what is enough, or time is up."""
         written = list[dict[str, Any]]()
-        while self._open and time.monotonic() < self.until and len(written) < MOST_CASES:
+        while self.proven < self._claim and self._open and time.monotonic() < self.until and len(written) < MOST_CASES:
             of, dual, left, gap = self._open.pop()
             model = dual.problem.model
             variable, parts = dual.halves(*left)
@@ -108,27 +142,46 @@ class _Writer:
 
     def _bound(
         self, of: int, problem: Problem, multipliers: dict[int, float], record: Record, soft: tuple[float, float]
-    ) -> None:
-        """Write rounds of a problem, and remember it if it must be divided; ``soft``: first and last softness."""
+    ) -> bool:
+        """Write rounds of a problem; True if they reach the cut-off. Remember it if it must be divided.
+
+        ``soft``  first and last softness
+        """
         while True:
             dual = Dual(problem, problem.model.forbidden, multipliers)
-            dual.climb(self.until, warm=soft[0], hard=soft[1], enough=partial(self._reached, dual))
-            bound = RoundedBound(dual, self.cutoff, exact=self._exact)
+            dual.climb(self.until, warm=soft[0], hard=soft[1], enough=partial(self._suffices, dual))
+            bound = rounded_bound(dual, self.cutoff, exact=self._exact)
             record.steps.append(bound.step)
+            if of < 0:
+                self._note(dual, bound)
             multipliers = dual.multipliers
             if bound.closed or not bound.exact or time.monotonic() > self.until:
-                return
+                return bound.closed
+            order = refuting_order(problem, bound)
+            if order is not None:
+                record.steps[-1]["order"] = order
+                return True
+            if bound.proven >= self._claim:
+                return False
             further = Record(self.timeline.time)
             fewer = problem.restrict(*bound.left, further)
             if fewer is not None and fewer.allowed >= WORTHWHILE * problem.allowed:
                 if (problem.model.sizes > 1).any():
                     gap = 1 - dual.bound / self.cutoff if self.cutoff else 0.0
                     self._open.append(_Open(of, dual, bound.left, gap))
-                return
+                return False
             record.steps += further.steps
             if fewer is None:
-                return
+                return True
             problem = fewer
 
-    def _reached(self, dual: Dual) -> bool:
-        return dual.bound << dual.problem.model.shift >= self.cutoff
+    def _note(self, dual: Dual, bound: RoundedBound) -> None:
+        """Offer a bound on the whole instance below the cut-off, by the rounded messages if these are exact."""
+        if bound.exact and not bound.closed:
+            self.proven = max(self.proven, min(self.cutoff, bound.proven))
+            self._offer(self.proven)
+        elif not dual.closed:
+            self._offer(min(self.cutoff, dual.bound << dual.problem.model.shift))
+
+    def _suffices(self, dual: Dual) -> bool:
+        return dual.bound << dual.problem.model.shift >= self._claim

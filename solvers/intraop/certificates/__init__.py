@@ -1,0 +1,1 @@
+"""Certificates of bounds, for the checker in `shardmark.harness.verify.certificates.intraop`."""
