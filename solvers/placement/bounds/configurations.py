@@ -23,8 +23,8 @@ def configurations(instance: Instance, run: Run) -> None:
     """Prove by a configuration LP that less loaded devices cannot cover all units, even fractionally.
 
     Column generation finds a worth for each unit; labels on a decision diagram give the greatest worth that a device
-    can hold. Sets may have any shape, so for `contiguous` and `acyclic` the bound is that of `free`. No engine needs to
-    be trusted: GLOP only proposes worths, which are rounded to integers, and each proof is computed from these alone.
+    can hold. For `acyclic` the bound is that of `contiguous`. No engine needs to be trusted: GLOP only proposes worths,
+    which are rounded to integers, and each proof is computed from these alone.
     """
     if instance.objective != "throughput" or instance.allreduce is not None:
         raise Declined("configurations is for throughput without replicas")

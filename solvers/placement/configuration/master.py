@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from shardmark.instances.files.columns import Floats
 from shardmark.solvers.native import Longs
-from shardmark.solvers.placement.configuration.set_diagram import Part
+from shardmark.solvers.placement.configuration.set_diagram import Written
+from shardmark.solvers.placement.configuration.weights import Weights
 from shardmark.solvers.placement.kernels.loads import Nets
 from shardmark.solvers.placement.kernels.sets import SetDiagram
 
@@ -23,12 +24,29 @@ FLOOR = 0.3
 LEAST_ROOM = 1e-250
 
 
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Sizes of items, shape (items,), at most ``room`` in a set; 0 for items that no set may contain."""
+
+    size: Floats
+    room: float
+
+    @property
+    def tight(self) -> bool:
+        """True if memory can bind, and so has a price."""
+        return float(self.size.sum()) > self.room > LEAST_ROOM
+
+    @property
+    def unit(self) -> float:
+        """A unit of price for which all sizes cost 1, so that coefficients are near 1; 0 if memory never binds."""
+        return 1 / float(self.size.sum()) if self.tight else 0.0
+
+
 @dataclass(eq=False)
 class Kind:
     """Equal devices and the sets found that one of them can hold.
 
-    ``parts`` parts of nets that count in the diagram, see `set_diagram`
-    ``size``  shape (items,): sizes, which may add up to at most ``room`` in a set; 0 for items that no set may contain
+    ``told``  how a checker builds the diagram, see `set_diagram`
     """
 
     count: int
@@ -36,9 +54,9 @@ class Kind:
     cost: Longs
     work: Longs
     diagram: SetDiagram
-    parts: list[Part]
-    size: Floats
-    room: float
+    told: Written
+    weights: Weights
+    memory: Memory
     sets: list[Flags] = field(default_factory=list)
     loads: list[int] = field(default_factory=list)
     known: set[bytes] = field(default_factory=set)
@@ -85,12 +103,12 @@ class Master:
         solver, infinity = self._solver, self._solver.infinity()
         self._worth = [solver.NumVar(-infinity, infinity, "") for _ in range(items)]
         self._held = [solver.NumVar(0.0, infinity, "") for _ in kinds]
-        self._price = [solver.NumVar(0.0, infinity if tight(kind) else 0.0, "") for kind in kinds]
+        self._price = [solver.NumVar(0.0, infinity if kind.memory.tight else 0.0, "") for kind in kinds]
         self._rows = [0] * len(kinds)
         all_held = solver.Constraint(1.0, 1.0)
         for kind, held, price in zip(kinds, self._held, self._price, strict=True):
             all_held.SetCoefficient(held, float(kind.count))
-            all_held.SetCoefficient(price, kind.count * kind.room * unit(kind))
+            all_held.SetCoefficient(price, kind.count * kind.memory.room * kind.memory.unit)
         solver.Objective().SetMaximization()
         for worth in self._worth:
             solver.Objective().SetCoefficient(worth, 1.0)
@@ -102,7 +120,9 @@ class Master:
                     continue
                 row = self._solver.Constraint(-self._solver.infinity(), 0.0)
                 row.SetCoefficient(self._held[number], -1.0)
-                row.SetCoefficient(self._price[number], -float(kind.size[kind.sets[at]].sum()) * unit(kind))
+                row.SetCoefficient(
+                    self._price[number], -float(kind.memory.size[kind.sets[at]].sum()) * kind.memory.unit
+                )
                 for v in np.flatnonzero(kind.sets[at]).tolist():
                     row.SetCoefficient(self._worth[v], 1.0)
             self._rows[number] = len(kind.sets)
@@ -121,18 +141,8 @@ class Master:
         if self._solver.Solve() != self._solver.OPTIMAL:
             return None
         worth = np.array([variable.solution_value() for variable in self._worth])
-        price = [p.solution_value() * unit(kind) for p, kind in zip(self._price, self._kinds, strict=True)]
+        price = [p.solution_value() * kind.memory.unit for p, kind in zip(self._price, self._kinds, strict=True)]
         if not (np.isfinite(worth).all() and np.isfinite(price).all() and worth.any()):
             return None
         inside = bool((np.abs(worth - center.worth) < span * (1 - 1e-6)).all())
         return worth, np.array(price).clip(0), float(self._solver.Objective().Value()), inside
-
-
-def tight(kind: Kind) -> bool:
-    """True if memory can bind, and so has a price."""
-    return float(kind.size.sum()) > kind.room > LEAST_ROOM
-
-
-def unit(kind: Kind) -> float:
-    """A unit of price for which all memory costs 1, so that coefficients are near 1; 0 if memory does not matter."""
-    return 1 / float(kind.size.sum()) if tight(kind) else 0.0

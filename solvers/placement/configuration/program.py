@@ -8,8 +8,8 @@ Bansal and Sviridenko 2006 name the program). Our contribution is the computatio
 labels on a decision diagram of the sets. Its width is that of a path decomposition of the graph; those of neural
 networks are narrow.
 
-On wide graphs the bound is weak: beyond a number of states, the cheapest tensors become free. If memory is tight, it
-counts only by a price, a Lagrangian relaxation.
+On wide graphs the bound is weak: beyond a number of states, the cheapest tensors become free. If sets may have any
+shape, memory counts only by a price, a Lagrangian relaxation; states of contiguous sets count it, rounded down.
 """
 
 from __future__ import annotations
@@ -29,9 +29,13 @@ from shardmark.instances.placement import Instance
 from shardmark.instances.rounding import safely
 from shardmark.solvers import registry
 from shardmark.solvers.native import Longs
-from shardmark.solvers.placement.configuration.master import Kind, Master, Proof
+from shardmark.solvers.placement.configuration.alone import least_loads
+from shardmark.solvers.placement.configuration.labels import Precedence, joined, precedence
+from shardmark.solvers.placement.configuration.master import Kind, Master, Memory, Proof
+from shardmark.solvers.placement.configuration.narrow_order import narrow_order
 from shardmark.solvers.placement.configuration.proof import Evidence, written
-from shardmark.solvers.placement.configuration.set_diagram import narrow_order, set_diagram
+from shardmark.solvers.placement.configuration.set_diagram import Sets, set_diagram
+from shardmark.solvers.placement.configuration.weights import no_weights, weights
 from shardmark.solvers.placement.kernels.loads import Nets
 from shardmark.solvers.placement.throughput.anchored import WEIGHTS
 from shardmark.solvers.placement.throughput.formulas import net_members
@@ -44,6 +48,8 @@ Known = tuple[float, list[Index]]
 LOAD_BITS, WORTH_BITS = 36, 29
 #: Most states of a layer, and of a diagram.
 LAYER, STATES = 4096, 4_000_000
+#: Factor on the states of a layer if labels tell which sets are contiguous.
+CONTIGUOUS = 4
 #: Labels of a layer: for proofs, and to find sets.
 LABELS, FEW_LABELS = 300_000, 20_000
 #: Bytes of a label, and the share of the memory for them.
@@ -61,6 +67,8 @@ STEPS = 40
 RESOLUTION, NEAR = 5e-8, 1e-3
 #: The proof ends after this many consecutive undecided targets near the bound.
 VAIN = 4
+#: Relative error of an operation on float64.
+ROUNDING = 2.0**-52
 #: Most items: the master program has a variable for each.
 MOST_ITEMS = 5000
 
@@ -79,45 +87,79 @@ class Limits:
 
 
 class Configurations:
-    """The configuration program of an instance, for given weights of computation and of transfers."""
+    """The configuration program of an instance, for given weights of computation and of transfers.
 
-    def __init__(self, space: Space, weights: tuple[float, float], instance: Instance, limits: Limits) -> None:
+    Sets with loads above ``high``, a known cost, are left out.
+    """
+
+    def __init__(
+        self, space: Space, weights: tuple[float, float], instance: Instance, limits: Limits, high: float
+    ) -> None:
         devices, (computing, moving) = space.devices, weights
         self.items, self._accelerators = len(devices.size), instance.accelerators
         self.computing = None if instance.overlap == "none" else computing
-        self._until, self._stop, room = limits.until, limits.stop, instance.room
-        fast = computing * np.where(devices.size <= room, devices.accelerator_time, np.inf)
+        self._until, self._stop = limits.until, limits.stop
+        fast = computing * np.where(devices.size <= instance.room, devices.accelerator_time, np.inf)
         slow, cost = computing * devices.cpu_time, moving * devices.nets.cost
         total = max(float(fast[np.isfinite(fast)].sum() + cost.sum()), float(slow.sum()))
         self.scale = 2.0 ** min(LOAD_BITS - math.frexp(total)[1], 1000)
-        self.terms = self.items + len(cost)
-        most = max(1, min(LAYER, STATES // self.items))
+        self.terms, self._limit = instance.nodes + instance.edges, int(min(high * self.scale, 2.0**LOAD_BITS))
         self._labels = int(max(1, min(LABELS, MEMORY_SHARE * limits.memory * 2**20 / (LABEL_BYTES * self.items))))
         self.kinds: list[Kind] = []
+        edges = precedence(instance, self.items)
+        orders = [
+            narrow_order(nets, self.items, time.monotonic() + ORDER_SHARE * self._left())
+            for nets in (joined(devices.nets, instance, edges) if devices.accelerators or edges.any else [])
+        ]
         if devices.accelerators:
-            order = narrow_order(devices.nets, self.items, time.monotonic() + ORDER_SHARE * self._left())
             size = np.where(np.isfinite(fast), devices.size, 0.0)
-            self._add(devices.accelerators, devices.nets, cost, fast, order, most, size, room)
+            memory = Memory(size, instance.room)
+            self._add(devices.accelerators, devices.nets, cost, fast, orders, edges, memory)
         if devices.cpus:
             empty = np.zeros(0, dtype=np.int32)
             nets = Nets(np.zeros(self.items + 1, dtype=np.int64), empty, np.zeros(0), empty)
-            order = np.argsort(np.log(slow + 1e-300) - np.log(fast + 1e-300), kind="stable").astype(np.int64)
-            self._add(devices.cpus, nets, nets.cost, slow, order, most, np.zeros(self.items), 0.0)
+            if not edges.any:
+                ratio = np.log(slow + 1e-300) - np.log(fast + 1e-300)
+                orders = [np.argsort(ratio, kind="stable").astype(np.int64)]
+            self._add(devices.cpus, nets, nets.cost, slow, orders, edges, Memory(np.zeros(self.items), 0.0))
         self.evidence: Evidence | None = None
         base = np.where(np.isfinite(fast), fast, slow) if devices.accelerators else slow
         base = np.maximum(base / max(float(base.sum()), 1e-300), 1e-9 / self.items)
         self.best = Proof(base / base.sum(), np.zeros(len(self.kinds)), 0.0)
 
     def _add(
-        self, count: int, nets: Nets, cost: Floats, time_of: Floats, order: Longs, most: int, *memory: Any
+        self,
+        count: int,
+        nets: Nets,
+        cost: Floats,
+        time_of: Floats,
+        orders: list[Longs],
+        edges: Precedence,
+        memory: Memory,
     ) -> None:
-        whole = (cost * self.scale).astype(np.int64)
+        """Add a kind of devices, with the diagram of fewest states of those along the orders."""
+        scale = self.scale * (1 - self.terms * ROUNDING)  # no load is above that of exact sums, rounded down
+        whole = (cost * scale).astype(np.int64)
         finite = np.isfinite(time_of)
-        work = np.where(finite, np.where(finite, time_of, 0.0) * self.scale, -1).astype(np.int64)
-        self.kinds.append(Kind(count, nets, whole, work, *set_diagram(nets, whole, work, order, most), *memory))
+        work = np.where(finite, np.where(finite, time_of, 0.0) * scale, -1).astype(np.int64)
+        some = weights(memory.size, memory.room) if edges.any and memory.tight else no_weights(self.items)
+        sets = Sets(work, some, self._limit, edges)
+        layers = self.items + sum(map(len, edges.nodes))
+        most = max(1, min(LAYER * (CONTIGUOUS if edges.any else 1), STATES // layers))
+        found = [set_diagram(nets, whole, sets, order, most) for order in orders]
+        diagram, told = min(found, key=lambda each: (-len(each[1].labels), len(each[1].parts), len(each[0].next)))
+        self.kinds.append(Kind(count, nets, whole, work, diagram, told, some, memory))
 
     def _left(self) -> float:
         return max(0.0, self._until - time.monotonic())
+
+    def heaviest(self) -> int:
+        """The greatest least load of a set with an item; tries to prove it, and returns the target that is proved."""
+        least = np.min([least_loads(kind.diagram, self.items) for kind in self.kinds], axis=0)
+        target = min(int(least.max()) - 1, self._limit)
+        alone = np.where(np.arange(self.items) == least.argmax(), 1.0, 0.0)
+        value = self._evaluate(alone, self.best.price, target).value if target > 0 else 0
+        return target if value > 1 else 0
 
     def proves(self, target: int) -> Iterator[bool | None]:
         """Try to prove that every placement has a load above ``target``; yields None after every undecided step.
@@ -152,14 +194,14 @@ class Configurations:
 
     def _evaluate(self, worth: Floats, price: Floats, target: int) -> Proof:
         """Find the greatest worth that devices can hold within a target, in exact integers; scale the worths by it."""
-        due = [float((cost * kind.size).sum()) for kind, cost in zip(self.kinds, price.tolist(), strict=True)]
+        due = [float((cost * kind.memory.size).sum()) for kind, cost in zip(self.kinds, price.tolist(), strict=True)]
         scale = 2.0**WORTH_BITS / (float(np.abs(worth).sum()) + max(due))
         whole = np.floor(worth * scale).astype(np.int64)
         held, most = 0, list[int]()
         for kind, cost in zip(self.kinds, price.tolist(), strict=True):
-            due = np.floor(cost * scale * kind.size).astype(np.int64)
+            due = np.floor(cost * scale * kind.memory.size * (1 - 1e-12)).astype(np.int64)
             # The sizes of a set add up to at most the room, so their price is at most this.
-            allowance = math.floor(cost * scale * kind.room * (1 + 1e-9)) + 1 if cost else 0
+            allowance = math.floor(cost * scale * kind.memory.room * (1 + 1e-9)) + 1 if cost else 0
             most.append(self._most(kind, whole - due, target))
             held += kind.count * (most[-1] + allowance)
         value = int(whole.sum()) / max(held, 1)
@@ -208,16 +250,16 @@ def configuration_bounds(
     A bound above ``low`` comes with its proof.
 
     ``high`` returns a known cost and its placements. Valid for all options but replicas, as it is a relaxation of them:
-    sets of any shape, loads as weighted sums of computation and transfers, one pass, no clusters.
+    sets of any shape or contiguous ones, loads as weighted sums of computation and transfers, one pass, no clusters.
     """
-    space, weights = spaces(replace(instance, contiguity="free"))[0], WEIGHTS[instance.overlap]
+    space, means = spaces(replace(instance, contiguity="free"))[0], WEIGHTS[instance.overlap]
     if not 0 < len(space.devices.size) <= MOST_ITEMS:
         return
-    for number, each in enumerate(weights):
+    for number, each in enumerate(means):
         if time.monotonic() >= limits.until:
             return
-        end = time.monotonic() + max(0.0, limits.until - time.monotonic()) / (len(weights) - number)
-        program = Configurations(space, each, instance, replace(limits, until=end))
+        end = time.monotonic() + max(0.0, limits.until - time.monotonic()) / (len(means) - number)
+        program = Configurations(space, each, instance, replace(limits, until=end), high()[0])
         with suppress(_Stopped):
             for bound in _rising(program, low, high):
                 low = max(low, bound)
@@ -230,6 +272,9 @@ def _rising(program: Configurations, low: float, high: Callable[[], Known]) -> I
     """Bisect between proved and unproved targets; after undecided ones, start again above them."""
     proved, refused, undecided = int(low * program.scale), 2**LOAD_BITS, 2**LOAD_BITS
     vain = 0
+    if (alone := program.heaviest()) > proved:
+        proved, low = alone, safely((alone + 1) / program.scale, program.terms)
+        yield low
     while vain < VAIN:
         cost, found = high()
         for device in found:

@@ -47,15 +47,18 @@ def written(evidence: Evidence, kinds: Mapping[str, Kind], scale: float, computi
     }
     spare = evidence.slack // next(iter(kinds.values())).count
     for (name, kind), most, price in zip(kinds.items(), evidence.most, evidence.price, strict=True):
-        worth = evidence.worth - np.floor(price * kind.size).astype(np.int64)
+        worth = evidence.worth - np.floor(price * kind.memory.size).astype(np.int64)
         best = _best_rate(kind, worth, evidence.target)
         rates = sorted({min(int(best * factor), 2**MOST_RATE) for factor in FACTORS})
-        told = {"most": most + spare, "order": kind.diagram.order.tolist(), "rates": rates}
+        order = kind.diagram.order[kind.diagram.order < len(worth)].tolist()
+        told = {"most": most + spare, "order": order, "rates": rates}
         spare = 0
         members = net_members(kind.nets)
         number = {net: at for at, net in enumerate(sorted(range(len(members)), key=members.__getitem__))}
-        parts = [[number[net], first, last] for net, first, last in kind.parts]
-        proof[name] = {**told, **({"price": price} if price else {}), **({"part": parts} if parts else {})}
+        parts = [[number[net], first, last] for net, first, last in kind.told.parts]
+        labels = [list(label) for label in kind.told.labels]
+        more = {"price": price, "unit": kind.weights.unit, "part": parts, "labels": labels}
+        proof[name] = {**told, **{key: value for key, value in more.items() if value}}
     return proof
 
 
@@ -75,7 +78,7 @@ def _best_rate(kind: Kind, worth: Longs, target: int) -> int:
 
 def _bound(kind: Kind, worth: Longs, target: int, rate: int) -> int:
     """Bound on the worth of a set by a rate, in units of 2^-`RATE`."""
-    diagram, rest = kind.diagram, np.zeros(1, dtype=np.int64)
+    diagram, rest, worth = kind.diagram, np.zeros(1, dtype=np.int64), np.append(worth, 0)
     for at in range(len(diagram.order) - 1, -1, -1):
         first, last = diagram.layer[at : at + 2].tolist()
         after, pay = diagram.next[first:last] - last, diagram.pay[first:last]

@@ -15,13 +15,13 @@ from shardmark.solvers.native import Longs, array_in, array_out, check, ffi, lib
 
 @dataclass(frozen=True, eq=False)
 class SetDiagram:
-    """A decision diagram of all sets of items; in layer i, every state decides on the item ``order[i]``.
+    """A decision diagram of sets of items; in layer i, every state decides on the item ``order[i]``.
 
-    ``order``  shape (items,), int64
-    ``layer``  shape (items + 2,), int64: the states of layer i are ``layer[i]`` to ``layer[i + 1] - 1``
+    ``order``  shape (layers,), int64; the number of items in layers that decide on none
+    ``layer``  shape (layers + 2,), int64: the states of layer i are ``layer[i]`` to ``layer[i + 1] - 1``
     ``next``   shape (states, 2), int32: the state of the next layer, without the item and with it
     ``pay``    shape (states, 2), int64: load added by either choice, without the item's work; at least 0
-    ``work``   shape (items,), int64, by layer: work of the item; -1 if no set may contain it
+    ``work``   shape (layers,), int64: work of the item; -1 if no set may contain it
 
     Along any path, work and pay add up to at most 2^40. See ``best_set.h``.
     """
@@ -54,10 +54,11 @@ class SetDiagram:
         less do not count. If ``relaxed``, the bound holds for all sets, and the set found may exceed the load; else the
         bound is the profit of that set. After ``stop``, shape (1,), int32, the bound is -1.
         """
-        given = np.ascontiguousarray(shaped(profit, (len(self.order),))[self.order])
+        items = len(profit)
+        given = np.ascontiguousarray(np.append(profit, 0)[self.order])
         chosen = np.zeros(len(self.order), dtype=np.int8)
         bound, limits = ffi.new("int64_t *"), (limit, floor, most, relaxed, array_in(stop))
         check(lib.shard_best_set(self._struct[0], array_in(given), *limits, array_out(chosen), bound))
-        found = np.zeros(len(chosen), dtype=np.bool_)
+        found = np.zeros(items + 1, dtype=np.bool_)
         found[self.order] = chosen > 0
-        return int(bound[0]), found
+        return int(bound[0]), found[:items]

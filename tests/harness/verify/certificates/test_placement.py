@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 import os
 import random
+import time
+from collections.abc import Iterator
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
+import numpy as np
 from attacked_proofs import attack, blocks, proven, reported
 from effort import draws
 from oracle_placement import draw, optimum
@@ -21,8 +25,10 @@ from shardmark.solvers.placement.bounds.critical_path import critical_path
 from shardmark.solvers.placement.bounds.load import load
 from shardmark.solvers.placement.bounds.memory_path import memory_path
 from shardmark.solvers.placement.bounds.node import node
+from shardmark.solvers.placement.configuration.program import Limits, configuration_bounds
 from shardmark.solvers.placement.dp import dp
 from shardmark.solvers.placement.latency_dp import chains, latency_dp
+from shardmark.solvers.placement.throughput.forced_cpu_nodes import with_forced_nodes
 
 METHODS = (load, node, anchored, configurations, critical_path, memory_path, dp, chains, latency_dp)
 DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(10, 6, 200)
@@ -32,7 +38,19 @@ def proofs(instance: Instance, rng: random.Random, best: Exact | None):
     """Yield proofs of loads with arbitrary flows, and those of methods with the bounds that they report."""
     for _ in range(3 if instance.objective == "throughput" else 0):
         yield 0.0, any_load(instance, rng)
+    if instance.objective == "throughput" and instance.allreduce is None:
+        yield from configured(instance, rng, best)
     yield from reported(instance, METHODS, 0.5)
+
+
+def configured(instance: Instance, rng: random.Random, best: Exact | None) -> Iterator[tuple[float, dict[str, Any]]]:
+    """Yield the last proof by configurations of a few, from nothing up to a cost that is known."""
+    high = math.inf if best is None else min(float(best) * rng.choice([1, 1.5, 100]), 1e300)
+    limits = Limits(time.monotonic() + 5, 64, np.zeros(1, dtype=np.int32))
+    steps = configuration_bounds(with_forced_nodes(instance), 0.0, lambda: (high, []), limits)
+    found = [(bound, proof) for bound, proof in islice(steps, rng.choice([1, 5, 40])) if proof is not None]
+    for bound, proof in found[-1:]:
+        yield bound, dict(proof())
 
 
 def any_load(instance: Instance, rng: random.Random) -> dict[str, Any]:
