@@ -304,7 +304,7 @@ def tells_the_truth(where: Problem, payloads: list[bytes], stop: str, kind: str)
     [
         (4.5, {"kind": "work"}, 5, ""),
         (5.5, {"kind": "work"}, 5, "claims 5.5, but proves only 5"),
-        (3.5, {"kind": "hope"}, None, "proof.kind: expected one of stages, windows, work, found 'hope'"),
+        (3.5, {"kind": "hope"}, None, "proof.kind: expected one of solutions, stages, windows, work, found 'hope'"),
     ],
 )
 def test_a_certificate_is_checked_and_the_log_says_what_it_lacks(chain, bound, proof, proven, reason):
