@@ -35,7 +35,7 @@ pytest_plugins = ("tests.side_by_side",)
 
 # A noisy machine must not fail a test, and a failure must come back: no deadline, the same examples every time.
 hypothesis.settings.register_profile(
-    "shardmark", deadline=None, derandomize=True, print_blob=True, max_examples=draws(15, 15, 50)
+    "shardmark", deadline=None, derandomize=True, print_blob=True, max_examples=draws(10, 10, 50)
 )
 hypothesis.settings.load_profile("shardmark")
 

@@ -12,6 +12,8 @@ from itertools import cycle
 from pathlib import Path
 
 from shardmark.cli import arguments
+from shardmark.harness.records import certificates
+from shardmark.harness.records.best import best_known
 from shardmark.harness.results import ranking  # noqa: F401 polars begins its threads when it is first used, in the forks
 from shardmark.leaderboard.build import STAGE
 from tests.leaderboard.sites import add_foreign, forked, own, problems
@@ -22,6 +24,8 @@ def main(results: str, other: str, site: str, kills: str) -> int:
     folder, chance = Path(site), random.Random(0)
     commands = [["leaderboard", "--results", place, "--output", site, "--json"] for place in (results, other)]
     folder.mkdir()
+    for record in best_known():
+        certificates.grade(record)  # reads their certificates, once for all forks
     versions, lengths = [], []
     for command in (*commands, *commands):  # twice, since the first finds nothing to replace
         began = time.monotonic()

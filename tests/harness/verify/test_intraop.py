@@ -200,6 +200,7 @@ def test_optimum_of_the_contest_example_is_445(mirror):
     assert min(verdict.cost for verdict in verdicts if verdict.feasible) == 445
 
 
+@pytest.mark.thorough(cases=4)
 @pytest.mark.parametrize("letter", PUBLISHED)
 def test_published_vectors_verify_to_their_listed_costs(letter, mirror):
     instance = load(mirror / f"google/iopddl/benchmarks/asplos-2025-iopddl-{letter}.json.gz")

@@ -47,6 +47,7 @@ def is_acyclic(instance, solution, cost):
     return Oracle(instance).acyclic(sets)
 
 
+@pytest.mark.thorough(cases=5)
 @pytest.mark.parametrize("seed", range(10))
 def test_random_placements_are_judged_by_the_definitions(seed):
     draw = random.Random(seed)

@@ -54,6 +54,7 @@ def test_few_down_sets_give_a_proven_optimum(seed: int) -> None:
         assert bound == pytest.approx(cost, rel=1e-9)
 
 
+@pytest.mark.thorough(cases=40)
 @pytest.mark.parametrize("seed", range(draws(80, 60, 2000)))
 def test_no_bound_exceeds_the_optimum_of_extreme_numbers(seed: int) -> None:
     instance = oracle_hybrid.draw(random.Random(f"hybrid search {seed}"))

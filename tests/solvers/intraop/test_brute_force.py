@@ -64,6 +64,7 @@ def check_end(trial, reason, values, best):
         assert trial.bounds[-1] == best[1]
 
 
+@pytest.mark.thorough(cases=8)
 @pytest.mark.parametrize(("name", "first", "count"), list(blocks()))
 def test_claims_agree_with_a_brute_force(tiny, name, first, count, monkeypatch):
     if first % (2 * INSTANCES_AT_ONCE):  # what is small comes to the integer program at once

@@ -58,6 +58,7 @@ def test_every_segment_costs_what_the_definition_says(oracle: SimpleNamespace, l
             assert core.segment_costs(order, right) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.thorough(cases=7)
 @pytest.mark.parametrize("limited", [False, True], ids=["unlimited", "memory"])
 @pytest.mark.parametrize("stages", [2, 3, 7, 30, 119, 120, 500])
 def test_equals_the_dynamic_program_on_larger_graphs(oracle: SimpleNamespace, stages: int, limited: bool) -> None:

@@ -184,6 +184,7 @@ def test_comes_near_the_best_of_all_schedules_of_tiny_graphs() -> None:
     assert np.mean(reached) < 1.05
 
 
+@pytest.mark.thorough(cases=5)
 @pytest.mark.parametrize("name", [e.id for e in catalog.suite("standard") if e.track == "scheduling"])
 def test_embedded_instances_end_feasible_and_no_worse_than_what_it_begins_with(name: str) -> None:
     instance = embedded(name)
