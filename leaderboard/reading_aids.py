@@ -54,7 +54,7 @@ def _open(tables: Tables, seconds: float) -> list[Row]:
 def _command(row: Row, found: pl.DataFrame) -> str:
     """Return the command that runs the solver to use on an instance for a longer time."""
     nodes = json.loads(row["summary"]).get("nodes") or 1
-    alike = found.filter((pl.col("track") == row["track"]) & (pl.col("division") == row["division"]))
-    choice = advice(nearest(alike, nodes))
+    of_track = found.filter(pl.col("track") == row["track"])
+    choice = advice(nearest(of_track.filter(pl.col("division") == row["division"]), nodes), of_track)
     solver = f" --solver {choice[0]['solver']}" if choice else ""
     return f"shardmark solve {row['instance']}{solver} --timeout {PATIENCE_S}"

@@ -61,21 +61,29 @@ def nearest(found: pl.DataFrame, nodes: int) -> pl.DataFrame:
     return found.filter(pl.col("checksum").is_in(kept["checksum"].implode()))
 
 
-def advice(found: pl.DataFrame) -> list[Row]:
+def advice(found: pl.DataFrame, of_track: pl.DataFrame) -> list[Row]:
     """Return a row per solver of rows of `shares` of one division, the best first.
 
     ``share`` is its mean over the instances; ``close`` counts those on which it costs at most `CLOSE` more than the
-    best solver, and ``instances`` all; ``time_s`` is the median time to its best solutions.
+    best solver, and ``instances`` all; ``time_s`` is the median time to its best solutions. Of equal solvers, as there
+    are many on easy instances, that comes first which has the greater mean ``overall``, over the rows ``of_track``.
     """
-    size = found["checksum"].n_unique()
-    share = pl.col("share").sum() / size  # an instance that it did not run on counts 0
+    size, overall = found["checksum"].n_unique(), of_track["checksum"].n_unique()
+    share = pl.col("share").sum()  # an instance that it did not run on counts 0
     ranked = (
         found.group_by("solver")
-        .agg(share, close=(pl.col("share") * (1 + CLOSE) >= 1).sum(), time_s=pl.col("time_s").median())
+        .agg(share / size, close=(pl.col("share") * (1 + CLOSE) >= 1).sum(), time_s=pl.col("time_s").median())
         .with_columns(instances=pl.lit(size))
-        .sort(pl.col("share").round(6), pl.col("time_s").fill_null(math.inf), "solver", descending=[True, False, False])
+        .join(of_track.group_by("solver").agg(overall=share / overall), on="solver")
+        .sort(
+            pl.col("share").round(6),
+            pl.col("overall").round(6),
+            pl.col("time_s").fill_null(math.inf),
+            "solver",
+            descending=[True, True, False, False],
+        )
     )
-    return ranked.select("solver", "share", "close", "instances", "time_s").to_dicts()
+    return ranked.select("solver", "share", "close", "instances", "time_s", "overall").to_dicts()
 
 
 def decisions(tables: Tables, limits: Sequence[float]) -> list[Row]:
@@ -91,7 +99,7 @@ def decisions(tables: Tables, limits: Sequence[float]) -> list[Row]:
                 in_class = part.filter((pl.col("nodes") > least) & (pl.col("nodes") <= most))
                 if in_class.height:
                     place = {"track": track, "division": division, "size": _words(least, most), "limit_s": seconds}
-                    rows.append({**place, **advice(in_class)[0]})
+                    rows.append({**place, **advice(in_class, found.filter(pl.col("track") == track))[0]})
     return sorted(rows, key=lambda row: (row["track"], row["division"], _order(row["size"]), row["limit_s"]))
 
 

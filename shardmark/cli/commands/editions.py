@@ -128,7 +128,8 @@ def run_recommend(options: argparse.Namespace) -> Answer:
     """Recommend a solver for an instance, by an edition's runs on instances of similar size.
 
     ``share`` is the least cost that any solver found within the time / the solver's own, the mean over these instances;
-    ``within_2_percent`` counts those on which it costs at most 2 % more than the best solver.
+    ``within_2_percent`` counts those on which it costs at most 2 % more than the best solver. Of equal solvers, that
+    comes first which does better on all instances of the track.
     """
     from shardmark.harness.editions.comparing import compared
     from shardmark.harness.results import ranking
@@ -142,8 +143,8 @@ def run_recommend(options: argparse.Namespace) -> Answer:
     instance = find_problem(options.instance, options.track, given).instance
     _, mode = division(track_module(instance.track).OPTIONS, instance.summary())
     with compared(None, edition, ()) as (store, _):
-        found = shares(ranking.tables(store), options.timeout)
-    alike = nearest(found.filter(track=instance.track, division=mode), instance.nodes)
+        found = shares(ranking.tables(store), options.timeout).filter(track=instance.track)
+    alike = nearest(found.filter(division=mode), instance.nodes)
     rows = [
         {
             "solver": row["solver"],
@@ -151,7 +152,7 @@ def run_recommend(options: argparse.Namespace) -> Answer:
             "within_2_percent": f"{row['close']} of {row['instances']}",
             "time_s": row["time_s"],
         }
-        for row in advice(alike)
+        for row in advice(alike, found)
         if row["share"]
     ]
     if not rows:
