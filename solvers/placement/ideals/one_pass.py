@@ -114,9 +114,10 @@ class OnePass:
         shared, nets = _nets(instance, order)
         columns = [accelerator + shared, cpu, instance.of_units(instance.size)]
         fast, slow, self.size = (np.bincount(order.item[kept], each[kept], self.items) for each in columns)
-        fast, slow = (np.minimum(each, self.cost) for each in (fast, slow))
-        nets = {net: min(time, self.cost) for net, time in nets.items()}
-        total = fast.sum() + slow.sum() + sum(nets.values()) + self.cost
+        most = 2 * self.cost  # above all targets, also raised ones
+        fast, slow = (np.minimum(each, most) for each in (fast, slow))
+        nets = {net: min(time, most) for net, time in nets.items()}
+        total = fast.sum() + slow.sum() + sum(nets.values()) + most
         self.exponent = BITS - math.frexp(total)[1]
         held = self.has.astype(np.int64)
         self.fast, self.slow = held @ self._whole(fast), held @ self._whole(slow)
