@@ -20,8 +20,6 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shardmark.solvers.reach import reached
-
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
@@ -335,6 +333,8 @@ def source_hash(place: str | Path) -> str:
     path = Path(place)
     if not path.is_relative_to(FOLDER):
         return hash_of((file.name, file) for file in sorted({path, *path.parent.glob("*.py")}) if file.is_file())
+    from shardmark.solvers.reach import reached  # a run needs no versions
+
     files = reached(path, FOLDER, FOLDER.parent / "c_src")
     return hash_of((str(file.relative_to(FOLDER.parent)), file) for file in sorted(files))
 
