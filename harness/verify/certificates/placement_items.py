@@ -16,6 +16,8 @@ from shardmark.instances.graph import strong_components
 BITS = 60
 #: Most items, and most ideals of them.
 MOST_ITEMS, MOST_IDEALS = 1 << 10, 1 << 16
+#: Most nodes of which all pairs are compared.
+MOST_ORDERED = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,12 @@ class Items:
         self.units, self.instance = units, units.instance
         self.passes, self.left_out, of = chosen.passes, chosen.left_out, units.of
         self.near = self._near(chosen.skipped.union(v for v, unit in enumerate(of) if unit in self.left_out))
-        ends = [(u, v) for v, nodes in enumerate(self.near) for u in nodes]
-        back = self.instance.backward.tolist()
-        pairs = [(of[v], of[u]) if chosen.turned and back[v] else (of[u], of[v]) for u, v in ends]
-        tail, head = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        pairs, back = set[tuple[int, int]](), self.instance.backward.tolist()
+        for v, nodes in enumerate(self.near):
+            units.clock.tick()
+            turned = chosen.turned and back[v]
+            pairs.update((of[v], of[u]) if turned else (of[u], of[v]) for u in nodes)
+        tail, head = np.array(list(pairs), dtype=np.int64).reshape(-1, 2).T
         component = strong_components(len(units.fast), tail, head).tolist()
         number: dict[int, int] = {}
         self.of = [
@@ -146,6 +150,8 @@ class Items:
         """
         of = np.array([self.of[unit] for unit in self.units.of])
         ordering = {v for v, nodes in enumerate(self.near) if nodes}.union(*self.near)
+        if len(ordering) > MOST_ORDERED:
+            raise Unproven(f"proof.skipped: expected at most {MOST_ORDERED} nodes with an order, found {len(ordering)}")
         nodes = np.array(sorted(ordering), dtype=np.int64)
         place = {v: at for at, v in enumerate(nodes.tolist())}
         before = np.zeros((len(nodes), len(nodes)), dtype=bool)

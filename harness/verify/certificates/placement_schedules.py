@@ -1,8 +1,9 @@
 """Proofs for ``placement`` and latency by the states of a dynamic program over ideals.
 
-``{"kind": "states", "target": T}``: no schedule ends before T. A state is an ideal, whose nodes have ended, the
-accelerators in use, and the end times of the nodes that others still wait for. The check finds all states from which a
-schedule could end before T; of two for the same ideal, the one that is later in nothing is enough.
+``{"kind": "states", "target": T}``: no schedule ends before T. A state is an ideal, the nodes of the tasks so far in
+the order of their beginnings, the accelerators in use, and the end times of the nodes that others still wait for. The
+check finds all states from which a schedule could end before T; of two for the same ideal, the one that is later in
+nothing is enough.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ State = tuple[int, ...]
 class _Task:
     """A node on a CPU, or a set of nodes on an accelerator.
 
-    ``ended``  the ideal once it has ended; ``waits``: nodes of the ideal before that it reads
+    ``ended``  the ideal with its nodes; ``waits``: nodes of the ideal before that it reads
     ``tail``   least time from its end to the end of all
     """
 

@@ -28,6 +28,7 @@ Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 NEVER = 1 << 40  # accelerators, if no number of them suffices
+BLOCK = 1 << 11  # ideals of which groups are computed at once
 PASSES = {"forward": False, "backward": True}
 
 
@@ -114,7 +115,8 @@ class _Chains:
             return False
         fast, slow, size = (column @ self.has.astype(np.int64) for column in (items.fast, items.slow, items.size))
         groups = _Groups(items, self.has) if instance.contiguity == "contiguous" else None
-        cpus = min(instance.cpus, int(items.units_in.sum()))
+        most = np.minimum(items.units_in, 2 if groups else 1)  # more CPUs than that are of no use, two for a group
+        cpus = min(instance.cpus, int(most.sum()))
         used = np.full((len(self.parent), cpus + 1), NEVER)  # the least accelerators, by ideal and CPUs
         used[0, 0] = 0
         for ideal, (larger, moved, out) in enumerate(self._differences()):
@@ -156,6 +158,7 @@ class _Chains:
                 of[v].append(net)
         moved, out = (np.zeros(len(self.parent), dtype=np.int64) for _ in range(2))
         for net, (_, maker, cost) in enumerate(nets):
+            self.clock.tick()
             moved += cost * ((held[net] > 0) & ~full[net])
             if maker >= 0:
                 out += cost * (self.has[maker] & ~full[net])
@@ -190,11 +193,21 @@ class _Groups:
     def __init__(self, items: Items, has: Flags) -> None:
         self.has, self.clock = has.T.copy(), items.units.clock
         self.item, every, related = items.comparable()
-        summed = self.has.astype(np.int16)
-        self.every, self.related = summed @ every.T.astype(np.int16), summed @ related.astype(np.int16)
+        self.every, self.related = self._counts(every.T), self._counts(related)
+
+    def _counts(self, flags: Flags) -> NDArray[np.int16]:
+        """Return how many items of each ideal each column has; float32 holds such numbers exactly."""
+        counts, weights = np.empty((len(self.has), flags.shape[1]), dtype=np.int16), flags.astype(np.float32)
+        for some in _blocks(np.arange(len(self.has))):
+            self.clock.tick()
+            counts[some] = self.has[some].astype(np.float32) @ weights
+        return counts
 
     def possible(self, ideal: int, ends: Longs) -> Flags:
         """Return for each of some larger ideals whether the difference may be such a set."""
+        return np.concatenate([np.zeros(0, dtype=bool), *(self._possible(ideal, some) for some in _blocks(ends))])
+
+    def _possible(self, ideal: int, ends: Longs) -> Flags:
         self.clock.tick()
         joined = (self.has[ends] > self.has[ideal]) & (self.related[ends] > self.related[ideal])
         count = joined.sum(axis=1, dtype=np.int16)
@@ -208,6 +221,12 @@ def _by_two(reached: Longs) -> Longs:
     best[1:] = np.minimum(best[1:], reached[:-1] + 1)
     best[2:] = np.minimum(best[2:], reached[:-2])
     return best
+
+
+def _blocks(ideals: Longs) -> Iterator[Longs]:
+    """Yield so few ideals at a time that little memory is needed for each."""
+    for first in range(0, len(ideals), BLOCK):
+        yield ideals[first : first + BLOCK]
 
 
 def _members(mask: int) -> Iterator[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import tracemalloc
 from contextlib import suppress
 from fractions import Fraction
 from typing import Any
@@ -14,7 +15,8 @@ from effort import draws
 from mutated_proofs import mutated
 from oracle_placement import document, filled, optimum
 
-from shardmark.harness.verify.certificates import Clock, Unproven
+from shardmark.harness.verify.certificates import Clock, Unproven, placement_states
+from shardmark.harness.verify.certificates.placement_items import MOST_ORDERED
 from shardmark.harness.verify.certificates.placement_states import states
 from shardmark.harness.verify.certificates.placement_units import Units
 from shardmark.instances import InputError
@@ -115,3 +117,49 @@ def test_devices_on_a_cycle_count_if_sets_need_not_be_acyclic():
 def test_a_wrong_choice_is_named(wrong: dict[str, Any], message: str):
     with pytest.raises(Unproven, match=message):
         states(crossed("contiguous"), {"target": 1, **wrong}, Clock(5.0))
+
+
+def test_blocks_of_ideals_change_no_verdict(monkeypatch: pytest.MonkeyPatch):
+    proofs = []
+    for seed in range(100):
+        rng = random.Random(f"blocks {seed}")
+        instance = drawn(rng)
+        target = float(optimum(instance) or 1) * rng.choice([0.6, 0.999999])
+        proofs.append((instance, {"kind": "states", **choice(rng, instance), "target": target}))
+    found = [proven(*each, 20.0) for each in proofs]
+    monkeypatch.setattr(placement_states, "BLOCK", 3)
+    assert [proven(*each, 20.0) for each in proofs] == found
+    assert None in found
+    assert any(found)
+
+
+def on_cycles(items: int, units: int, cpus: int) -> Instance:
+    """Return items of some units that edges join to a cycle; no edge leaves an item."""
+    node = {"cpuLatency": 1, "fpgaLatency": 1, "supportedOnFpga": 1, "isBackwardNode": False}
+    nodes = [{"id": v, "colorClass": v // 2, **node} for v in range(2 * items * units)]
+    pairs = [(unit, unit + 1 if (unit + 1) % units else unit + 1 - units) for unit in range(items * units)]
+    edges = [{"sourceId": 2 * u, "destId": 2 * v + 1, "cost": 1} for u, v in pairs]
+    file = {"maxSizePerFPGA": 0, "maxFPGAs": 0, "maxCPUs": cpus, "nodes": nodes, "edges": edges}
+    return parse(file, "cycles", contiguity="acyclic")
+
+
+def test_cpus_that_hold_nothing_take_no_memory():
+    peaks = []
+    for cpus in (8, 2**31 - 1):
+        instance = on_cycles(8, 300, cpus)
+        tracemalloc.start()
+        try:
+            assert proven(instance, {"kind": "states", "target": 600}, 20.0) == 600
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0], peaks
+
+
+def test_many_nodes_are_not_compared_in_pairs():
+    node = {"cpuLatency": 1, "fpgaLatency": 1, "supportedOnFpga": 1, "isBackwardNode": False, "colorClass": 0}
+    nodes = [{"id": v, **node} for v in range(MOST_ORDERED + 1)]
+    edges = [{"sourceId": v, "destId": v + 1, "cost": 1} for v in range(MOST_ORDERED)]
+    file = {"maxSizePerFPGA": 0, "maxFPGAs": 2, "maxCPUs": 0, "nodes": nodes, "edges": edges}
+    with pytest.raises(Unproven, match=f"expected at most {MOST_ORDERED} nodes with an order"):
+        states(parse(file, "chain"), {"target": 1}, Clock(20.0))
