@@ -75,8 +75,14 @@ static enum verdict bound_proof_node(struct tree *tree, bool priced) {
             break;
         verdict = cut_once(tree, &bound);
     }
-    const bool written = verdict == OPEN && tree->bound > inherited;
-    return !written || fix_by_residuals(tree, tree->bound, tree->proof->excess) ? verdict : CLOSED;
+    if (verdict != OPEN || tree->bound == inherited ||
+        fix_by_residuals(tree, tree->bound, tree->proof->excess))
+        return verdict;
+    /* A checker finds that a node fixes too much only below it: let it branch on any node of the graph. */
+    tree->proof->branch[tree->proof->count - 1] = 0;
+    begin_proof_node(tree);
+    begin_proof_node(tree);
+    return CLOSED;
 }
 
 /* Bound the current node of the tree by a minimum cut, at a price at which sets found before tie. */

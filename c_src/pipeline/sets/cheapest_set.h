@@ -73,7 +73,7 @@ int shard_list_sets(const struct shard_set_costs *problem, const int64_t *weight
 /* Search for the cheapest convex set that weighs at least `need` >= 1, and write down a tree that proves its cost.
  *
  *   weight, fixed, limit, seconds  as above; all weights together are at most 2^32
- *   count    in/out, 1 element: most nodes of the tree, at least 8; then the number of its nodes, in preorder
+ *   count    in/out, 1 element: most nodes of the tree, at least 8, then the number of its nodes, in preorder
  *   branch   out,    count elements: node of the graph that is in the set in the first subtree, and outside in the
  *            second; -1 in a leaf
  *   price    out,    count elements: price of a unit of weight; -1 if the numbers of the node above suffice

@@ -89,12 +89,12 @@ SHARD_INLINE void unite(uint64_t *into, const uint64_t *from, int32_t words) {
         into[i] |= from[i];
 }
 
-/* True if no further minimum cut may be computed, no further set listed, or no further node written down: two nodes may
- * still get two children each, and open decisions one each. */
+/* True if no further minimum cut may be computed, no further set listed, or no further node written down: three nodes
+ * may still get two children each, and open decisions one each. */
 SHARD_INLINE bool is_exhausted(const struct tree *tree) {
     if (tree->listing && tree->listing->count == tree->listing->most)
         return true;
-    if (tree->proof && tree->proof->count + tree->depth + 4 >= tree->proof->most)
+    if (tree->proof && tree->proof->count + tree->depth + 6 >= tree->proof->most)
         return true;
     return tree->cuts >= tree->budget || is_stopped(tree->stop) || monotonic_seconds() >= tree->deadline;
 }

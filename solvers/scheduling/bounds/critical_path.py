@@ -6,7 +6,7 @@ import time
 
 from shardmark.instances.scheduling import Instance
 from shardmark.solvers.registry import Run, bound
-from shardmark.solvers.scheduling.schedules.formulas import Claim, certify, critical_cases, heads
+from shardmark.solvers.scheduling.schedules.formulas import Bounds, Claim, certify, critical_cases, heads
 from shardmark.solvers.scheduling.schedules.heads_tails import heads_tails_passes, proved
 
 
@@ -18,11 +18,11 @@ def critical_path(instance: Instance, run: Run) -> None:
 
     Paths that part at a vertex and meet again all begin on the device of that vertex; see `paired_heads_and_tails`.
     """
-    run.bound(instance.simple_bound())
+    bounds = Bounds(run, instance.simple_bound())
     claims, began = list[Claim](), time.process_time()
     for ends in heads_tails_passes(instance, run):
-        run.bound(proved(ends.longest(), instance))
+        bounds.offer(proved(ends.longest(), instance))
         claims = claims or heads(instance, ends.longest())
     if run.certify:
         claims += heads(instance, ends.longest(), critical_cases(instance, ends, began))
-    certify(run, instance, claims)
+    certify(run, instance, claims, bounds.best)

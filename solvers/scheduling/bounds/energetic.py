@@ -12,7 +12,15 @@ from shardmark.instances.files.columns import Floats, Ints
 from shardmark.instances.graph import Graph
 from shardmark.instances.scheduling import Instance
 from shardmark.solvers.registry import Run, bound
-from shardmark.solvers.scheduling.schedules.formulas import ERROR, Claim, certify, critical_cases, heads, work_of
+from shardmark.solvers.scheduling.schedules.formulas import (
+    ERROR,
+    Bounds,
+    Claim,
+    certify,
+    critical_cases,
+    heads,
+    work_of,
+)
 from shardmark.solvers.scheduling.schedules.heads_tails import SHARE, HeadsTails, heads_tails_passes, proved
 from shardmark.solvers.scheduling.schedules.segments import raised_by_segments
 
@@ -36,23 +44,23 @@ def energetic(instance: Instance, run: Run) -> None:
     Segments of the critical path raise heads and tails after the second pass, and again after the third if there is
     time; see `raised_by_segments`.
     """
-    run.bound(instance.simple_bound())
+    bounds = Bounds(run, instance.simple_bound())
     found, last, claims, began = 0.0, None, list[Claim](), time.process_time()
     for number, ends in enumerate(heads_tails_passes(instance, run)):
         if ends is last:  # no time for the third pass
             break
         last = ends
         found = max(found, ends.longest(), *(sequence_bound(ends, group) for group in _groups(instance)))
-        run.bound(proved(found, instance))
+        bounds.offer(proved(found, instance))
         if not number and run.certify:
             claims = [*heads(instance, found), *_intervals(instance, ends)]
         if number:
-            run.bound(proved(_work_between(instance, ends, run), instance))
+            bounds.offer(proved(_work_between(instance, ends, run), instance))
             for value in raised_by_segments(instance, ends, run, run.remaining() * SEGMENTS):
-                run.bound(proved(value, instance))
+                bounds.offer(proved(value, instance))
     if run.certify and last is not None:
         claims += heads(instance, last.longest(), critical_cases(instance, last, began))
-    certify(run, instance, claims)
+    certify(run, instance, claims, bounds.best)
 
 
 def _intervals(instance: Instance, ends: HeadsTails) -> Iterator[Claim]:

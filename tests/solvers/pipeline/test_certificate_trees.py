@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import suppress
 from itertools import product
 from typing import Any
 
 import numpy as np
-from oracle_pipeline import draw
+from oracle_pipeline import document, draw
 
 from shardmark.harness.verify.certificates import Clock
 from shardmark.harness.verify.certificates.pipeline_sets import Network, Sets
-from shardmark.instances.pipeline import Instance
+from shardmark.instances import InputError
+from shardmark.instances.pipeline import Instance, parse
 from shardmark.solvers.pipeline._set_kernels import unpacked
 from shardmark.solvers.pipeline.programs.certificates import set_tree
 from shardmark.solvers.pipeline.programs.certificates.integer_network import IntegerNetwork
@@ -31,6 +33,13 @@ def least_cost(network: IntegerNetwork, closure: int, weight: Any, need: int, fi
             sent = {u for u, v in network.edges if side[u] != side[v]}
             most = min(most, sum(network.work[v] for v in np.flatnonzero(side)) + sum(network.sent[u] for u in sent))
     return most
+
+
+def drawn_large(rng: random.Random) -> Instance:
+    """An instance of so many nodes that trees have many levels."""
+    while True:
+        with suppress(InputError):  # numbers whose sums are beyond float64
+            return parse(document(rng, rng.randint(10, 30), (0.05, 0.1, 0.3)), "drawn")
 
 
 def drawn(seed: int) -> tuple[Instance, IntegerNetwork, tuple[int, Any, int, Any], int, random.Random]:
@@ -70,6 +79,21 @@ def test_a_tree_that_is_grown_to_its_end_proves_the_cost_of_the_cheapest_set():
         closure, weight, need, fixed = place
         proved, tree = grown(network, closure, weight.tolist(), need, cutoff, fixed, time.monotonic() + 30.0)
         assert proved == least_cost(network, *place, cutoff), seed
+        assert checked(instance, network, place, proved, tree) == proved, seed
+
+
+def test_a_tree_about_many_nodes_proves_what_it_says():
+    for seed in range(150):
+        rng = random.Random(f"large trees {seed}")
+        instance = drawn_large(rng)
+        network, n = IntegerNetwork(instance), instance.nodes
+        weight = np.array([rng.randint(0, 1000) for _ in range(n)], dtype=np.int64)
+        weight[network.merged] = 0
+        closure, need = rng.choice([-1, 0, 1]), max(1, int(weight.sum()) // rng.randint(2, 6))
+        place = closure, weight, need, np.zeros(n, dtype=np.int8)
+        whole = sum(network.work) + sum(network.sent)
+        until = time.monotonic() + 30.0
+        proved, tree = grown(network, closure, weight.tolist(), need, rng.randint(0, whole), place[3], until)
         assert checked(instance, network, place, proved, tree) == proved, seed
 
 

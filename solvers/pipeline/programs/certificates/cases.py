@@ -17,6 +17,9 @@ from shardmark.solvers.pipeline.programs.certificates.integer_network import Int
 from shardmark.solvers.pipeline.programs.certificates.set_tree import grown
 from shardmark.solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE, whole_weights
 
+#: Share of the time left that one tree may take; nearly all take a few milliseconds.
+PATIENCE = 0.25
+
 Trees = list[list[dict[str, Any]]]
 
 
@@ -37,10 +40,6 @@ class Case:
         """Divide the case; return its children, which the same weights refute."""
         self.branch, self.children = (v, stage), [Case(self.weight, self.needs) for _ in range(2)]
         return self.children
-
-    def leaves(self) -> int:
-        """Number of cases that are not divided."""
-        return sum(child.leaves() for child in self.children) or 1
 
     def spread(self, kept: Ints, nodes: int) -> Case:
         """The same about a graph with more nodes, among them ``kept``, shape (n,); the others weigh nothing."""
@@ -69,14 +68,12 @@ class CaseProofs:
 
     def prove(self, case: Case) -> list[dict[str, Any]]:
         """Prove bounds on the leaves of a case; return its nodes in preorder."""
-        self._left = case.leaves()
         return list(self._told(case, self._first, self._last))
 
     def _told(self, case: Case, first: Longs, last: Longs) -> Iterator[dict[str, Any]]:
         """Yield what a certificate says of a case whose nodes are in given stages, and of its children."""
         if case.branch is None:
             yield self._leaf(case, first, last) if (first <= last).all() else {}
-            self._left -= 1
             return
         v, stage = self.network.stands_for(case.branch[0]), case.branch[1]
         yield {"branch": [v, stage]}
@@ -94,7 +91,7 @@ class CaseProofs:
             fixed = np.where((first <= stage) & (stage <= last), 0, -1)
             fixed[(first == stage) & (last == stage)] = 1
             now = time.monotonic()
-            until = now + (self._until - now) / (self._left * self.stages - stage)
+            until = now + PATIENCE * (self._until - now)
             found = grown(self.network, closure, weight, need, self.least, fixed.astype(np.int8), until)
             self.least, tree = found
             trees.append(tree)

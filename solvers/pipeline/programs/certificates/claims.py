@@ -30,8 +30,8 @@ EVEN_SHARES = {"kind": "work"}
 ALL_SOLUTIONS = {"kind": "solutions"}
 MOST_SOLUTIONS, MOST_SMALL = 20_000, 14
 
-#: Share of the time for a certificate, if one is asked for: trees take some milliseconds.
-SHARE = 0.05
+#: Share of the time for a certificate, if one is asked for: most trees take some milliseconds.
+SHARE = 0.1
 
 #: Share of the time left that the greatest claim may take; others follow.
 PATIENCE = 0.75

@@ -13,7 +13,7 @@ from shardmark.solvers.pipeline._set_kernels import ProofTree
 from shardmark.solvers.pipeline.programs.certificates.integer_network import IntegerNetwork
 
 #: Most nodes of a tree, and most bytes for their numbers.
-MOST_NODES, MOST_BYTES = 1 << 14, 1 << 26
+MOST_NODES, MOST_BYTES = 1 << 12, 1 << 23
 
 
 def grown(
