@@ -716,7 +716,7 @@ def test_every_exact_text_of_an_exported_table_has_a_float_to_compute_with(book:
 DECIMAL = "a number as decimal text, within float64"
 TRACK = f"one of {', '.join(tracks())}"
 PUBLISHED = "JSON, an object whose best_cost and lower_bound are decimal text if they are there"
-MACHINE = "JSON, an object whose packages are an object if they are there"
+MACHINE = "JSON, an object whose packages, and a yardstick of positive seconds, are objects if they are there"
 HUGE_CLAIM = '{"end": "done", "cost": "1e999", "lower_bound": null, "solutions": 1, "bounds": 0}'
 CLAIM = "JSON, an object with end, cost, lower_bound, solutions and bounds"
 
@@ -763,6 +763,7 @@ CLAIM = "JSON, an object with end, cost, lower_bound, solutions and bounds"
         ("campaigns", "ended", "", "a time as 2025-01-31T12:00:00+00:00, or NULL"),
         ("hosts", "facts", "[]", MACHINE),
         ("hosts", "facts", '{"packages": [1]}', MACHINE),
+        ("hosts", "facts", '{"yardstick": {"memory": 0}}', MACHINE),
         ("hosts", "disturbances", "{}", "JSON, a list of texts, or NULL"),
         ("hosts", "disturbances", "[null]", "JSON, a list of texts, or NULL"),
     ],
