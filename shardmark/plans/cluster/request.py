@@ -37,7 +37,7 @@ DEFAULTS = {
 MEASURED = "where operators take the time of the roofline, as measurements have none of parts of them"
 REASONS = {
     **dict.fromkeys(("profile", "times", "times_template"), MEASURED),
-    "certificates": "whose bound is not checked yet",
+    "certificates": "whose bound is that of a tighter instance, which no file of the plan holds to check it against",
     "fuse": "which always fuses chains of cheap operators, but not with the product before them",
 }
 CHOSEN = "which chooses stages, replicas and the devices of each"
