@@ -37,7 +37,7 @@ def cfn_native(instance: Instance, run: Run) -> None:
             return False
         if run.certify:
             prices, cutoff = portfolio.state.multipliers, None if incumbent.excess else incumbent.cost
-            best_bound.certify(lambda: moved_costs(instance, timeline, prices, cutoff, deadline, best_bound.best))
+            best_bound.certify(lambda: moved_costs(instance, timeline, prices, cutoff, deadline))
         return True
 
     attempt_or_decline(instance, run, timeline, best_bound, attempt, least_bad=True)

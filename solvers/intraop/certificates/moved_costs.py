@@ -43,15 +43,13 @@ def moved_costs(
     multipliers: dict[int, float],
     cutoff: int | None,
     until: float,
-    claim: int | None = None,
 ) -> dict[str, Any]:
     """Return a proof of kind "costs-moved" of `shardmark.harness.verify.certificates.intraop`.
 
     ``multipliers``  price of a byte in every step of the timeline that has one; a good start
     ``cutoff``       cost of a known solution: what costs as much or more need not be bounded
-    ``claim``        bound that is enough; by default the cut-off
     """
-    writer = _Writer(instance, timeline, cutoff, until, claim)
+    writer = _Writer(instance, timeline, cutoff, until)
     return {**writer.root(instance, multipliers), "cases": writer.cases()}
 
 
@@ -67,7 +65,7 @@ def bound_by_rounds(
 
     The parameters are those of `moved_costs`. Whether a proof is asked for makes no difference to the work.
     """
-    writer = _Writer(instance, timeline, cutoff, until, None, offer)
+    writer = _Writer(instance, timeline, cutoff, until, offer)
     return writer.root(instance, multipliers), writer.proven >= writer.cutoff
 
 
@@ -89,14 +87,12 @@ class _Writer:
         timeline: Timeline,
         cutoff: int | None,
         until: float,
-        claim: int | None,
         offer: Callable[[int], None] = lambda bound: None,
     ) -> None:
         if cutoff is None:
             cutoff = IMPOSSIBLE if instance.cheapest_parts() < IMPOSSIBLE else NO_CUTOFF
         self.timeline, self.cutoff, self.until, self._offer = timeline, cutoff, until, offer
-        self._claim, self.proven = cutoff if claim is None else min(claim, cutoff), 0
-        self._open, self._exact = list[_Open](), False
+        self.proven, self._open, self._exact = 0, list[_Open](), False
 
     def root(self, instance: Instance, multipliers: dict[int, float]) -> dict[str, Any]:
         """Return the proof without cases, and set ``proven`` to what it proves."""
@@ -123,9 +119,9 @@ class _Writer:
         return record.steps
 
     def cases(self) -> list[dict[str, Any]]:
-        """Divide what a bound leaves into cases until each reaches what is enough, or time is up."""
+        """Divide what a bound leaves into cases until each reaches the cut-off, or time is up."""
         written = list[dict[str, Any]]()
-        while self.proven < self._claim and self._open and time.monotonic() < self.until and len(written) < MOST_CASES:
+        while self._open and time.monotonic() < self.until and len(written) < MOST_CASES:
             of, dual, left, gap = self._open.pop()
             model = dual.problem.model
             variable, parts = dual.halves(*left)
@@ -161,8 +157,6 @@ class _Writer:
             if order is not None:
                 record.steps[-1]["order"] = order
                 return True
-            if bound.proven >= self._claim:
-                return False
             further = Record(self.timeline.time)
             fewer = problem.restrict(*bound.left, further)
             if fewer is not None and fewer.allowed >= WORTHWHILE * problem.allowed:
@@ -184,4 +178,4 @@ class _Writer:
             self._offer(min(self.cutoff, dual.bound << dual.problem.model.shift))
 
     def _suffices(self, dual: Dual) -> bool:
-        return dual.bound << dual.problem.model.shift >= self._claim
+        return dual.bound << dual.problem.model.shift >= self.cutoff
