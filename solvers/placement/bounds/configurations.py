@@ -6,6 +6,7 @@ import numpy as np
 
 from shardmark.instances.graph import Index
 from shardmark.instances.placement import Instance
+from shardmark.solvers._ideals import deadline
 from shardmark.solvers.placement.configuration.program import Limits, configuration_bounds
 from shardmark.solvers.placement.ip.incumbent import Incumbent
 from shardmark.solvers.placement.ip.start import begin
@@ -28,7 +29,6 @@ def configurations(instance: Instance, run: Run) -> None:
     """
     if instance.objective != "throughput" or instance.allreduce is not None:
         raise Declined("configurations is for throughput without replicas")
-    until = run.deadline - RESERVE * run.remaining()
     instance = with_forced_nodes(instance)
     incumbent = Incumbent(instance, run, reports=False)
     begin(incumbent, instance.contiguity)
@@ -38,9 +38,9 @@ def configurations(instance: Instance, run: Run) -> None:
     def known() -> tuple[float, list[Index]]:
         return incumbent.best, [incumbent.device[first].astype(np.int32)] if len(incumbent.device) else []
 
-    for value, proof in configuration_bounds(
-        instance, low, known, Limits(until, run.memory, np.zeros(1, dtype=np.int32))
-    ):
-        if value > low:
-            low = value
-            run.bound(low, proof)
+    with deadline(run, 1 - RESERVE) as stop:
+        until = run.deadline - RESERVE * run.remaining()
+        for value, proof in configuration_bounds(instance, low, known, Limits(until, run.memory, stop)):
+            if value > low:
+                low = value
+                run.bound(low, proof)

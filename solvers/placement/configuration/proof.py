@@ -14,8 +14,8 @@ from shardmark.solvers.placement.throughput.formulas import net_members
 
 #: Rates are in units of 2 to the power of minus this.
 RATE = 16
-#: Greatest rate, in bits, and the steps of the search for the best one.
-MOST_RATE, STEPS = 22, 40
+#: Greatest rate, in bits, and the difference in bits up to which the best one is searched for.
+MOST_RATE, NEAR = 22, 0.2
 #: Factors of the best rate that are rates too: they leave out labels with more or less load to come.
 FACTORS = (0.7, 1.0, 1.4)
 
@@ -63,17 +63,27 @@ def written(evidence: Evidence, kinds: Mapping[str, Kind], scale: float, computi
 
 
 def _best_rate(kind: Kind, worth: Longs, target: int) -> int:
-    """The rate that bounds the worth of a set best: the bound is convex in the rate."""
-    low, high = 0, 2**MOST_RATE
-    for _ in range(STEPS):
-        if high - low < 3:
-            break
-        left, right = low + (high - low) // 3, high - (high - low) // 3
-        if _bound(kind, worth, target, left) <= _bound(kind, worth, target, right):
-            high = right
+    """The rate that bounds the worth of a set best, near enough: golden section search over its logarithm.
+
+    The bound is convex in the rate.
+    """
+    low, high, ratio = 0.0, float(MOST_RATE), (5**0.5 - 1) / 2
+
+    def bound(power: float) -> int:
+        return _bound(kind, worth, target, int(2.0**power))
+
+    left, right = high - ratio * high, ratio * high
+    at_left, at_right = bound(left), bound(right)
+    while high - low > NEAR:
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - ratio * (high - low)
+            at_left = bound(left)
         else:
-            low = left
-    return (low + high) // 2
+            low, left, at_left = left, right, at_right
+            right = low + ratio * (high - low)
+            at_right = bound(right)
+    return int(2.0 ** ((low + high) / 2))
 
 
 def _bound(kind: Kind, worth: Longs, target: int, rate: int) -> int:
