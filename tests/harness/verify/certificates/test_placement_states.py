@@ -31,6 +31,11 @@ def drawn(rng: random.Random) -> Instance:
     while True:
         with suppress(InputError):
             graph = document(rng, rng.choice([3, 4, 5, 5, 6, 6, 7]), (0.2, 0.35, 0.5, 0.9))
+            if rng.random() < 0.3:  # units on a cycle, which may be on one device or on several
+                for node in graph["nodes"]:
+                    node.update(
+                        colorClass=rng.randint(0, 2), cpuLatency=rng.randint(1, 3), size=0, supportedOnFpga=True
+                    )
             devices = {"maxFPGAs": rng.choice([0, 1, 2, 2, 2, 3]), "maxCPUs": rng.choice([0, 0, 0, 1, 1, 2, 3])}
             contiguity = rng.choice(["contiguous", "contiguous", "contiguous", "acyclic"])
             clusters = {"cluster": rng.randint(1, 3), "slowdown": rng.choice([1.5, 1e16])}
