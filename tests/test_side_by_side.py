@@ -75,3 +75,10 @@ def test_the_first_failure_ends_the_session_if_that_is_asked_for(tmp_path: Path)
     assert status == 1
     assert "stopping after 1 failures" in output
     assert [word for *_, word in notes] == ["0", "1", "2", "module", "session"]
+
+
+def test_a_module_that_starts_threads_of_polars_is_refused_as_forks_would_lack_them(tmp_path: Path) -> None:
+    (tmp_path / "test_early.py").write_text("import polars\npolars.concat([polars.DataFrame({'a': [1]})] * 2)\n")
+    (tmp_path / "notes").write_text("")
+    status, _, notes = run(tmp_path)
+    assert (status, notes) == (pytest.ExitCode.USAGE_ERROR, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -37,16 +38,16 @@ def test_tables_without_rows_and_missing_values_are_kept(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("content", "expected"),
+    ("table", "rows", "expected"),
     [
-        (b"no Parquet", "expected Parquet"),
-        (encoded("matrix", []), "expected the columns run, number"),
-        (encoded("bounds", [("r", 0, 0.5, "nan")]), "bounds run 'r', number 0 value: expected a number"),
+        ("", [], "expected Parquet"),
+        ("matrix", [], "expected the columns run, number"),
+        ("bounds", [("r", 0, 0.5, "nan")], "bounds run 'r', number 0 value: expected a number"),
     ],
 )
-def test_a_file_of_anything_else_is_refused(content: bytes, expected: str, tmp_path: Path) -> None:
+def test_a_file_of_anything_else_is_refused(table: str, rows: list[Any], expected: str, tmp_path: Path) -> None:
     path = tmp_path / "bounds.parquet"
-    path.write_bytes(content)
+    path.write_bytes(encoded(table, rows) if table else b"no Parquet")
     with pytest.raises(InputError, match=r"bounds\.parquet") as error:
         decoded(path, "bounds")
     assert expected.split()[0] in str(error.value)
