@@ -38,9 +38,12 @@ LEAST_SECONDS = 6.0
 #: Its time per vertex: operations on arrays, seconds of each, and of each element (measured on one core).
 OPERATIONS, OPERATION, CELL = 200, 8e-6, 1.5e-9
 
-#: Most ancestors of a vertex that a formula with cases of single vertices considers together: with more, it proves the
-#: same in twice the time (jax-resnet-scheduling).
-NEAR_ANCESTORS = 8
+#: Most ancestors of a vertex that a formula considers together with cases of one vertex, and of several: with 24, it
+#: proves the same in twice the time (jax-resnet-scheduling, dataflow-60).
+NEAR_ANCESTORS, JOINT_ANCESTORS = 8, 12
+
+#: Vertices whose longest path is shorter than the longest of all by a greater share are not distinguished.
+CRITICAL = 0.15
 
 #: Most schedules that a checker judges one by one, and most vertices of their graph.
 MOST_SCHEDULES, MOST_VERTICES = 20_000, 14
@@ -108,13 +111,16 @@ def heads(instance: Instance, value: float, more: Mapping[str, Any] | None = Non
 def critical_cases(instance: Instance, ends: HeadsTails, began: float) -> dict[str, Any]:
     """Parameters that name vertices whose devices a formula distinguishes, each with the next ones after it.
 
-    All vertices at which paths part, or those of the longest paths; and as many of the next ones as can be considered
-    in the processor time since the method ``began``, or in a few seconds, by estimate.
+    All vertices of long paths at which these part, or those of the longest; and as many of the next ones as can be
+    considered in the processor time since the method ``began``, or in a few seconds, by estimate.
     """
     seconds = max(LEAST_SECONDS, time.process_time() - began)
     length, devices = (ends.start + ends.time + ends.behind).min(axis=1), instance.devices
     graphs = [(graph, early_first(instance, graph)) for graph in (instance.graph, instance.graph.reversed)]
-    begin = [(-float(length[v]), at, v) for at in (0, 1) for v in np.flatnonzero(_parts(graphs[at][0])).tolist()]
+    critical = length >= (1 - CRITICAL) * length.max(initial=0.0)
+    begin = [
+        (-float(length[v]), at, v) for at in (0, 1) for v in np.flatnonzero(_parts(graphs[at][0]) & critical).tolist()
+    ]
     for depth, elsewhere in itertools.product(range(DEEPEST, 0, -1), (1, 0)):
         cells = devices ** (depth + 2)
         price = NEAR * OPERATIONS * (OPERATION + CELL * cells) * (1 + elsewhere * devices / 2)
@@ -122,7 +128,7 @@ def critical_cases(instance: Instance, ends: HeadsTails, began: float) -> dict[s
         fits = devices ** (depth + 1 + elsewhere) <= MOST_CASES and cells <= MOST_LAGS
         if fits and (affordable == len(begin) or (depth, elsewhere) == (1, 0)):
             chosen = [_next(*graphs[at], v, depth) for _, at, v in sorted(begin)[:affordable]]
-            ancestors = NEAR_ANCESTORS if depth == 1 else ANCESTORS
+            ancestors = NEAR_ANCESTORS if depth == 1 else JOINT_ANCESTORS
             return {"ancestors": ancestors, "reach": NEAR, "elsewhere": elsewhere, "cases": chosen}
     return {}
 
