@@ -70,6 +70,7 @@ class Network:
         self.wide = []
         for edge in others:
             scope, part = instance.scope[scopes[edge] : scopes[edge + 1]], slice(ends[edge], ends[edge + 1])
+            scope = np.concatenate([scope[:1], scope[1:][sizes[scope[1:]] > 1]])  # numpy has at most 64 axes
             costs, shape = cell[part] + low[edge], sizes[scope]
             self.wide.append(Wide(tuple(scope.tolist()), costs.reshape(shape), open_[part].reshape(shape)))
         pairs = np.flatnonzero(np.diff(scopes) == 2)
@@ -160,7 +161,7 @@ class Network:
         cost, alive = np.zeros(start[-1], dtype=self.cost.dtype), np.ones(start[-1], dtype=bool)
         np.add.at(cost, rows, self.cost[taken])
         alive[rows[~self.alive[taken]]] = False
-        wide, narrow = in_pairs([over(each, root, of, local, sizes) for each in self.wide], self.clock)
+        wide, narrow = in_pairs(over(self.wide, root, of, local, sizes), self.clock)
         ends = np.sort(root[np.stack([self.tail, self.head])], axis=0)
         joins = (ends[0] != ends[1]) & (sizes[ends] > 1).all(axis=0)
         told = np.array([each.scope for each in narrow if len(each.scope) == 2], dtype=np.int64).reshape(-1, 2)

@@ -107,6 +107,7 @@ class Replacement:
             raise Unproven(f"proof.steps.leaves: expected a value of {variable} for each value of the other end")
         cost, memory, alive = network.cost[start:end], self.memory(variable), network.alive[start:end]
         for other, value in enumerate(values):
+            network.clock.tick()
             costs, others = cell[other], open_[other] & alive
             if not others.any():
                 continue

@@ -11,7 +11,7 @@ import numpy as np
 from shardmark.harness.verify.certificates import Clock, Unproven
 from shardmark.instances.files.columns import Ints
 
-#: Most entries of one edge, or of all pairs together.
+#: Most entries of all wide edges together, and of all pairs.
 MOST_CELLS = 1 << 26
 
 
@@ -23,20 +23,23 @@ class Wide(NamedTuple):
     open: Any
 
 
-def over(wide: Wide, root: Ints, of: Ints, local: Ints, sizes: Ints) -> Wide:
-    """Return costs over the variables that decide those of the scope, each once, without those of one value.
+def over(tables: list[Wide], root: Ints, of: Ints, local: Ints, sizes: Ints) -> list[Wide]:
+    """Return costs over the variables that decide those of their scopes, each once, without those of one value.
 
     Variable v has ``sizes[root[v]]`` values ``local[of[v]:]``, one for each value of its root.
     """
-    roots = [int(root[variable]) for variable in wide.scope]
-    scope = sorted({each for each in roots if sizes[each] > 1} or {roots[0]})
-    if (entries := math.prod(sizes[scope].tolist())) > MOST_CELLS:
-        raise Unproven(f"proof.steps.merged: expected at most {MOST_CELLS} entries of an edge, found {entries}")
-    axes = []
-    for variable, mine in zip(wide.scope, roots, strict=True):
-        values = local[of[variable] : of[variable] + sizes[mine]]
-        axes.append(values.reshape([len(values) if mine == each else 1 for each in scope]))
-    return Wide(tuple(scope), wide.cost[tuple(axes)], wide.open[tuple(axes)])
+    roots = [root[list(table.scope)].tolist() for table in tables]
+    scopes = [sorted({each for each in some if sizes[each] > 1} or {some[0]}) for some in roots]
+    if (entries := sum(math.prod(sizes[scope].tolist()) for scope in scopes)) > MOST_CELLS:
+        raise Unproven(f"proof.steps.merged: expected at most {MOST_CELLS} entries of wide edges, found {entries}")
+    result = []
+    for table, some, scope in zip(tables, roots, scopes, strict=True):
+        axes = []
+        for variable, mine in zip(table.scope, some, strict=True):
+            values = local[of[variable] : of[variable] + sizes[mine]]
+            axes.append(values.reshape([len(values) if mine == each else 1 for each in scope]))
+        result.append(Wide(tuple(scope), table.cost[tuple(axes)], table.open[tuple(axes)]))
+    return result
 
 
 def in_pairs(tables: list[Wide], clock: Clock) -> tuple[list[Wide], list[Wide]]:

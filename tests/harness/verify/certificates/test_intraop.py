@@ -153,6 +153,27 @@ def test_too_many_values_of_a_parent_are_refused_before_they_are_listed():
         costs_moved(unlimited([2500] + [1] * children, [], []), proof, Clock(30.0))
 
 
+def test_wide_edges_of_merged_variables_are_refused_before_they_are_made():
+    """Each of 68 edges of three small nodes has a million entries, once these belong to nodes of 100 values."""
+    copies, scopes, tables, merged = 68, list[list[int]](), list[list[int]](), list[int]()
+    for at in range(copies):
+        nodes = [3 + 3 * at + place for place in range(3)]
+        scopes += [nodes, *([place, node] for place, node in enumerate(nodes))]
+        tables += [[0, 0, 0, 1, 0, 1, 1, 0], *[[0, 9] * 100] * 3]
+        merged += [part for place, node in enumerate(nodes) for part in (node, place)]
+    proof = {"kind": "costs-moved", "cutoff": 9, "steps": [{"merged": merged}]}
+    with pytest.raises(Unproven, match="entries of wide edges"):
+        costs_moved(unlimited([100] * 3 + [2] * 3 * copies, scopes, tables), proof, Clock(30.0))
+
+
+@pytest.mark.parametrize("nodes", [64, 200])
+def test_edges_may_have_more_nodes_than_arrays_axes(nodes: int):
+    instance = unlimited([1, 2, 1, 2, 2, *[1] * (nodes - 5)], [list(range(nodes))], [[7, 9, 9, 9, 9, 9, 9, 8]])
+    proof = {"kind": "costs-moved", "cutoff": 100, "steps": [{"scale": 0}], "cases": []}
+    proof["cases"] = [{"variable": 1, "values": [value], "of": -1, "steps": [{"scale": 0}]} for value in (0, 1)]
+    assert proven(instance, proof) == optimum(instance) == 7
+
+
 def test_a_wide_edge_does_not_outlast_the_limit():
     instance, began = unlimited([2] * 18, [list(range(18))], [list(range(2**18))]), time.monotonic()
     with pytest.raises(Unproven, match=r"at most 0\.2 s"):
