@@ -90,8 +90,8 @@ def test_states_prove_a_cutoff_if_and_only_if_nothing_costs_less(seeds: range):
             for _ in range(MUTATIONS):
                 value = proven(instance, mutated(rng, proof))
                 assert value is None or best is None or value <= best, seed
-    assert held > len(seeds) / 2
-    assert failed > len(seeds) / 2
+    assert held > len(seeds) / 4
+    assert failed > len(seeds) / 4
 
 
 @pytest.mark.parametrize(
