@@ -1,8 +1,8 @@
 """Proofs for ``placement`` that devices with loads up to a target cannot hold the worth of all units.
 
 ``{"kind": "configurations", "scale": e, "target": t, "worth": [...], "accelerators": {...}, "cpus": {...}}``: loads are
-whole multiples of 2^-e, rounded down, and no set of such a load of at most t is worth more than a number. For a kind of
-devices:
+whole multiples of 2^-e, rounded down, and no set of such a load of at most t is worth more than a number. If transfers
+overlap with computation, ``computing`` is its weight in loads, from 0 to 1. For a kind of devices:
 
 ``most``     the greatest worth of a set, after the price of its memory
 ``price``    price of memory, per accelerator

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 import pytest
 from attacked_proofs import blocks
 from effort import draws
-from oracle_placement import draw
+from oracle_placement import Oracle, draw
 
-from shardmark.harness.verify.certificates import Clock
+from shardmark.harness.verify.certificates import Clock, Unproven
+from shardmark.harness.verify.certificates.placement_configurations import configurations
 from shardmark.harness.verify.certificates.placement_configurations.sets import Diagram, Sets, passes
 from shardmark.harness.verify.certificates.placement_units import Units
 from shardmark.instances.placement import Instance
@@ -48,6 +51,63 @@ def test_no_set_is_left_out_that_a_device_can_hold(seeds: range):
             exact += 1
             assert right == possible, seed
     assert exact > 0
+
+
+@blocks(draws(80, 40, 2000), 20)
+def test_no_proof_says_that_sets_are_worth_less_than_one_that_a_device_can_hold(seeds: range):
+    told = 0
+    for seed in seeds:
+        rng = random.Random(f"worth {seed}")
+        while (instance := draw(rng)).objective != "throughput" or instance.allreduce is not None:
+            pass
+        units = Units(instance, Clock(60.0))
+        proof = any_proof(instance, units, rng)
+        for kind in [name for name in ("accelerators", "cpus") if getattr(instance, name)]:
+            proof[kind]["most"] = greatest_worth(instance, units, proof, kind == "accelerators") - 1
+            if proof[kind]["most"] >= 0:
+                told += 1
+                with pytest.raises(Unproven, match=r"proof\.most: expected at least"):
+                    configurations(instance, proof, Clock(60.0))
+            proof[kind]["most"] = 1 << 31
+    assert told > 0
+
+
+def any_proof(instance: Instance, units: Units, rng: random.Random) -> dict[str, Any]:
+    """Return a proof of the right form, about sets of any worth at any scale, with any rates and rounding of sizes."""
+    fast, slow = ([time for time in times if time is not None] for times in (units.fast, units.slow))
+    total = sum(fast + slow + [cost for _, cost in units.nets], Fraction(0)) or Fraction(1)
+    bits = rng.choice([3, 6, 12, 36])
+    scale = max(-1100, min(1100, bits - total.numerator.bit_length() + total.denominator.bit_length()))
+    proof: dict[str, Any] = {"scale": scale, "target": rng.randint(0, rng.choice([3, 1 << bits]))}
+    proof |= {"computing": rng.choice([0, 0.5, 1, 0.3]), "worth": [rng.randint(-2, 30) for _ in units.fast]}
+    for kind in ("accelerators", "cpus"):
+        rates = [rng.randrange(1 << rng.choice([4, 16, 22])) for _ in range(rng.randint(0, 2))]
+        proof[kind] = any_order(instance, units, rng)[0] | {"most": 1 << 31, "rates": rates}
+    room, whole = float(min(units.room, Fraction(10) ** 300)), float(max(units.size))
+    if room > 1e-300:
+        proof["accelerators"]["unit"] = room / rng.choice([0.5, 1, 2, 7.5, 126])
+    if 1e-300 < whole < 1e300 and room / whole < 1e6:
+        proof["accelerators"]["price"] = rng.choice([0, rng.random() * 20 / whole])
+    if units.room >= 127 * Fraction(proof["accelerators"].get("unit", 0)):
+        proof["accelerators"].pop("unit", None)
+    proof["cpus"].pop("part", None)
+    return proof
+
+
+def greatest_worth(instance: Instance, units: Units, proof: dict[str, Any], on: bool) -> int:
+    """Return the greatest worth of a set whose load on a device is below what a proof claims: by definition."""
+    oracle, limit = Oracle(instance), (proof["target"] + 1) / Fraction(2) ** proof["scale"]
+    price = Fraction(proof["accelerators"].get("price", 0)) if on else Fraction(0)
+    passes = [(False,), (True,)] if instance.schedule == "gpipe" else [(False, True)]
+    best = 0
+    for size in range(len(units.fast) + 1):
+        for chosen in combinations(range(len(units.fast)), size):
+            nodes = frozenset(v for v, unit in enumerate(units.of) if unit in chosen)
+            if (on and not oracle.allowed(nodes)) or not (instance.contiguity == "free" or oracle.contiguous(nodes)):
+                continue
+            if sum(oracle.load(nodes, 1, on, kinds, frozenset()) for kinds in passes) < limit:
+                best = max(best, sum(proof["worth"][u] - int(price * units.size[u]) for u in chosen))
+    return best
 
 
 def any_order(instance: Instance, units: Units, rng: random.Random) -> tuple[dict[str, object], bool]:
