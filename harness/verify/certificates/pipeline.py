@@ -130,9 +130,12 @@ class _Cases:
         """Return the first and the last stage of each node: every stage does less work than the cut-off."""
         work, most, ranges = self.network.work, max(1, self.cutoff - 1), []
         for relatives in (self.above, self.below):
-            self.network.clock.tick()
-            before = (own + sum(work[u] for u in bits(others)) for own, others in zip(work, relatives, strict=True))
-            ranges.append([max(0, -(-total // most) - 1) for total in before])
+            stages = []
+            for own, others in zip(work, relatives, strict=True):
+                self.network.clock.tick()
+                total = own + sum(work[u] for u in bits(others))
+                stages.append(max(0, -(-total // most) - 1))
+            ranges.append(stages)
         return ranges[0], [self.count - 1 - after for after in ranges[1]]
 
     def _divided(self, first: list[int], last: list[int], v: int, stage: int) -> list[tuple[list[int], list[int]]]:

@@ -10,7 +10,7 @@ from shardmark.solvers.pipeline.programs.certificates.claims import AnyClaim, Cl
 from shardmark.solvers.pipeline.programs.cover import Cover
 from shardmark.solvers.pipeline.programs.incumbent import Bounds, Incumbent, Known
 from shardmark.solvers.pipeline.programs.set_pool import Place, SetPool
-from shardmark.solvers.pipeline.programs.stage_search import MIDDLE, StageSearch, fit, spread_evenly
+from shardmark.solvers.pipeline.programs.stage_search import BITS, MIDDLE, StageSearch, fit, spread_evenly
 from shardmark.solvers.pipeline.search.orders import Search
 from shardmark.solvers.pipeline.trees.stage_tree import StageTree
 from shardmark.solvers.registry import Run
@@ -28,6 +28,8 @@ def refuted(instance: Instance, run: Run, search: Search, known: Known, bound: f
         return
     stage_search = StageSearch(instance, run)
     target = stage_search.units(bound) + 2 * instance.nodes + 2  # more than rounding anywhere
+    if target >= 2 << BITS:
+        return  # most of the bound is the overflow, which no weights prove
     stage_search.bound_pairs(target)
     pool, start = SetPool(instance.nodes), spread_evenly(instance)
     if instance.stages > MOST_DIVIDED:

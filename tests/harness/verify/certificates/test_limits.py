@@ -109,6 +109,11 @@ def test_a_search_through_many_states_ends_at_the_limit_of_memory(instance: Any,
         proofs_of(instance)["states"](instance, {"target": target}, Clock(60.0, -1))
 
 
+def test_orders_of_many_vertices_are_not_listed_before_they_are_judged():
+    with pytest.raises(Unproven, match="at most 20000 solutions"):
+        proofs_of(of_scheduling(14))["solutions"](of_scheduling(14), {}, Clock(60.0, 400 << 20))
+
+
 def test_a_bound_may_be_an_integer_beyond_float64():
     proof = {"kind": "work"}
     document = {"format": certificates.FORMAT, "track": "pipeline", "instance": "", "bound": 10**5000, "proof": proof}

@@ -14,12 +14,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from attacked_proofs import attack, blocks, reported
+from attacked_proofs import attack, blocks, proven, reported
 from effort import draws
 from oracle_pipeline import draw, optimum
 
 from shardmark.harness.verify.certificates import Clock, Exact, Unproven
 from shardmark.harness.verify.certificates.pipeline_sets import Network
+from shardmark.instances import pipeline
 from shardmark.instances.pipeline import Instance
 from shardmark.solvers.pipeline._kernels import closure_work, window_cuts
 from shardmark.solvers.pipeline.bounds.anchored import anchored
@@ -170,6 +171,18 @@ def any_windows(instance: Instance, rng: random.Random, best: Exact) -> dict[str
             left[graph.tail[e]] -= max(0, moved[at])
         told.append({"edges": edges, "moved": moved})
     return {"kind": "windows", "scale": scale, "most": most, "windows": told}
+
+
+def test_solutions_of_the_tiniest_costs_are_rounded_down():
+    nodes = {"work": [5e-324, 1e-323], "output_size": [1e-323, 0]}
+    document = {"format": pipeline.FORMAT, "stages": 4, "bandwidth": 3, "nodes": nodes, "edges": [[0, 1]]}
+    instance = pipeline.parse(document, "tiniest")
+    assert proven(instance, {"kind": "solutions"}, 20.0) <= optimum(instance)
+
+
+def test_exact_certifies_the_work_where_the_overflow_is_most_of_its_bound():
+    instance = draw(random.Random("certificates 5812"))
+    assert [proof for _, proof in reported(instance, (exact,), 5.0)] == [{"kind": "work"}]
 
 
 @blocks(DRAWS, 50)
