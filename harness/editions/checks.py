@@ -1,4 +1,4 @@
-"""What keeps a campaign from being published: holes, contradictions, a disturbed machine, mixed versions."""
+"""Refuses to publish campaigns that have holes, contradictions, a disturbed machine or mixed versions."""
 
 from __future__ import annotations
 

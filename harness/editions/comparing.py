@@ -27,7 +27,7 @@ Method = tuple[str, str]  # track and name
 
 @dataclass(frozen=True)
 class Comparison:
-    """How one's own runs stand among those of an edition.
+    """An edition, and how this machine and its methods differ from the edition's.
 
     ``changed``  methods whose code has changed since the edition, so that its runs of them are not taken
     ``speeds``   how many times as fast this machine is as those of the edition; empty if one was not measured
@@ -39,7 +39,7 @@ class Comparison:
 
     @cached_property
     def sentences(self) -> list[str]:
-        """What a reader who compares costs and times has to know of the machines."""
+        """Notes on the speeds of the machines, for readers who compare costs and times."""
         if not self.speeds:
             return []
         low, high = (f"{value:.2f}" for value in (self.speeds[0], self.speeds[-1]))

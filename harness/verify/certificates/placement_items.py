@@ -22,7 +22,7 @@ MOST_ORDERED = 1 << 14
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a proof uses of an instance.
+    """The units, edges and passes of an instance that a proof uses.
 
     ``left_out``  units that it does not use; ``skipped``: nodes whose edges it does not use for the order
     ``passes``    those whose edges order units; ``turned``: backward edges are reversed

@@ -8,11 +8,10 @@ from typing import Any
 
 from shardmark.harness.verify import Verdict
 from shardmark.harness.verify.certificates import Clock, Exact, Unproven
+from shardmark.instances.rounding import SMALLEST_FLOAT
 
 #: Most solutions that are judged, which takes seconds, and most nodes of their graph.
 MOST, MOST_NODES = 20_000, 14
-#: The least float64 above 0: a rounding errs by at most half of it, where that is more than its relative error.
-TINIEST = Fraction(1, 1 << 1074)
 
 
 def least_cost(
@@ -35,4 +34,5 @@ def least_cost(
             least = verdict.cost if least is None else min(least, verdict.cost)
     if least is None:
         raise Unproven("proof.kind: expected an instance with a feasible solution")
-    return max(Fraction(0), Fraction(least) * (1 - roundings * Fraction(1, 1 << 52)) - roundings * TINIEST)
+    absolute = roundings * Fraction(SMALLEST_FLOAT)  # more than the relative error of the tiniest floats
+    return max(Fraction(0), Fraction(least) * (1 - roundings * Fraction(1, 1 << 52)) - absolute)

@@ -30,7 +30,7 @@ BEFORE, WITHIN, AFTER = 0, 1, 2
 
 @dataclass(frozen=True)
 class Sets:
-    """What a set is.
+    """The conditions that a set of units meets.
 
     ``work``           load of each unit; -1 if no set has it
     ``weight``         of each unit, ``most`` in a set
