@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -142,11 +143,13 @@ def checked(sent: Reports, problem: Problem) -> Certificate | None:
 
 
 def known_bound(bound: int | float | None, certificate: Certificate | None) -> int | float | None:
-    """Return a run's bound, or what its certificate proves if that is less by rounding: a relative 1e-9 of a float."""
+    """Return a run's bound, or what its certificate proves: if that is more, or less by rounding (1e-9 of a float)."""
     proven = None if certificate is None else certificate.proven
-    if isinstance(bound, float) and proven is not None and proven < bound and not contradicts(bound, proven, False):
-        return proven
-    return bound
+    if bound is None or proven is None:
+        return bound
+    if proven > bound:
+        return math.floor(proven) if isinstance(bound, int) else proven
+    return proven if isinstance(bound, float) and not contradicts(bound, proven, False) else bound
 
 
 def not_importable(job: Job) -> Outcome | None:

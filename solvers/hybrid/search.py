@@ -31,8 +31,12 @@ SHARES = (0.15, 0.04, 0.01, 0.002, 0.0005)
 FACTORS = (1.0, 0.8, 1.25, 0.95, 1.05)
 #: Shares of the best time by which the limits to refute are below it, in turn; the last one proves an optimum.
 GAPS = (0.029, 0.01, 0.002, STEP)
-#: Down-sets with which limits are refuted, at most, and batches; share of the time for that.
-MOST_IDEALS, MOST_BATCH_IDEALS, PROOF = 200_000, 2_000, 0.9
+#: Down-sets with which limits are refuted, at most, and batches.
+MOST_IDEALS, MOST_BATCH_IDEALS = 200_000, 2_000
+#: Shares of the remaining time for the first random orders, and then for the refutation.
+FIRST, PROOF = 0.1, 0.6
+#: Random orders in succession that find nothing before the first ones end.
+PATIENCE = 30
 #: Deviations of the noise of random orders, in mean bytes of an edge.
 NOISE = (0.0, 0.3, 1.0, 3.0)
 
@@ -43,8 +47,8 @@ def search(instance: Instance, run: Run) -> None:
 
     The stages on one order are those of `dp` with the order's prefixes as the only down-sets, so any graph will do. The
     first borders are the ones that fewest bytes cross. Faster plans are then refuted, as in `dp` if the graph has few
-    down-sets, else as in `relaxed_dp`. Until the time ends, random orders follow that keep together the nodes of each
-    of the best plan's stages, or of some adjacent ones.
+    down-sets, else as in `relaxed_dp`. Before that, and until the time ends, there are random orders that keep together
+    the nodes of each of the best plan's stages, or of some adjacent ones.
     """
     run.bound(instance.simple_bound(), simple_proof)
     with deadline(run) as stop:
@@ -56,6 +60,7 @@ def search(instance: Instance, run: Run) -> None:
         for order in (first, *standard):
             if best.chain is None or order is first:
                 best.cut(order, _any_borders(orders, run.rng), SHARES[2:])
+        _reorder(best, orders)
         proven = 0.0 if best.chain is None else _refute(best, best.chain)
         while best.chain is not None and best.cost > proven and not stop[0]:
             best.cut(*_near(best.chain, orders, run.rng), SHARES[-1:])
@@ -137,6 +142,16 @@ class Incumbent:
         """Report a better plan, which fits."""
         self.chain, self.cost = chain, chain.cost
         self.run.report(chain.solution)
+
+
+def _reorder(best: Incumbent, orders: Orders) -> None:
+    """Cut random orders near the best plan, if there is one, until some in succession find no better plan."""
+    failed = 0
+    with deadline(best.run, FIRST) as stop:
+        while best.chain is not None and failed < PATIENCE and not stop[0]:
+            before = best.cost
+            best.cut(*_near(best.chain, orders, best.run.rng), SHARES[-1:])
+            failed = 0 if best.cost < before else failed + 1
 
 
 def _refute(best: Incumbent, chain: Chain) -> float:

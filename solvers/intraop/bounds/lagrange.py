@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.certificates.bound_as_cutoff import certify_best, engine_end
 from shardmark.solvers.intraop.certificates.moved_costs import bound_by_rounds
 from shardmark.solvers.intraop.cfn.lagrangian import Dual
 from shardmark.solvers.intraop.network.memory import Timeline
@@ -28,7 +29,8 @@ def lagrange(instance: Instance, run: Run) -> None:
     Memory too large for 64 bits is relaxed. Declines an instance, naming the time step or the edge, if nothing fits, or
     if everything that fits has an entry of 10^17 or more although all other entries together cost less.
     """
-    end = run.deadline - reserve(run)
+    deadline = run.deadline - reserve(run)
+    end = engine_end(run, deadline)
     decline_without_memory(instance)
     timeline = Timeline.of(instance)
     best_bound = BestBound(run, instance.cheapest_parts())
@@ -48,8 +50,10 @@ def lagrange(instance: Instance, run: Run) -> None:
             return False
         if closed and cutoff is not None:
             best_bound.offer(cutoff)
-        if run.certify:
+        if closed and run.certify:
             best_bound.certify(lambda: proof)
+        else:
+            certify_best(run, best_bound, instance, timeline, deadline)
         return True
 
     attempt_or_decline(instance, run, timeline, best_bound, attempt, least_bad=False)

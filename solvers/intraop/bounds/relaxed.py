@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.certificates.bound_as_cutoff import certify_best, engine_end
 from shardmark.solvers.intraop.network.memory import Timeline
 from shardmark.solvers.intraop.network.model import Model
 from shardmark.solvers.intraop.network.reduction import prepare
@@ -29,20 +32,23 @@ def cfn_relaxed(instance: Instance, run: Run) -> None:
     A minimum that keeps the limit is reported as a solution. toulbar2 computes its bounds in integers; its search is
     not checked.
     """
+    end = run.deadline - RESERVE
+    until = engine_end(run, end)
     best_bound, timeline = BestBound(run, instance.cheapest_parts()), Timeline.of(instance)
     for tolerant in (False, True):
         model = prepare(instance, timeline, tolerant=tolerant)
-        if model is not None and _bound(instance, run, timeline, model, best_bound):
+        if model is not None and _bound(instance, run, timeline, model, best_bound, until):
+            certify_best(run, best_bound, instance, timeline, end)
             return
 
 
-def _bound(instance: Instance, run: Run, timeline: Timeline, model: Model, best_bound: BestBound) -> bool:
+def _bound(instance: Instance, run: Run, timeline: Timeline, model: Model, best_bound: BestBound, until: float) -> bool:
     """Report improving bounds; False if the model has no assignment.
 
     A forbidden entry costs more than any assignment without one, so the bound holds for all solutions.
     """
     network, nothing = Network(model), np.zeros(len(model.unary), dtype=np.int64)
-    for found in bounded(network, nothing, lambda: run.remaining() - RESERVE, RESERVE / 2):
+    for found in bounded(network, nothing, lambda: until - time.monotonic(), RESERVE / 2):
         if found.status == Status.IMPOSSIBLE:
             return False
         best_bound.offer(-(-found.bound // network.scale) << model.shift)  # whole costs: round up

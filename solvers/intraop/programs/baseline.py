@@ -13,6 +13,7 @@ import numpy as np
 
 from shardmark.instances.files.columns import Ints
 from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.certificates.bound_as_cutoff import certify_best, engine_end
 from shardmark.solvers.intraop.network.memory import Timeline
 from shardmark.solvers.intraop.network.model import build
 from shardmark.solvers.intraop.network.reduced_problem import Problem
@@ -134,7 +135,8 @@ def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> Non
     time step, after a search for the least bad assignment. If an assignment is known, that claim of the engine is
     ignored.
     """
-    until = run.deadline - reserve(run, **RESERVE)
+    deadline = run.deadline - reserve(run, **RESERVE)
+    until = engine_end(run, deadline)
     timeline = Timeline.of(instance)
     incumbent = first_incumbent(instance, run, timeline)
     best_bound = BestBound(run, instance.cheapest_parts())
@@ -155,6 +157,8 @@ def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> Non
         task = Task(run, incumbent, best_bound, problem, start if _fits(problem, start) else None, until)
         possible = engine(task) or task.start is not None
         task.explain()
+        if possible:
+            certify_best(run, best_bound, instance, timeline, deadline)
         return possible
 
     attempt_or_decline(instance, run, timeline, best_bound, attempt, least_bad=True)
@@ -165,7 +169,8 @@ def prove(instance: Instance, run: Run, engine: Engine) -> None:
 
     Instances that lack memory, or whose forbidden entries cannot be avoided, are declined as by `solve`.
     """
-    until = run.deadline - reserve(run, **RESERVE)
+    deadline = run.deadline - reserve(run, **RESERVE)
+    until = engine_end(run, deadline)
     timeline = Timeline.of(instance)
     decline_without_memory(instance)
     best_bound = BestBound(run, instance.cheapest_parts())
@@ -178,7 +183,10 @@ def prove(instance: Instance, run: Run, engine: Engine) -> None:
         if time.monotonic() >= until:
             return True
         task = Task(run, None, best_bound, problem, start if _fits(problem, start) else None, until)
-        return engine(task) or task.start is not None
+        possible = engine(task) or task.start is not None
+        if possible:
+            certify_best(run, best_bound, instance, timeline, deadline)
+        return possible
 
     attempt_or_decline(instance, run, timeline, best_bound, attempt, least_bad=False)
 

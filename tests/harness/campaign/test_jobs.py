@@ -8,8 +8,9 @@ import pytest
 from patience import given_time
 from referee import CHAIN
 
-from shardmark.harness.campaign.jobs import Job, perform
+from shardmark.harness.campaign.jobs import Job, known_bound, perform
 from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.results.records import Certificate
 from shardmark.harness.sandbox.contract import Limits
 from shardmark.harness.sandbox.supervisor import Supervisor
 from shardmark.instances.files.jsonfile import write_json
@@ -93,3 +94,23 @@ def test_a_changed_instance_is_not_solved(zoo, tmp_path):
         row = perform(job, supervisor)
     assert (row.stop, row.status, row.cost) == ("error", "error", None)
     assert "expected the content that was first read, but the file has changed" in row.reason
+
+
+@pytest.mark.parametrize(
+    ("bound", "proven", "counts"),
+    [
+        (5.0, None, 5.0),
+        (5.0, 5.0, 5.0),
+        (5.0, 6.5, 6.5),
+        (5, 6.5, 6),
+        (5, 4, 5),
+        (5.0, 5.0 * (1 - 1e-12), 5.0 * (1 - 1e-12)),
+        (5.0, 4.0, 5.0),
+        (None, 4.0, None),
+    ],
+)
+def test_a_certificate_that_proves_more_than_the_run_said_counts(bound, proven, counts):
+    """What it proves less is a claim, unless the difference is rounding."""
+    certificate = Certificate({}, proven, 0.0, "")
+    assert known_bound(bound, certificate) == counts
+    assert known_bound(bound, None) == bound

@@ -129,3 +129,14 @@ def test_the_overview_says_which_solver_to_use_and_what_is_open(edition: str, tm
     answer("run", "--suite", "tiny", "--track", "pipeline", "-s", "random-1", "-q", "--against", "none")
     answer("leaderboard", "--output", "own")
     assert "Which solver for my instance" not in (tmp_path / "own" / "index.html").read_text()
+
+
+def test_runs_that_were_asked_for_certificates_stand_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ["run", "--suite", "tiny", "--track", "pipeline", "-s", "simple", "-q"]
+    answer(*asked, "--certificates", "--against", "none")
+    create([tmp_path / "results"], tmp_path / "2026.12")
+    found = answer(*asked, "--results", "others", "--against", "2026.12")
+    assert (found["taken"], found["started"]) == (4, 0)

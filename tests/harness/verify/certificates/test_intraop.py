@@ -18,9 +18,15 @@ from shardmark.harness.verify.certificates import Clock, Unproven
 from shardmark.harness.verify.certificates.intraop import costs_moved
 from shardmark.instances.intraop import Instance, parse
 from shardmark.solvers.intraop.bounds.lagrange import lagrange
+from shardmark.solvers.intraop.bounds.lp import lp
+from shardmark.solvers.intraop.bounds.relaxed import cfn_relaxed
 from shardmark.solvers.intraop.bounds.simple import simple
+from shardmark.solvers.intraop.bounds.toulbar2 import toulbar2
 from shardmark.solvers.intraop.certificates.moved_costs import moved_costs
+from shardmark.solvers.intraop.ilp_cpsat import ilp_cpsat
+from shardmark.solvers.intraop.ilp_scip import ilp_scip
 from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.toulbar2_exact import toulbar2_exact
 
 DRAWS = int(os.environ.get("SHARDMARK_DRAWS", "0")) or draws(24, 16, 300)
 MUTATIONS = 10  # per instance
@@ -50,6 +56,13 @@ def proven(instance: Instance, proof) -> int | None:
         return costs_moved(instance, proof, Clock(30.0))
     except Unproven:
         return None
+
+
+@pytest.mark.parametrize("method", [cfn_relaxed, ilp_cpsat, ilp_scip, lp, toulbar2, toulbar2_exact])
+def test_bounds_of_engines_are_proven_again(method):
+    instance = load("sharded-transformer-2")
+    ((claimed, proof),) = reported(instance, (method,), 8.0)
+    assert instance.cheapest_parts() < claimed <= proven(instance, proof)
 
 
 @pytest.mark.parametrize("seeds", [range(first, min(first + 50, DRAWS)) for first in range(0, DRAWS, 50)], ids=str)

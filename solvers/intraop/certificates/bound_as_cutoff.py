@@ -1,0 +1,25 @@
+"""Certificates of bounds whose engines cannot say why they hold: own branching, with the bound as cut-off."""
+
+from __future__ import annotations
+
+import time
+
+from shardmark.instances.intraop import Instance
+from shardmark.solvers.intraop.certificates.moved_costs import moved_costs
+from shardmark.solvers.intraop.network.memory import Timeline
+from shardmark.solvers.intraop.search.attempt import BestBound
+from shardmark.solvers.registry import Run
+
+#: Part of the time for the certificate, if one is asked for; it also gets what the engine leaves.
+WRITING = 0.1
+
+
+def engine_end(run: Run, end: float) -> float:
+    """Time at which an engine that would end at ``end`` must stop, as its bound may have to be certified."""
+    return end - WRITING * max(0.0, end - time.monotonic()) if run.certify else end
+
+
+def certify_best(run: Run, best_bound: BestBound, instance: Instance, timeline: Timeline, until: float) -> None:
+    """If the run was asked for certificates, report the best bound again, with a proof as far as there is time."""
+    if run.certify:
+        best_bound.certify(lambda: moved_costs(instance, timeline, {}, best_bound.best, until))
