@@ -14,17 +14,30 @@ from shardmark.leaderboard.text import held
 
 
 def machines(site: Site) -> list[Row]:
-    """A row per campaign and machine that runs of these tables come from."""
+    """A row per campaign and machine that runs of these tables come from; those that differ in times only are one."""
     hosts = site.tables.hosts.filter(pl.col("runs") > 0)
     campaigns = site.tables.campaigns.rename({"id": "campaign"}).drop("runs")
     runs = site.runs.select("campaign", "host", "backend", "enforced").partition_by("campaign", "host", as_dict=True)
-    joined = hosts.join(campaigns, on="campaign", maintain_order="left").iter_rows(named=True)
-    return [
-        row
-        | {"took_s": _seconds_between(row["started"], row["ended"])}
-        | {"ways": ways(runs[row["campaign"], row["name"]])}
-        for row in joined
-    ]
+    joined = hosts.join(campaigns, on="campaign", maintain_order="left").sort("started", maintain_order=True)
+    rows: dict[str, Row] = {}
+    for row in joined.iter_rows(named=True):
+        row |= {"took_s": _seconds_between(row["started"], row["ended"]), "times": 1}
+        row["ways"] = ways(runs[row["campaign"], row["name"]])
+        first = rows.setdefault(_alike(row), row)
+        if first is not row:
+            first["runs"] += row["runs"]
+            first["times"] += 1
+            first["took_s"] = first["took_s"] + row["took_s"] if None not in (first["took_s"], row["took_s"]) else None
+    return list(rows.values())
+
+
+def _alike(row: Row) -> str:
+    """What two campaigns on a machine must have in common to be shown as one."""
+    facts = json.loads(row["facts"])
+    facts.pop("yardstick", None)
+    backends = sorted({way["backend"] for way in row["ways"]})
+    names = ("name", "executor", "jobs", "version", "disturbances")
+    return json.dumps([row["campaign"] > 0, facts, backends, *(row[name] for name in names)], sort_keys=True)
 
 
 def limits(site: Site) -> dict[str, Row]:

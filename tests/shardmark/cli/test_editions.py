@@ -125,6 +125,7 @@ def test_the_overview_says_which_solver_to_use_and_what_is_open(edition: str, tm
     answer("edition", "site", "--output", "site")
     overview = (tmp_path / "site" / "index.html").read_text()
     assert "Which solver for my instance" in overview
+    assert overview.count("first of 2") == 1  # campaigns of the same machine
     assert re.search(r"shardmark solve erdos-renyi-60 --solver (mla|random-1) --timeout 300", overview)
     answer("run", "--suite", "tiny", "--track", "pipeline", "-s", "random-1", "-q", "--against", "none")
     answer("leaderboard", "--output", "own")
@@ -137,6 +138,6 @@ def test_runs_that_were_asked_for_certificates_stand_for_others(
     monkeypatch.chdir(tmp_path)
     asked = ["run", "--suite", "tiny", "--track", "pipeline", "-s", "simple", "-q"]
     answer(*asked, "--certificates", "--against", "none")
-    create([tmp_path / "results"], tmp_path / "2026.12")
+    create([tmp_path / "results"], tmp_path / "2026.12", "tests run beside it")
     found = answer(*asked, "--results", "others", "--against", "2026.12")
     assert (found["taken"], found["started"]) == (4, 0)
