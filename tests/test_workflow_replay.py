@@ -34,7 +34,7 @@ import pathlib, re, sys
 makefile = pathlib.Path("Makefile").read_text()
 targets = re.search(r"^[.]PHONY: (.*)$", makefile, re.M)[1].split()
 variables = re.findall(r"^([A-Z]+) [?]=", makefile, re.M) + ["PYTEST"]
-made = {{"dist": {distributions}, "docs": ["site/docs/index.html"], "benchmark": ["site/index.html"]}}
+made = {{"dist": {distributions}, "docs": ["site/docs/index.html"], "edition": ["site/index.html"]}}
 for word in sys.argv[1:]:
     name, is_variable, _ = word.partition("=")
     if name not in (variables if is_variable else targets):

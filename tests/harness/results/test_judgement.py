@@ -300,18 +300,24 @@ def tells_the_truth(where: Problem, payloads: list[bytes], stop: str, kind: str)
 
 
 @pytest.mark.parametrize(
-    ("bound", "proof", "proven", "reason"),
+    ("bound", "proof", "proven", "counts", "reason"),
     [
-        (4.5, {"kind": "work"}, 5, ""),
-        (5.5, {"kind": "work"}, 5, "claims 5.5, but proves only 5"),
-        (3.5, {"kind": "hope"}, None, "proof.kind: expected one of solutions, stages, windows, work, found 'hope'"),
+        (4.5, {"kind": "work"}, 5, 5, ""),
+        (5.5, {"kind": "work"}, 5, 5.5, "claims 5.5, but proves only 5"),
+        (
+            3.5,
+            {"kind": "hope"},
+            None,
+            3.5,
+            "proof.kind: expected one of solutions, stages, windows, work, found 'hope'",
+        ),
     ],
 )
-def test_a_certificate_is_checked_and_the_log_says_what_it_lacks(chain, bound, proof, proven, reason):
+def test_a_certificate_is_checked_and_the_log_says_what_it_lacks(chain, bound, proof, proven, counts, reason):
     sent = [text("bound", bound), text("certificate", bound, proof), DONE]
     found = judged(chain, *sent, certify=True)
     assert found.certificate is not None
-    assert (found.lower_bound, found.certificate.proven, found.certificate.reason) == (bound, proven, reason)
+    assert (found.lower_bound, found.certificate.proven, found.certificate.reason) == (counts, proven, reason)
     assert found.log == (f"(referee: the certificate: {reason})\n" if reason else "")
     assert judged(chain, *sent).certificate is None
 
