@@ -32,7 +32,7 @@ def machines(site: Site) -> list[Row]:
 
 
 def _alike(row: Row) -> str:
-    """What two campaigns on a machine must have in common to be shown as one."""
+    """Return what campaigns must share to be shown as one row."""
     facts = json.loads(row["facts"])
     facts.pop("yardstick", None)
     backends = sorted({way["backend"] for way in row["ways"]})

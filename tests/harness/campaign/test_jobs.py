@@ -110,7 +110,7 @@ def test_a_changed_instance_is_not_solved(zoo, tmp_path):
     ],
 )
 def test_a_certificate_that_proves_more_than_the_run_said_counts(bound, proven, counts):
-    """What it proves less is a claim, unless the difference is rounding."""
+    """A certificate that proves less leaves the bound as it is, unless the difference is rounding."""
     certificate = Certificate({}, proven, 0.0, "")
     assert known_bound(bound, certificate) == counts
     assert known_bound(bound, None) == bound
