@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,12 @@ MOST_ANCESTORS = 24
 #: The ancestors of a vertex with more inputs are not considered together with it.
 MOST_INPUTS = 64
 MOST_REACH = 64
-#: Most cases times devices, squared with ``elsewhere``: sequences take up to 4,608 bytes for each, several times.
+#: Most cases times devices, squared with ``elsewhere``: sequences take up to 192 bytes for each, several times.
 MOST_CASES = 1 << 14
 #: Most cases times squared devices: lags take 8 bytes for each, for all ancestors.
 MOST_LAGS = 1 << 20
+#: Times to send a tensor are kept for this many sizes; 128 KiB each for the most devices.
+MOST_SIZES = 256
 #: Most vertices times squared devices, and devices, for heads.
 MOST_CELLS, MOST_DEVICES = 1 << 26, 128
 
@@ -88,6 +91,8 @@ class _Heads:
     ``rest``      time from the end of u to the start of v if both are on one device
     ``late``      start of v if u is on another device; with ``elsewhere``, by any device, and so is ``rest``
 
+    ``sent`` are the times to send a tensor of a size, shape (k, k); ``sent_away`` those to any other device, (k,).
+
     In cases by the devices of some vertices, all of these, starts and times have one more axis, the first.
     """
 
@@ -97,9 +102,11 @@ class _Heads:
         self.reach = integer(proof, "reach", 0, MOST_REACH)
         self.elsewhere = integer(proof, "elsewhere", 0, 1) == 1
         cases = _cases(proof, instance.nodes)
-        self.unit, self.bandwidth, self.graph, self.clock = instance.unit, bandwidth, graph, clock
+        self.unit, self.graph, self.clock = instance.unit, graph, clock
         self.own = np.eye(instance.devices, dtype=bool)
-        self.fastest_out = np.where(self.own, 0.0, bandwidth).max(axis=1)
+        fastest_out = np.where(self.own, 0.0, bandwidth).max(axis=1)
+        self.sent = lru_cache(MOST_SIZES)(lambda size: self._times_to_send(size, bandwidth))
+        self.sent_away = lru_cache(MOST_SIZES)(lambda size: self._times_to_send(size, fastest_out))
         self.start = np.where(allowed(instance), 0, LARGEST)
         self.time = running_times(instance, self.scale)
         self.inputs: list[list[tuple[int, float]]] = [[] for _ in range(graph.nodes)]
@@ -179,8 +186,7 @@ class _Heads:
         """Return the starts and times of a vertex."""
         return self.case.get(v, (self.start[v], self.time[v]))
 
-    def _sent(self, size: float, bandwidth: Floats) -> Ints:
-        """Return the times to send a tensor."""
+    def _times_to_send(self, size: float, bandwidth: Floats) -> Ints:
         if size == 0:
             return np.zeros(bandwidth.shape, dtype=np.int64)
         with np.errstate(divide="ignore"):
@@ -200,7 +206,7 @@ class _Heads:
             self.clock.tick()
             here = np.minimum(sum(self._of(u)), LARGEST)
             if self.unit[u] != self.unit[v]:
-                here = np.minimum(here, self._late(u, self._sent(size, self.bandwidth)))
+                here = np.minimum(here, self._late(u, self.sent(size)))
             start = np.maximum(start, here)
         rows = self._rows(v, start)
         return np.maximum(start, self._in_sequence(rows, start)) if rows else start
@@ -230,7 +236,7 @@ class _Heads:
         k = len(self.own)
         lag, rest = np.zeros((k, k), dtype=np.int64), np.zeros(k, dtype=np.int64)
         for x, size in readers:
-            sent = self._sent(size, self.bandwidth)
+            sent = self.sent(size)
             if x == v:
                 lag = np.maximum(lag, sent)
                 continue
@@ -239,7 +245,7 @@ class _Heads:
             stays = row["together"]
             if self.unit[x] != self.unit[u]:
                 fixed = self.device.get(int(self.unit[x]))
-                away = self._sent(size, self.fastest_out) if fixed is None else sent.T[fixed]
+                away = self.sent_away(size) if fixed is None else sent.T[fixed]
                 path = np.minimum(path, sent + row["together"][..., None, :])  # x on the device of v
                 path = np.minimum(path, away[..., None] + row["apart"][..., None, :])  # x on a third device
                 stays = np.minimum(stays, away + row["apart"])
@@ -277,9 +283,11 @@ class _Heads:
         )
         by_start = np.argsort(-begin, axis=0, kind="stable")
         late, rest, begin, time = (np.take_along_axis(each, by_start, axis=0) for each in (late, rest, begin, time))
-        forced: NDArray[np.bool_] = late[None] >= late[:, None]  # before the time, an element of late, along axis 0
-        total = np.where(forced, time, 0).cumsum(axis=1)
-        least = np.minimum.accumulate(np.where(forced, rest, LARGEST), axis=1)
-        latest = np.where(forced, begin + total + least, 0).max(axis=1)
+        total, least, latest = np.zeros_like(late), np.full_like(late, LARGEST), np.zeros_like(late)
+        for at, first in enumerate(begin):
+            forced: NDArray[np.bool_] = late[at] >= late  # before the time, an element of late, along axis 0
+            total += np.where(forced, time[at], 0)
+            least = np.where(forced, np.minimum(least, rest[at]), least)
+            latest = np.where(forced, np.maximum(latest, first + total + least), latest)
         found = np.minimum(late, latest).max(axis=0)
         return np.asarray(found.max(axis=-2) if self.elsewhere else found)
