@@ -72,17 +72,19 @@ class Tables:
     ``runs``            one row per current run, by track and instance, the best of each instance first: the columns of
                         the store less its log, ``checksum`` and ``instance`` (unique in its track), ``division``, and
                         ``score certified gap best proven time_to_best_s bound_trusted bound_score bound_best
-                        bound_proves grade time_to_bound_s``; ``grade`` of a trusted bound, see `grades`
+                        bound_proves grade time_to_bound_s early``; ``grade`` of a trusted bound, see
+                        `grades`; ``early``: of a run with a solution, True if one that costs at most 5 % more than its
+                        last came within a tenth of its time limit
     ``instances``       one row per instance: ``track division instance checksum summary published`` (both JSON),
                         ``about`` (its note in the catalog, or ""), ``best_cost best_cost_exact
                         best_by lower_bound lower_bound_exact bound_by grade`` (lists of names, including "published",
                         "known beforehand" and "records"), ``gap proven runs solved``
-    ``results``         one row per method and instance, seeds averaged: ``kind runs solved score certified best
+    ``results``         one row per method and instance, seeds averaged: ``kind runs solved early score certified best
                         proven time_to_best_s bounded bound_score bound_best bound_proves time_to_bound_s``
     ``solvers``         the rankings, one row per division and solver: ``rank``, its facts (``kind hash source
                         description params``), ``score_sum score_low score_high first_share score_geomean certified_sum
-                        certified_geomean certified_instances instances covered coverage runs solved expected best
-                        proven time_to_best_s``
+                        certified_geomean certified_instances instances covered coverage runs solved early expected
+                        best proven time_to_best_s``
     ``bounds``          the same for bound methods, and for solvers that have a trusted bound there: ``bound_sum
                         bound_geomean bound_best bound_proves contradictions instances covered coverage runs bounded
                         expected time_to_bound_s``

@@ -69,7 +69,7 @@ def solver_totals(results: pl.DataFrame, expected: pl.DataFrame) -> pl.DataFrame
         results.filter(pl.col("kind") == "solver")
         .group_by(ENTRY)
         .agg(
-            pl.col("solved", "best", "proven").sum(),
+            pl.col("solved", "early", "best", "proven").sum(),
             pl.col("time_to_best_s").median(),
             score_sum=pl.col("score").sum(),
             score_geomean=_geomean("score", covered),

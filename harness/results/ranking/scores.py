@@ -10,11 +10,14 @@ import polars as pl
 from shardmark.harness.results.ranking.cases import Case
 from shardmark.harness.results.ranking.frames import CELL, frame, left_join
 
+#: A solution is early if it comes within this share of the time limit, and costs at most so much more than the last.
+EARLY, NEAR = 0.1, 0.05
+
 
 def scored_runs(
     runs: pl.DataFrame, cases: Mapping[str, Case], incumbents: pl.DataFrame, reported: pl.DataFrame
 ) -> pl.DataFrame:
-    """Add the scores of runs, and the times at which their final cost and bound came."""
+    """Add the scores of runs, the times at which their final cost and bound came, and whether solutions came early."""
     of_cost = ("cost", "score", "certified", "gap", "best", "proven")
     of_bound = ("lower_bound", "bound_trusted", "bound_score", "bound_best", "bound_proves", "grade")
     claims = runs.select("checksum", "id", "kind", "cost_exact", "lower_bound_exact").iter_slices()
@@ -29,7 +32,21 @@ def scored_runs(
         final = arrivals.join(scored, on=["id", value], how="semi", maintain_order="left")
         first = final.unique(["id", value], keep="first", maintain_order=True)
         scored = left_join(scored, first, ["id", value])
-    return scored
+    return left_join(scored, _early(scored, incumbents), ["id"])
+
+
+def _early(runs: pl.DataFrame, incumbents: pl.DataFrame) -> pl.DataFrame:
+    """Return ``id early``: whether a run with a solution had one by `EARLY` of its limit that was `NEAR` its last."""
+    solved = runs.filter(pl.col("cost").is_not_null()).select("id", "timeout_s", last="cost")
+    found = incumbents.filter((pl.col("feasible") == 1) & pl.col("cost").is_not_null())
+    near = pl.col("cost") <= pl.col("last") + NEAR * pl.col("last").abs()
+    early = (pl.col("time_s") <= EARLY * pl.col("timeout_s")) & near
+    return (
+        solved.join(found.select("time_s", "cost", id="run"), on="id", how="left")
+        .group_by("id")
+        .agg(early=early.any())
+        .sort("id")
+    )
 
 
 def best_first(runs: pl.DataFrame) -> pl.DataFrame:
@@ -84,6 +101,7 @@ def method_results(runs: pl.DataFrame) -> pl.DataFrame:
             pl.col("best", "proven", "bound_best", "bound_proves").any(),
             runs=pl.len(),
             solved=pl.col("cost").is_not_null().sum(),
+            early=pl.col("early").fill_null(False).sum(),
             bounded=trusted.sum(),
             bound_score=pl.col("bound_score").fill_null(0.0).mean(),
             time_to_bound_s=pl.col("time_to_bound_s").filter(trusted).mean(),

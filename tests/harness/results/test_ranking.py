@@ -649,6 +649,26 @@ def test_times_are_those_of_the_final_cost_and_bound(book: Book) -> None:
     assert row(scored.solvers, solver="a")["time_to_best_s"] == pytest.approx((0.4 + 1.4) / 2)
 
 
+@pytest.mark.parametrize(
+    ("first", "early"),
+    [
+        (Incumbent(0.2, True, 52.5), 1),
+        (Incumbent(0.2, True, 52.6), 0),
+        (Incumbent(0.3, True, 50), 0),
+        (Incumbent(0.2, False, 50), 0),
+    ],
+)
+def test_a_solution_within_a_tenth_of_the_time_that_costs_little_more_than_the_last_is_early(
+    book: Book, first: Incumbent, early: int
+) -> None:
+    book.run("a", "x", 50, incumbents=[first, Incumbent(1.0, True, 50)])  # of 2 s
+    book.run("a", "y", None)
+    scored = book.tables()
+    assert row(scored.runs, instance="x")["early"] is bool(early)
+    assert row(scored.runs, instance="y")["early"] is None
+    assert row(scored.solvers, solver="a")["early"] == early
+
+
 def test_profiles_and_anytime_curves(book: Book) -> None:
     book.run("best", "x", 50)
     book.run("best", "y", 50)
