@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
@@ -56,6 +57,9 @@ SOME_WINDOWS = 20
 #: Share of the time for path moves if links are shared or memory is limited, which they ignore.
 PATH_MOVES_SHARE = 0.25
 
+#: Share of the time after which simulated moves have cooled down once, so that a good schedule is there early.
+EARLY_SHARE = 0.07
+
 
 @dataclass
 class Best:
@@ -63,7 +67,8 @@ class Best:
 
     ``device``     shape (n,)
     ``execution``  its simulation
-    ``fits``       True if it fits the memory and has been reported
+    ``fits``       True if it fits the memory
+    ``least``      time that the shortest reported schedule takes; only shorter ones are reported
     """
 
     run: Run
@@ -71,6 +76,7 @@ class Best:
     device: Ints
     execution: Execution
     fits: bool = field(init=False)
+    least: float = math.inf
 
     def __post_init__(self) -> None:
         self.fits = self._fits(self.device, self.execution)
@@ -89,9 +95,10 @@ class Best:
         return math.isfinite(execution.makespan) and fits(self.simulator.instance, device, execution)
 
     def _report(self) -> None:
-        if self.fits:
+        if self.fits and self.makespan < self.least:
             parts = orders(self.device, self.execution, self.simulator.instance.devices)
-            self.run.report({"device": self.device, "order": parts}, self.execution.makespan)
+            self.run.report({"device": self.device, "order": parts}, self.makespan)
+            self.least = self.makespan
 
     @property
     def makespan(self) -> float:
@@ -136,20 +143,40 @@ def _by_path(simulator: Simulator, device: Ints) -> Execution:
 
 
 def improve(best: Best, seconds: float) -> None:
-    """Anneal moves of critical vertices on all cores, then simulated moves if links or memory count."""
+    """Anneal moves of critical vertices on all cores, then simulated moves if links or memory count.
+
+    As these take all the time to cool down, they do so once more beforehand, in little time.
+    """
     if best.done:
         return
-    simulator, run, instance = best.simulator, best.run, best.simulator.instance
-    seeds = range(run.seed * run.cores, (run.seed + 1) * run.cores)
-    simple = instance.links == "independent" and bool((instance.capacity > instance.size.sum()).all())
+    instance = best.simulator.instance
+    if instance.links == "independent" and bool((instance.capacity > instance.size.sum()).all()):
+        _move_along_paths(best, seconds)
+        return
+    again = copy(best)
+    _move(best, EARLY_SHARE * seconds)
+    again.least = best.least
+    _move(again, (1 - EARLY_SHARE) * seconds)
+    best.least = again.least
+    best.take(again.device, again.execution)
+
+
+def _move(best: Best, seconds: float) -> None:
+    """Anneal moves along paths, then simulated moves from the best of them."""
     end = time.monotonic() + seconds
-    if math.isfinite(best.makespan):
-        seconds *= 1.0 if simple else PATH_MOVES_SHARE
-        _anneal([PathMoves(simulator, best.device, best.order, seed) for seed in seeds], best, seconds)
-        if simple:
-            return
-    searches = [SimulatedMoves(simulator, best.device, best.priority, seed) for seed in seeds]
+    _move_along_paths(best, PATH_MOVES_SHARE * seconds)
+    searches = [SimulatedMoves(best.simulator, best.device, best.priority, seed) for seed in _seeds(best.run)]
     _anneal(searches, best, end - time.monotonic())
+
+
+def _move_along_paths(best: Best, seconds: float) -> None:
+    if math.isfinite(best.makespan):
+        searches = [PathMoves(best.simulator, best.device, best.order, seed) for seed in _seeds(best.run)]
+        _anneal(searches, best, seconds)
+
+
+def _seeds(run: Run) -> range:
+    return range(run.seed * run.cores, (run.seed + 1) * run.cores)
 
 
 Searching = TypeVar("Searching", SimulatedMoves, PathMoves)
