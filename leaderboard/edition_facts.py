@@ -16,8 +16,8 @@ from shardmark.leaderboard.pages.tracks import Row
 def edition_of(comparison: Comparison | None, tables: Tables) -> Row | None:
     """The edition as the overview shows it; None if there is none.
 
-    ``taken`` and ``own`` count runs, ``changed`` has the methods that are not taken by track, ``machines`` sentences on
-    the machines, ``left_out`` the instances without runs by suite, ``accepted`` the reasons for parts of disturbed
+    ``taken`` and ``own`` count runs, ``changed`` has the methods that are not taken by track, ``machines`` compares the
+    machines, ``left_out`` the instances without runs by suite, ``accepted`` the reasons for parts of disturbed
     machines.
     """
     if comparison is None:
@@ -28,7 +28,7 @@ def edition_of(comparison: Comparison | None, tables: Tables) -> Row | None:
         "taken": tables.runs.filter(pl.col("campaign") <= 0).height,
         "own": tables.runs.filter(pl.col("campaign") > 0).height,
         "changed": _grouped(comparison.changed),
-        "machines": comparison.sentences,
+        "machines": comparison.machines,
         "left_out": _grouped((row["suite"], row["instance"]) for row in edition.left_out),
         "accepted": [part for part in edition.parts if part.accepted],
     }

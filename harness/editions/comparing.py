@@ -38,19 +38,19 @@ class Comparison:
     speeds: Sequence[float]
 
     @cached_property
-    def sentences(self) -> list[str]:
-        """Notes on the speeds of the machines, for readers who compare costs and times."""
+    def machines(self) -> str:
+        """What readers who compare costs and times must know of the speeds of the machines; empty if nothing is."""
         if not self.speeds:
-            return []
+            return ""
         low, high = (f"{value:.2f}" for value in (self.speeds[0], self.speeds[-1]))
         times = low if low == high else f"{low} to {high}"
-        found = [
+        found = (
             f"This machine is {times} times as fast as the edition's, by its yardstick; times of the edition's runs "
             "are shown as this machine would take."
-        ]
-        if not SLOW <= self.speeds[0] <= self.speeds[-1] <= FAST:
-            found.append("Costs under a time limit are hardly comparable, as one machine does much more in that time.")
-        return found
+        )
+        if SLOW <= self.speeds[0] <= self.speeds[-1] <= FAST:
+            return found
+        return f"{found} Costs under a time limit are hardly comparable, as one machine does much more in that time."
 
     def own(self, runs: pl.DataFrame) -> set[Method]:
         """Return the methods with runs of one's own."""
@@ -62,16 +62,17 @@ class Comparison:
         notes = [
             (track, None, sentence)
             for track, own in with_both.iter_rows()
-            for sentence in [*self._changed_in(track), *(self.sentences if any(own) and not all(own) else ())]
+            for sentence in (self._changed_in(track), self.machines if any(own) and not all(own) else "")
+            if sentence
         ]
         columns = ("track", "instance", "note")
         both = pl.concat([tables.notes, frame(columns, notes)]).sort(*columns, nulls_last=False)
         return Tables(**{**vars(tables), "notes": both})
 
-    def _changed_in(self, track: str) -> list[str]:
+    def _changed_in(self, track: str) -> str:
         names = sorted(name for of, name in self.changed if of == track)
         words = f"Not taken from the edition {self.edition.name}, as their code has changed since: {', '.join(names)}."
-        return [words] if names else []
+        return words if names else ""
 
 
 @contextmanager

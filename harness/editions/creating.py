@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,13 +21,14 @@ from shardmark.harness.editions.columns import COLUMNS, TABLES, encoded
 from shardmark.harness.editions.folder import (
     CHECKSUMS,
     DESCRIPTION,
+    NAME,
     Edition,
     Part,
-    contents,
+    files,
     read,
     solution_file,
 )
-from shardmark.harness.records import files
+from shardmark.harness.records.files import write
 from shardmark.harness.results.database import Store, make_folder
 from shardmark.harness.results.ranking import Tables, tables
 from shardmark.harness.results.rows import Row
@@ -50,8 +52,8 @@ def create(results: Sequence[Path], output: Path, accepted: str = "") -> Edition
     """Write the current runs of results folders into an edition, new or not, each as a part; return the edition.
 
     ``accepted`` says why campaigns on a disturbed machine are published. InputError for a campaign that cannot be
-    published, for a part whose name the edition has, and for a folder that holds anything but an edition; nothing is
-    written then.
+    published, for a part whose name the edition's folder has, and for a folder that holds anything but an edition;
+    nothing is written then.
     """
     edition = _existing(output)
     versions = {part.name: _versions(edition.rows(part, "runs")) for part in edition.parts}
@@ -60,6 +62,10 @@ def create(results: Sequence[Path], output: Path, accepted: str = "") -> Edition
         name = legal_name(folder.resolve().name)
         if name in versions:
             raise InputError(folder, "", f"expected a folder of another name, as the edition has a part {name}")
+        if name == DESCRIPTION or (output / name).exists():
+            raise InputError(
+                folder, "", f"expected a folder of another name, as the part would replace {output / name}"
+            )
         with closing(Store.open(folder)) as store:
             scored = tables(store)
             checks.require_publishable(folder, scored, store.finished(), accepted)
@@ -67,10 +73,31 @@ def create(results: Sequence[Path], output: Path, accepted: str = "") -> Edition
                 checks.require_one_version(folder, scored.runs, known, other)
             prepared.append(_prepared(name, store, scored, accepted))
         versions[name] = _versions(prepared[-1].rows["runs"])
-    for new in prepared:
-        _write(edition.folder / new.part.name, new)
     parts = sorted([*edition.parts, *(new.part for new in prepared)], key=lambda part: part.name)
-    return _described(Edition(edition.folder, edition.name, tuple(parts)))
+    with _replaced(output.resolve()) as folder:
+        for new in prepared:
+            _write(folder / new.part.name, new)
+        described = _described(Edition(folder, edition.name, parts))
+    return replace(described, folder=edition.folder)
+
+
+@contextmanager
+def _replaced(folder: Path) -> Iterator[Path]:
+    """Yield a copy of a folder, empty if there is none, that takes its place once it is written whole."""
+    make_folder(folder.parent)
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as stage:
+            new = Path(stage, "new")
+            if folder.exists():
+                shutil.copytree(folder, new, symlinks=True)
+            else:
+                new.mkdir()
+            yield new
+            if folder.exists():
+                folder.rename(Path(stage, "old"))
+            new.rename(folder)
+    except OSError as error:
+        raise InputError(folder, "", f"expected a folder that can be written ({error.strerror or error})") from None
 
 
 def _existing(output: Path) -> Edition:
@@ -79,7 +106,10 @@ def _existing(output: Path) -> Edition:
         return read(output)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InputError(output, "", "expected an edition, an empty folder, or none")
-    return Edition(output, output.resolve().name)
+    name, (expected, fits) = output.resolve().name, NAME
+    if not fits(name):
+        raise InputError(output, "", f"expected a folder with {expected}")
+    return Edition(output, name)
 
 
 def _versions(runs: Sequence[Row]) -> dict[tuple[str, str], str]:
@@ -99,13 +129,12 @@ def _prepared(name: str, store: Store, scored: Tables, accepted: str) -> Prepare
 
 
 def _write(folder: Path, new: Prepared) -> None:
-    """Write a part; what is there is left of an attempt that was killed."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Write a part into a new folder."""
     make_folder(folder)
     for table, rows in new.rows.items():
         write_bytes(folder / f"{table}.parquet", encoded(table, rows))
     for name, solution in new.solutions.items():
-        files.write(folder / name, solution)
+        write(folder / name, solution)
 
 
 def _described(edition: Edition) -> Edition:
@@ -119,10 +148,10 @@ def _described(edition: Edition) -> Edition:
         for entry in catalog.suite(suite)
         if (entry.track, entry.id) not in run
     ]
-    described = replace(edition, left_out=tuple(left_out))
+    described = replace(edition, left_out=left_out)
     write_bytes(edition.folder / DESCRIPTION, encode(described.description))
-    found = contents(edition.folder, [part.name for part in edition.parts])
-    lines = [f"{sha256(content)}  {name}\n" for name, content in found]
+    found = files(edition.folder, [part.name for part in edition.parts])
+    lines = [f"{sha256(path.read_bytes())}  {name}\n" for name, path in found.items()]
     write_bytes(edition.folder / CHECKSUMS, "".join(lines).encode())
     return described
 
@@ -171,7 +200,7 @@ def _without_checkout(log: str) -> str:
     return log.replace(f"{CHECKOUT}/", "")
 
 
-def _suites(campaigns: Sequence[Row]) -> tuple[str, ...]:
+def _suites(campaigns: Sequence[Row]) -> list[str]:
     """Return the suites that the commands of campaigns name; ``quick`` for a command that names no instance either."""
     place = list(COLUMNS["campaigns"]).index("command")
     found = set()
@@ -180,4 +209,4 @@ def _suites(campaigns: Sequence[Row]) -> tuple[str, ...]:
         joined = [match[1] for word in command if (match := _SUITE.fullmatch(word))]
         named = [*joined, *(word for before, word in pairwise(command) if before == "--suite")]
         found |= set(named or ([] if any(map(_INSTANCE.match, command)) else ["quick"]))
-    return tuple(sorted(found))
+    return sorted(found)

@@ -11,14 +11,14 @@ A part is a campaign of its own, with its machines; ``edition.json`` has its ``n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from shardmark.harness.editions.columns import decoded
 from shardmark.harness.records.files import DIGITS
-from shardmark.harness.results.rows import Row
+from shardmark.harness.results.rows import Row, shown
 from shardmark.instances import InputError
 from shardmark.instances.catalog import near_miss
 from shardmark.instances.files.jsonfile import decode, read_bytes, read_json, require_keys, sha256
@@ -29,6 +29,18 @@ FOLDER = Path(__file__).resolve().parents[2] / "editions"
 FORMAT = "shardmark/edition/1"
 DESCRIPTION, CHECKSUMS, SOLUTIONS = "edition.json", "SHA256SUMS", "solutions"
 LARGEST = 64 << 20  # bytes of the list of checksums
+
+Values = tuple[str, Callable[[Any], bool]]  # of a key of the description: in words, and True for each of them
+NAME: Values = (
+    "a name of lower-case letters, digits, dots and dashes",
+    lambda found: isinstance(found, str) and legal_name(found) == found,
+)
+TEXT: Values = ("a text", lambda found: isinstance(found, str))
+TEXTS: Values = ("a list of texts", lambda found: isinstance(found, list) and all(map(TEXT[1], found)))
+COUNT: Values = ("a whole number, at least 0", lambda found: type(found) is int and found >= 0)
+#: Values of the keys of a part and of an instance that is left out.
+PART = {"name": NAME, "runs": COUNT, "suites": TEXTS, "accepted": TEXT}
+LEFT_OUT = {"track": TEXT, "suite": TEXT, "instance": TEXT}
 
 
 @dataclass(frozen=True)
@@ -84,9 +96,13 @@ def known() -> list[str]:
 def find(name: str) -> Edition:
     """Return an edition of the project by name, or the one in a folder; InputError if there is none or it changed."""
     folder = FOLDER / name if name in known() else Path(name)
-    if not (folder / DESCRIPTION).is_file():
+    try:
+        there = (folder / DESCRIPTION).is_file()
+    except OSError as error:  # a name that is too long, or a folder that must not be read
+        raise InputError("edition", shown(name), f"expected an edition or its folder ({error.strerror})") from None
+    if not there:
         expected = f"expected an edition ({', '.join(known()) or 'none is published yet'}) or its folder"
-        raise InputError("edition", repr(name), f"{expected}{near_miss(name, known())}")
+        raise InputError("edition", shown(name), f"{expected}{near_miss(name, known())}")
     return read(folder)
 
 
@@ -96,26 +112,53 @@ def read(folder: Path) -> Edition:
     found = require_keys(read_json(path), str(path), "", ("format", "name", "parts", "left_out"))
     if found["format"] != FORMAT:
         raise InputError(path, "format", f"expected {FORMAT!r}, found {found['format']!r}")
-    require_checksums(folder)
-    parts = tuple(Part(**{**part, "suites": tuple(part["suites"])}) for part in found["parts"])
-    return Edition(folder, found["name"], parts, tuple(found["left_out"]))
+    listed = _require_checksums(folder)
+    _require(path, "name", NAME, found["name"])
+    parts = [Part(**part) for part in _objects(path, "parts", PART, found["parts"])]
+    for place, part in enumerate(parts):
+        if part.name in {other.name for other in parts[:place]}:
+            raise InputError(path, f"parts {place} name", f"expected a name of no other part, found {part.name!r}")
+    for name in files(folder, [part.name for part in parts]):
+        if name not in listed:
+            raise InputError(folder / name, "", f"expected only files that {CHECKSUMS} lists")
+    return Edition(folder, found["name"], parts, _objects(path, "left_out", LEFT_OUT, found["left_out"]))
 
 
-def require_checksums(folder: Path) -> None:
-    """Raise InputError for a file of an edition that is missing or has changed."""
+def _objects(path: Path, place: str, keys: Mapping[str, Values], found: Any) -> list[dict[str, Any]]:
+    """Return a list of objects with exactly these keys and such values; InputError for anything else."""
+    if not isinstance(found, list):
+        raise InputError(path, place, f"expected a list, found {shown(found)}")
+    for number, entry in enumerate(found):
+        require_keys(entry, str(path), f"{place} {number}", tuple(keys))
+        for key, values in keys.items():
+            _require(path, f"{place} {number} {key}", values, entry[key])
+    return found
+
+
+def _require(path: Path, place: str, values: Values, found: Any) -> None:
+    expected, fits = values
+    if not fits(found):
+        raise InputError(path, place, f"expected {expected}, found {shown(found)}")
+
+
+def _require_checksums(folder: Path) -> set[str]:
+    """Return the names of an edition's files; InputError for one that is missing or has changed."""
     path = folder / CHECKSUMS
     lines = decode(read_bytes(path, LARGEST), path).splitlines()
     listed = {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
     for name in {DESCRIPTION: "", **listed}:
-        content = (folder / name).read_bytes() if (folder / name).is_file() else None
+        try:
+            content = (folder / name).read_bytes() if (folder / name).is_file() else None
+        except OSError as error:
+            raise InputError(path, "", f"expected names of readable files, {shown(name)}: {error.strerror}") from None
         if content is None or sha256(content) != listed.get(name):
             found = "none of that name" if content is None else "another content"
             raise InputError(folder / name, "", f"expected the file that {CHECKSUMS} lists, found {found}")
+    return set(listed)
 
 
-def contents(folder: Path, parts: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of every file of an edition with these parts but the checksums, in order."""
+def files(folder: Path, parts: Iterable[str]) -> dict[str, Path]:
+    """Return every file of an edition with these parts but the checksums, by its name in the folder, in order."""
     patterns = [f"{part}/{files}" for part in parts for files in ("*.parquet", f"{SOLUTIONS}/*.json.gz")]
-    paths = {path.relative_to(folder).as_posix(): path for pattern in patterns for path in folder.glob(pattern)}
-    for name, path in sorted({DESCRIPTION: folder / DESCRIPTION, **paths}.items()):
-        yield name, path.read_bytes()
+    paths = [folder / DESCRIPTION, *(path for pattern in patterns for path in folder.glob(pattern))]
+    return {path.relative_to(folder).as_posix(): path for path in sorted(paths)}

@@ -20,6 +20,8 @@ from shardmark.harness.editions.folder import Edition, Part
 from shardmark.harness.records.files import DIGITS
 from shardmark.harness.results.database import FILE_NAME, Store
 from shardmark.harness.results.records import as_float, number
+from shardmark.harness.results.rows import named, shown
+from shardmark.instances import InputError
 
 Values = dict[str, Any]  # a row, by column
 Take = Callable[[Values], bool]
@@ -27,6 +29,16 @@ Yardstick = Mapping[str, float]
 #: Columns of exact decimal text beside which the database keeps a float.
 _EXACT = {"runs": ("cost", "lower_bound"), "incumbents": ("cost",), "bounds": ("value",)}
 _TIMES = ("time_s", "wall_s", "cpu_s")
+#: Columns whose values are in another table: table, column, other table and its column.
+_REFERENCES = (
+    ("hosts", "campaign", "campaigns", "id"),
+    ("runs", "campaign", "campaigns", "id"),
+    ("runs", "checksum", "instances", "checksum"),
+    ("matrix", "campaign", "campaigns", "id"),
+    ("incumbents", "run", "runs", "id"),
+    ("bounds", "run", "runs", "id"),
+    ("certificates", "run", "runs", "id"),
+)
 
 
 @contextmanager
@@ -47,8 +59,13 @@ def merged(results: Path | None, edition: Edition, take: Take = lambda run: True
 
 
 def add(store: Store, edition: Edition, take: Take, here: Yardstick | None) -> None:
-    """Add those runs of an edition to a database that ``take`` accepts; ``here`` is the yardstick of this machine."""
+    """Add those runs of an edition to a database that ``take`` accepts; ``here`` is the yardstick of this machine.
+
+    InputError for a row that refers to another one that is missing.
+    """
     parts = {part.name: {table: _by_column(edition, part, table) for table in TABLES} for part in edition.parts}
+    for name, tables in parts.items():
+        _require_references(edition.folder / name, tables)
     numbers = _numbers({name: tables["campaigns"] for name, tables in parts.items()})
     with store.transaction() as db:
         for part in edition.parts:
@@ -109,6 +126,15 @@ def _cell(run: Values) -> tuple[Any, ...]:
 
 def _by_column(edition: Edition, part: Part, table: str) -> list[Values]:
     return [dict(zip(COLUMNS[table], row, strict=True)) for row in edition.rows(part, table)]
+
+
+def _require_references(folder: Path, tables: Mapping[str, Sequence[Values]]) -> None:
+    for table, column, other, key in _REFERENCES:
+        there = {row[key] for row in tables[other]}
+        for row in tables[table]:
+            if row[column] not in there:
+                expected = f"expected the {key} of a row of {other}.parquet, found {shown(row[column])}"
+                raise InputError(folder / f"{table}.parquet", f"{named(table, row)} {column}", expected)
 
 
 def _numbers(campaigns: Mapping[str, Sequence[Values]]) -> dict[str, dict[int, int]]:

@@ -119,4 +119,4 @@ def beaten(instance: Row, record: BestKnown | None) -> list[str]:
     proved = bound is not None and record.status != "optimal" and _from_runs(instance["bound_by"])
     known = None if record.bound is None else Fraction(record.bound.value)
     greater = proved and (known is None or Fraction(bound) > known + slack * abs(known))
-    return [f"the {what} here is" for what, better in (("cost", less), ("bound", greater)) if better]
+    return [f"the {what} here" for what, better in (("cost", less), ("bound", greater)) if better]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from shardmark.cli import values
@@ -80,10 +81,11 @@ def run_create(options: argparse.Namespace) -> Answer:
     be added later; the edition and the new results are all that is needed. All runs of a method must be of one version.
     """
     from shardmark.harness.editions.creating import create
-    from shardmark.harness.editions.folder import CHECKSUMS, DESCRIPTION, contents
+    from shardmark.harness.editions.folder import CHECKSUMS, DESCRIPTION, files
 
     edition = create(options.results, options.output, options.accept_disturbance or "")
-    size = sum(len(content) for _, content in contents(edition.folder, [part.name for part in edition.parts]))
+    found = files(edition.folder, [part.name for part in edition.parts])
+    size = sum(path.stat().st_size for path in found.values())
     answer = {
         "edition": edition.name,
         "folder": str(edition.folder),
@@ -160,7 +162,7 @@ def run_recommend(options: argparse.Namespace) -> Answer:
         raise InputError(edition.name, "", f"expected solutions of {kind} within {options.timeout:g} s, found none")
     names = alike["instance"].unique().sort().to_list()
     options_of_it = "".join(f" {flag(name)} {value}" for name, value in given.items())
-    named = f"{options.instance}{options_of_it} --solver {rows[0]['solver']}"
+    named = f"{quote(options.instance)}{options_of_it} --solver {rows[0]['solver']}"
     command = f"shardmark solve {named} --timeout {options.timeout:g}"
     if options.json:
         about = {"instance": options.instance, "edition": edition.name, "like": names, "timeout_s": options.timeout}

@@ -190,6 +190,7 @@ def run_submit(options: argparse.Namespace) -> Answer:
     from shardmark.cli.submission.standing import require_readable, standing
 
     require_readable(options.results)
+    edition = edition_of(options)
     declared = candidates(options.file, options.track)
     if options.branch and not any(info.error for info in declared):  # before the runs, which take minutes
         require_place(options.file, declared)
@@ -197,7 +198,6 @@ def run_submit(options: argparse.Namespace) -> Answer:
     findings.sort(key=lambda finding: finding.passed != NO)  # failures first
     status = int(any(finding.passed == NO for finding in findings))
     infos = [] if status else declared
-    edition = edition_of(options)
     stands = [standing(info, options.results, edition) for info in infos]
     branch = propose(options.file, infos, findings, stands) if options.branch and not status else None
     checks = [asdict(finding) for finding in findings]

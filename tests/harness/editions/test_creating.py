@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -163,6 +166,77 @@ def test_a_folder_of_anything_else_is_refused(small_campaign: dict[str, Path], t
     (tmp_path / "mine").write_text("years of work")
     with pytest.raises(InputError, match="expected an edition, an empty folder, or none"):
         create([small_campaign["pipeline"]], tmp_path)
+
+
+@pytest.mark.parametrize("name", ["My edition", "2026_12", ".hidden"])
+def test_an_edition_has_a_name_that_every_shell_and_file_system_takes(
+    name: str, small_campaign: dict[str, Path], tmp_path: Path
+) -> None:
+    with pytest.raises(
+        InputError, match="expected a folder with a name of lower-case letters, digits, dots and dashes"
+    ):
+        create([small_campaign["pipeline"]], tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_part_replaces_nothing_that_is_in_the_folder(small_campaign: dict[str, Path], tmp_path: Path) -> None:
+    """Such as the results that it is made from, or the description."""
+    output = tmp_path / "2026.12"
+    create([small_campaign["scheduling"]], output)
+    inside = Path(shutil.copytree(small_campaign["pipeline"], output / "pipeline"))
+    before = files(output)
+    with pytest.raises(InputError, match=r"as the part would replace .*/2026.12/pipeline"):
+        create([inside], output)
+    assert files(output) == before
+    called = Path(shutil.copytree(small_campaign["pipeline"], tmp_path / DESCRIPTION))
+    with pytest.raises(InputError, match=r"as the part would replace .*/2027.6/edition.json"):
+        create([called], tmp_path / "2027.6")
+    assert not (tmp_path / "2027.6").exists()
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_what_stops_it_half_way_leaves_what_was_there(
+    fault: BaseException, small_campaign: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = small_campaign.values()
+    old, new = tmp_path / "2026.12", tmp_path / "2027.6"
+    create([first], old)
+    before = files(tmp_path)
+
+    def stop(*_: object) -> None:
+        raise fault
+
+    monkeypatch.setattr("shardmark.harness.editions.creating.sha256", stop)
+    for output in (old, new):
+        expected = KeyboardInterrupt if isinstance(fault, KeyboardInterrupt) else InputError
+        with pytest.raises(expected):
+            create([second], output)
+        assert files(tmp_path) == before
+        assert [path.name for path in tmp_path.iterdir()] == ["2026.12"]
+    monkeypatch.undo()
+    assert [part.name for part in create([second], old).parts] == [first.name, second.name]
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_kill_leaves_the_old_edition_and_the_next_attempt_succeeds(
+    small_campaign: dict[str, Path], tmp_path: Path
+) -> None:
+    first, second = small_campaign.values()
+    for output in (tmp_path / "2026.12", tmp_path / "2027.6"):
+        if output.name == "2026.12":
+            create([first], output)
+        before = files(output)
+        killed = """
+import os, signal, sys
+from pathlib import Path
+from shardmark.harness.editions import creating
+creating.sha256 = lambda content: os.kill(os.getpid(), signal.SIGKILL)
+creating.create([Path(sys.argv[1])], Path(sys.argv[2]))
+"""
+        found = subprocess.run([sys.executable, "-c", killed, second, output], check=False)
+        assert found.returncode == -signal.SIGKILL
+        assert files(output) == before
+        assert create([second], output) == read(output)
 
 
 @pytest.mark.parametrize("damage", ["change", "remove", "unlisted"])

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shutil
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+import pytest
 from polars.testing import assert_frame_equal
 
 from shardmark.harness.editions.folder import Edition
 from shardmark.harness.editions.merging import merged
 from shardmark.harness.results.database import Store
 from shardmark.harness.results.ranking import tables
+from shardmark.instances import InputError
 
 APART = ("campaign", "host")
 
@@ -67,3 +70,29 @@ def test_only_the_runs_that_are_missing_are_taken(
 def test_runs_that_are_not_wanted_are_left_out(edition: Edition) -> None:
     with merged(None, edition, lambda run: run["solver"] != "mla") as store:
         assert set(tables(store).runs["solver"]) == {"random-1", "simple", "heft-fifo", "hash-fifo", "load"}
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "expected"),
+    [
+        ("campaigns", "id", 7, "hosts.parquet: hosts campaign 1 name '' campaign: expected the id of"),
+        ("hosts", "campaign", -(2**63), "hosts.parquet: hosts campaign -9223372036854775808 name ''"),
+        ("runs", "campaign", 7, "campaign: expected the id of a row of campaigns.parquet, found 7"),
+        ("instances", "checksum", "gone", "checksum: expected the checksum of a row of instances.parquet, found"),
+        ("matrix", "campaign", 7, "campaign: expected the id of a row of campaigns.parquet, found 7"),
+        ("incumbents", "run", "gone", "run: expected the id of a row of runs.parquet, found 'gone'"),
+        ("bounds", "run", "gone", "run: expected the id of a row of runs.parquet, found 'gone'"),
+        ("runs", "id", "gone", "run: expected the id of a row of runs.parquet, found"),
+    ],
+)
+def test_rows_that_refer_to_missing_ones_are_refused(
+    table: str, column: str, value: object, expected: str, edition: Edition, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(edition.folder, tmp_path / "2026.12"))
+    path = folder / "pipeline" / f"{table}.parquet"
+    content = pl.read_parquet(path)
+    content.with_columns(pl.lit(value, content.schema[column]).alias(column)).write_parquet(path)
+    with pytest.raises(InputError) as error, merged(None, replace(edition, folder=folder)):
+        pass
+    assert str(error.value).startswith(f"{folder}/pipeline/")
+    assert expected in str(error.value)

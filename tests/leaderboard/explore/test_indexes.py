@@ -36,7 +36,8 @@ def test_what_the_runs_have_better_than_the_record_is_named(scored: Tables) -> N
 
     best = int(row["best_cost_exact"])
     assert better(best, best) == []
-    assert better(best + 1, best + 1) == ["the cost here is"]
+    assert better(best + 1, best + 1) == ["the cost here"]
+    assert better(best + 1, 0) == ["the cost here", "the bound here"]
 
 
 def line(checksum: str, kind: str, value: str) -> Improvement:

@@ -11,6 +11,7 @@ from referee import answer, refused, shardmark
 
 from shardmark.harness.editions import folder as folders
 from shardmark.harness.editions.creating import create
+from shardmark.instances import catalog
 
 
 def test_an_edition_is_created_and_told(small_campaign: dict[str, Path], tmp_path: Path) -> None:
@@ -119,6 +120,17 @@ def test_a_solver_is_recommended_with_the_evidence(edition: str) -> None:
     told = shardmark("recommend", "watts-strogatz-150").stdout
     assert "evidence  the edition 2026.12 on chain, erdos-renyi-60, overflow, slicing-trap-8, within 20 s" in told
     assert "expected solutions of hybrid, throughput within 20 s, found none" in refused("recommend", "trade")
+
+
+def test_the_command_that_is_recommended_can_be_pasted(edition: str, tmp_path: Path) -> None:
+    shutil.copy(catalog.locate(catalog.find("chain")), tmp_path / "my chain.json")
+    command = answer("recommend", "my chain.json", "--timeout", "1")["command"]
+    assert command.startswith("shardmark solve 'my chain.json' --solver ")
+
+
+def test_a_solver_is_not_checked_for_minutes_before_a_wrong_edition_is_named(edition: str) -> None:
+    told = refused("submit", "nonesuch.py", "--against", "2027.12")
+    assert "expected an edition (2026.12) or its folder" in told
 
 
 def test_the_overview_says_which_solver_to_use_and_what_is_open(edition: str, tmp_path: Path) -> None:
