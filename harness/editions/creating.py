@@ -174,20 +174,26 @@ def _kept(table: str, store: Store, scored: Tables) -> list[Row]:
         "instances": (("checksum",), runs.select("checksum")),
         "solvers": (("track", "name", "hash"), runs.select("track", "solver", "solver_hash")),
         "runs": (("id",), runs.select("id")),
-        "matrix": (("campaign", "run"), scored.history.asked.filter(pl.col("run").is_in(runs["id"].implode()))),
+        "matrix": (("campaign", "run"), _asked(scored)),
         **{name: (("run",), runs.select("id")) for name in ("incumbents", "bounds", "certificates")},
     }
     columns, kept = keys[table]
     places = [names.index(column) for column in columns]
     wanted = set(kept.iter_rows())
-    if table == "matrix":  # of campaigns that have current runs
-        wanted = {(campaign, run) for campaign, run in wanted if campaign in set(runs["campaign"])}
     found = [row for row in rows if tuple(row[place] for place in places) in wanted]
     change = {"campaigns": ("command", _without_program), "runs": ("log", _without_checkout)}.get(table)
     if change is None:
         return found
     place = names.index(change[0])
     return [(*row[:place], change[1](row[place]), *row[place + 1 :]) for row in found]
+
+
+def _asked(scored: Tables) -> pl.DataFrame:
+    """Return ``campaign run`` of current runs, by the campaigns that made some of them."""
+    runs = scored.runs
+    return scored.history.asked.join(runs, left_on="run", right_on="id", how="semi").join(
+        runs, on="campaign", how="semi"
+    )
 
 
 def _without_program(command: str) -> str:
@@ -201,12 +207,13 @@ def _without_checkout(log: str) -> str:
 
 
 def _suites(campaigns: Sequence[Row]) -> list[str]:
-    """Return the suites that the commands of campaigns name; ``quick`` for a command that names no instance either."""
+    """Return the suites that the commands of campaigns name; ``quick`` for a `run` that names no instance either."""
     place = list(COLUMNS["campaigns"]).index("command")
     found = set()
     for row in campaigns:
         command = json.loads(row[place])
         joined = [match[1] for word in command if (match := _SUITE.fullmatch(word))]
         named = [*joined, *(word for before, word in pairwise(command) if before == "--suite")]
-        found |= set(named or ([] if any(map(_INSTANCE.match, command)) else ["quick"]))
+        names_none = "run" in command and not any(map(_INSTANCE.match, command))
+        found |= set(named or (["quick"] if names_none else []))
     return sorted(found)

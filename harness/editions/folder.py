@@ -11,6 +11,7 @@ A part is a campaign of its own, with its machines; ``edition.json`` has its ``n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -90,7 +91,12 @@ def solution_file(instance: str, run: str) -> str:
 
 def known() -> list[str]:
     """Return the names of the project's editions, the newest last."""
-    return sorted(path.parent.name for path in FOLDER.glob(f"*/{DESCRIPTION}"))
+    return sorted((path.parent.name for path in FOLDER.glob(f"*/{DESCRIPTION}")), key=_in_order)
+
+
+def _in_order(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts names by the numbers in them: 2027.9 before 2027.10."""
+    return [(int(word), "") if word.isdecimal() else (-1, word) for word in re.split(r"(\d+)", name)]
 
 
 def find(name: str) -> Edition:

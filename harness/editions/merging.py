@@ -88,9 +88,8 @@ def speeds(store: Store) -> list[float]:
     """Return how many times as fast this machine is as those of an edition's campaigns, in increasing order."""
     here = yardstick_here(store)
     facts = store.select("hosts", ("campaign", "facts"))
-    return sorted(
-        speed(here, there) for campaign, text in facts if here and campaign <= 0 and (there := _yardstick(text))
-    )
+    edition = (_yardstick(text) for campaign, text in facts if campaign <= 0)
+    return sorted(speed(here, there) for there in edition if here and there and _are_comparable(here, there))
 
 
 def _yardstick(facts: str) -> Yardstick | None:
@@ -101,7 +100,16 @@ def _yardstick(facts: str) -> Yardstick | None:
 def _factors(hosts: Sequence[Values], here: Yardstick) -> dict[tuple[int, str], float]:
     """Return how many times as long this machine takes as each machine of a part that was measured."""
     measured = ((row["campaign"], row["name"], _yardstick(row["facts"])) for row in hosts)
-    return {(campaign, name): 1 / speed(here, there) for campaign, name, there in measured if there}
+    return {
+        (campaign, name): 1 / speed(here, there)
+        for campaign, name, there in measured
+        if there and _are_comparable(here, there)
+    }
+
+
+def _are_comparable(here: Yardstick, there: Yardstick) -> bool:
+    """Return False for yardsticks of other versions, which measure other kinds of work."""
+    return here.keys() == there.keys()
 
 
 def _scale(tables: Mapping[str, Sequence[Values]], factors: Mapping[tuple[int, str], float]) -> None:

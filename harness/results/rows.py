@@ -96,6 +96,11 @@ def _is_texts(found: Any) -> bool:
     return isinstance(found, list) and all(isinstance(word, str) for word in found)
 
 
+def _is_summary(found: Any) -> bool:
+    nodes = found.get("nodes", 0) if isinstance(found, dict) else None
+    return type(nodes) is int and 0 <= nodes < 1 << 63
+
+
 def _is_published(found: Any) -> bool:
     return isinstance(found, dict) and all(
         (value := found.get(key)) is None or is_decimal(str(value)) for key in ("best_cost", "lower_bound")
@@ -128,6 +133,7 @@ METHOD = one_of("solver", "bound")
 TRACK = one_of(*tracks())
 OBJECT = _json("an object", lambda found: isinstance(found, dict))
 TEXTS = _json("a list of texts", _is_texts)
+SUMMARY = _json("an object whose nodes, if they are there, are a whole number below 2^63", _is_summary)
 PUBLISHED = _json("an object whose best_cost and lower_bound are decimal text if they are there", _is_published)
 MACHINE = _json(
     "an object whose packages, and a yardstick of positive seconds, are objects if they are there",
@@ -152,7 +158,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "jobs": optional(INTEGER),
     },
     "hosts": {"campaign": INTEGER, "name": TEXT, "facts": MACHINE, "disturbances": optional(TEXTS)},
-    "instances": {"checksum": TEXT, "id": TEXT, "track": TRACK, "summary": OBJECT, "published": PUBLISHED},
+    "instances": {"checksum": TEXT, "id": TEXT, "track": TRACK, "summary": SUMMARY, "published": PUBLISHED},
     "solvers": {
         "hash": TEXT,
         "track": TRACK,

@@ -94,6 +94,19 @@ def test_times_are_those_of_this_machine(
         assert ours[name].to_list() == pytest.approx(expected, nan_ok=True)
 
 
+def test_yardsticks_of_other_versions_are_not_compared(
+    small_campaign: dict[str, Path], infos: list[SolverInfo], tmp_path: Path
+) -> None:
+    other = measured(small_campaign["pipeline"], tmp_path / "pipeline", 1.0)
+    with closing(Store.open(other, create=True)) as store, store.transaction() as db:
+        db.execute("""UPDATE hosts SET facts = '{"yardstick": {"letters": 1.0}}'""")
+    edition = create([other], tmp_path / "2026.12")
+    mine = measured(small_campaign["scheduling"], tmp_path / "mine", 2.0)
+    with compared(mine, edition, infos) as (store, comparison):
+        assert comparison.machines == ""
+        assert tables(store).runs.filter(track="pipeline").height == 20
+
+
 def test_machines_of_several_speeds_are_told_as_a_range() -> None:
     comparison = Comparison(Edition(Path("x"), "2026.12"), [], [0.9, 1.3])
     assert comparison.machines.startswith("This machine is 0.90 to 1.30 times as fast")

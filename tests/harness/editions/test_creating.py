@@ -54,6 +54,23 @@ def test_it_lists_parts_and_what_is_left_out(edition: Edition) -> None:
     assert {(row["track"], row["instance"]) for row in edition.left_out} == left
 
 
+@pytest.mark.parametrize(
+    ("command", "suites"),
+    [
+        (["run"], ["quick"]),
+        (["--json", "run", "--suite=tiny"], ["tiny"]),
+        (["run", "-i", "chain"], []),
+        (["reproduce", "pipeline-bounds"], []),
+    ],
+)
+def test_a_part_has_the_suites_of_its_commands(
+    command: list[str], suites: list[str], changed: Callable[..., Path], tmp_path: Path
+) -> None:
+    words = json.dumps(["shardmark", *command])
+    results = changed(f"UPDATE campaigns SET command = '{words}'")
+    assert create([results], tmp_path / "2026.12").suites == suites
+
+
 def test_all_rows_that_current_runs_refer_to_are_kept(edition: Edition, small_campaign: dict[str, Path]) -> None:
     for part in edition.parts:
         with closing(Store.open(small_campaign[part.name])) as store:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shardmark.harness.editions import folder as folders
-from shardmark.harness.editions.folder import CHECKSUMS, DESCRIPTION, Edition, find, read
+from shardmark.harness.editions.folder import CHECKSUMS, DESCRIPTION, Edition, find, known, read
 from shardmark.instances import InputError
 from shardmark.instances.files.jsonfile import sha256
 
@@ -94,3 +94,12 @@ def test_names_that_are_too_long_are_refused(copy: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(folders, "FOLDER", copy.parent)
     with pytest.raises(InputError, match=r"edition: 'x+…x+': expected an edition or its folder \(File name too long\)"):
         find("x" * 5000)
+
+
+def test_the_newest_edition_is_the_one_with_the_greatest_numbers(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "FOLDER", tmp_path)
+    for name in ("2027.10", "2027.9"):
+        shutil.copytree(copy, tmp_path / name)
+    assert known() == ["2026.12", "2027.9", "2027.10"]

@@ -739,6 +739,7 @@ PUBLISHED = "JSON, an object whose best_cost and lower_bound are decimal text if
 MACHINE = "JSON, an object whose packages, and a yardstick of positive seconds, are objects if they are there"
 HUGE_CLAIM = '{"end": "done", "cost": "1e999", "lower_bound": null, "solutions": 1, "bounds": 0}'
 CLAIM = "JSON, an object with end, cost, lower_bound, solutions and bounds"
+SUMMARY = "JSON, an object whose nodes, if they are there, are a whole number below 2^63"
 
 
 @pytest.mark.parametrize(
@@ -770,8 +771,12 @@ CLAIM = "JSON, an object with end, cost, lower_bound, solutions and bounds"
         ("bounds", "value", "1e999", DECIMAL),
         ("bounds", "value_float", math.inf, "a finite number"),
         ("instances", "track", "<x>", TRACK),
-        ("instances", "summary", "[]", "JSON, an object"),
-        ("instances", "summary", '{"name": "\\ud800"}', "JSON, an object"),
+        ("instances", "summary", "[]", SUMMARY),
+        ("instances", "summary", '{"nodes": "x"}', SUMMARY),
+        ("instances", "summary", '{"nodes": 1e400}', SUMMARY),
+        ("instances", "summary", f'{{"nodes": {2**63}}}', SUMMARY),
+        ("instances", "summary", '{"nodes": -1}', SUMMARY),
+        ("instances", "summary", '{"name": "\\ud800"}', SUMMARY),
         ("instances", "published", "[]", PUBLISHED),
         ("instances", "published", '{"best_cost": "about 80"}', PUBLISHED),
         ("instances", "published", '{"lower_bound": 1e999}', PUBLISHED),
