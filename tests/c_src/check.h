@@ -1,7 +1,7 @@
 /* Shared by the test programs of the C core: counted failures, failing allocations, random numbers.
  *
  * A program prints a line for each wrong result and exits with 1 if there is any. With an argument, it only
- * makes one check that fails, to show that failures are noticed. Compiled with -DPART=3, it draws a third of its
+ * makes one check that fails, to show that failures are noticed. Compiled with -DPART=6, it draws a sixth of its
  * random problems.
  *
  * Link with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc. One file of each program includes it. */

@@ -50,7 +50,7 @@ def use(place: Path) -> None:
     assert (found["status"], found["cost"]) == ("ok", 11.0), found
 
     solvers = ["--solver", "random-1", "--solver", "mla"]
-    campaign = ["run", "--instance", "chain", *solvers, "--timeout", "60", "--json", "--quiet"]
+    campaign = ["run", "--instance", "chain", *solvers, "--timeout", "20", "--json", "--quiet"]
     counts = [json.loads(run(place, "shardmark", *campaign)) for _ in range(2)]
     assert [(count["started"], count["ok"]) for count in counts] == [(2, 2), (0, 2)], counts
     index = Path(json.loads(run(place, "shardmark", "leaderboard", "--json"))["index"])

@@ -39,7 +39,7 @@ def cluster(scheduler):
 @needs_two
 def test_a_campaign_that_loses_a_worker_stores_each_run_once(cluster, chain, tmp_path):
     names = [word for name in ("naps", "fails", "limit") for word in ("--solver", name)]
-    matrix = ["--instance", str(chain.path), *names, "--seeds", "2", "--timeout", "20"]
+    matrix = ["--instance", str(chain.path), *names, "--seeds", "2", "--timeout", "11"]
     one, two = cluster.workers("one", "two")
     campaign = cluster.campaign(tmp_path / "dask", *matrix)
     lost = until(lambda: runs_under(one))
@@ -67,7 +67,7 @@ def test_a_campaign_that_loses_a_worker_stores_each_run_once(cluster, chain, tmp
 @pytest.mark.gate
 @needs_two
 def test_ctrl_c_ends_a_campaign_whose_worker_has_stopped_and_keeps_finished_runs(cluster, chain, tmp_path):
-    options = ["--instance", str(chain.path), "--solver", "quick", "--solver", "sleeps", "--timeout", "300"]
+    options = ["--instance", str(chain.path), "--solver", "quick", "--solver", "sleeps", "--timeout", "14"]
     one, two = cluster.workers("one", "two")
     campaign = cluster.campaign(tmp_path, *options, "--seeds", "2")
     until(lambda: runs_under(one) and runs_under(two) and len(table(tmp_path)) == 2)
