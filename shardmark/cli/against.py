@@ -79,14 +79,14 @@ def standing(results: Path, edition: Edition, instances: Collection[str]) -> lis
 
 @contextmanager
 def opened(results: Path, edition: Edition | None) -> Iterator[tuple[Store, Comparison | None]]:
-    """Open the database of a results folder, among the runs of an edition if there is one."""
+    """Open the database of a results folder, which must be there, among the runs of an edition if there is one."""
     from shardmark.harness.campaign.discover import discover
     from shardmark.harness.editions.comparing import compared
     from shardmark.harness.results.database import Store
 
-    if edition is None:
-        with closing(Store.open(results)) as store:
+    with closing(Store.open(results)) as store:
+        if edition is None:
             yield store, None
-    else:
-        with compared(results, edition, discover()) as found:
-            yield found
+            return
+    with compared(results, edition, discover()) as found:
+        yield found

@@ -87,6 +87,12 @@ def test_tables_have_the_runs_of_an_edition(edition: str) -> None:
     assert "expected an edition (2026.12) or its folder" in refused("results", "--against", "2027.12")
 
 
+def test_results_that_are_not_there_are_not_left_out_in_silence(edition: str) -> None:
+    for command in (["results"], ["leaderboard", "--output", "site"]):
+        told = refused(*command, "--results", "reults", "--against", edition)
+        assert "reults: expected a results folder with results.sqlite" in told
+
+
 def test_own_runs_are_marked_on_the_pages(edition: str, tmp_path: Path) -> None:
     answer("run", "--suite", "tiny", "--track", "pipeline", "-s", "random-100", "-q", "--against", edition)
     answer("leaderboard", "--against", edition, "--output", "site")
@@ -103,6 +109,16 @@ def test_own_runs_are_marked_on_the_pages(edition: str, tmp_path: Path) -> None:
     alone = (tmp_path / "alone" / "index.html").read_text()
     assert "shardmark run --against 2026.12" in alone
     assert "yours" not in (tmp_path / "alone" / "tracks/pipeline.html").read_text()
+
+
+def test_the_overview_has_tracks_side_by_side(edition: str, tmp_path: Path) -> None:
+    """Only a table of rankings that comes last and has no neighbour is broad: other broad ones leave gaps."""
+    answer("run", "--suite", "tiny", "--track", "placement", "-s", "greedy", "-q", "--against", edition)
+    answer("leaderboard", "--against", edition, "--output", "three")
+    answer("leaderboard", "--output", "one")
+    for site, expected in (("three", ["panel", "panel", "panel"]), ("one", ["panel broad"])):
+        overview = (tmp_path / site / "index.html").read_text()
+        assert re.findall(r'<section class="(panel[^"]*)"', overview) == expected
 
 
 def test_a_site_needs_an_edition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
