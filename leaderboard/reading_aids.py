@@ -28,16 +28,17 @@ def aids(tables: Tables) -> Mapping[str, list[Row]]:
     longest = float(tables.runs["timeout_s"].max() or SHORT_S)  # type: ignore[arg-type]
     usual = tables.runs["timeout_s"].median()
     limits = sorted({min(SHORT_S, longest), float(usual or longest)})  # type: ignore[arg-type]
-    return {"decisions": _side_by_side(decisions(tables, limits)), "open": _open(tables, longest)}
+    return {"decisions": _side_by_side(decisions(tables, limits), limits), "open": _open(tables, longest)}
 
 
-def _side_by_side(rows: list[Row]) -> list[Row]:
-    """Return a row per kind of instance, with the choices for each time."""
-    kinds: dict[tuple[str, str, str], list[Row]] = {}
+def _side_by_side(rows: list[Row], limits: list[float]) -> list[Row]:
+    """Return a row per kind of instance, with the choice for each time; one of share 0 if nothing was found by then."""
+    kinds: dict[tuple[str, str, str], dict[float, Row]] = {}
     for row in rows:
-        kinds.setdefault((row["track"], row["division"], row["size"]), []).append(row)
+        kinds.setdefault((row["track"], row["division"], row["size"]), {})[row["limit_s"]] = row
     return [
-        {"track": track, "division": division, "size": size, "choices": choices}
+        {"track": track, "division": division, "size": size}
+        | {"choices": [choices.get(limit, {"limit_s": limit, "share": 0.0, "instances": 0}) for limit in limits]}
         for (track, division, size), choices in kinds.items()
     ]
 

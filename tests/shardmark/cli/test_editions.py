@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from referee import answer, refused, shardmark
 
 from shardmark.harness.editions import folder as folders
 from shardmark.harness.editions.creating import create
+from shardmark.harness.results.database import Store
 from shardmark.instances import catalog
 
 
@@ -158,6 +160,22 @@ def test_the_overview_says_which_solver_to_use_and_what_is_open(edition: str, tm
     answer("run", "--suite", "tiny", "--track", "pipeline", "-s", "random-1", "-q", "--against", "none")
     answer("leaderboard", "--output", "own")
     assert "Which solver for my instance" not in (tmp_path / "own" / "index.html").read_text()
+
+
+def test_kinds_of_instances_without_a_solution_by_the_shorter_time_say_so(
+    small_campaign: dict[str, Path], tmp_path: Path
+) -> None:
+    results = shutil.copytree(small_campaign["pipeline"], tmp_path / "pipeline")
+    runs = "SELECT id FROM runs WHERE instance = 'erdos-renyi-60'"
+    with closing(Store.open(results, create=True)) as store, store.transaction() as db:
+        db.execute(f"UPDATE incumbents SET time_s = 5 WHERE run IN ({runs})")
+    create([results], tmp_path / "2026.12")
+    answer("edition", "site", tmp_path / "2026.12", "--output", tmp_path / "site")
+    table = (tmp_path / "site" / "index.html").read_text().partition('id="choice"')[2].partition("</table>")[0]
+    kinds = {row.partition("<td>")[2].partition("<")[0]: row for row in table.split("<tr>")[2:]}
+    late = re.sub(r"<[^>]*>", " ", kinds["51 to 200 nodes"]).split()
+    assert (late[-8:-4], late[-3:]) == (["none", "in", "time", "–"], ["1", "/", "1"])
+    assert "none in time" not in kinds["up to 50 nodes"]
 
 
 def test_runs_that_were_asked_for_certificates_stand_for_others(
