@@ -31,15 +31,15 @@ FORMAT = "shardmark/edition/1"
 DESCRIPTION, CHECKSUMS, SOLUTIONS = "edition.json", "SHA256SUMS", "solutions"
 LARGEST = 64 << 20  # bytes of the list of checksums
 
-Values = tuple[str, Callable[[Any], bool]]  # of a key of the description: in words, and True for each of them
-NAME: Values = (
+Expected = tuple[str, Callable[[Any], bool]]  # values of a key: in words, and a test that they pass
+NAME: Expected = (
     "a name of lower-case letters, digits, dots and dashes",
     lambda found: isinstance(found, str) and legal_name(found) == found,
 )
-TEXT: Values = ("a text", lambda found: isinstance(found, str))
-TEXTS: Values = ("a list of texts", lambda found: isinstance(found, list) and all(map(TEXT[1], found)))
-COUNT: Values = ("a whole number, at least 0", lambda found: type(found) is int and found >= 0)
-#: Values of the keys of a part and of an instance that is left out.
+TEXT: Expected = ("a text", lambda found: isinstance(found, str))
+TEXTS: Expected = ("a list of texts", lambda found: isinstance(found, list) and all(map(TEXT[1], found)))
+COUNT: Expected = ("a whole number, at least 0", lambda found: type(found) is int and found >= 0)
+#: What is expected of the keys of a part, and of an instance that is left out.
 PART = {"name": NAME, "runs": COUNT, "suites": TEXTS, "accepted": TEXT}
 LEFT_OUT = {"track": TEXT, "suite": TEXT, "instance": TEXT}
 
@@ -130,21 +130,21 @@ def read(folder: Path) -> Edition:
     return Edition(folder, found["name"], parts, _objects(path, "left_out", LEFT_OUT, found["left_out"]))
 
 
-def _objects(path: Path, place: str, keys: Mapping[str, Values], found: Any) -> list[dict[str, Any]]:
+def _objects(path: Path, place: str, keys: Mapping[str, Expected], found: Any) -> list[dict[str, Any]]:
     """Return a list of objects with exactly these keys and such values; InputError for anything else."""
     if not isinstance(found, list):
         raise InputError(path, place, f"expected a list, found {shown(found)}")
     for number, entry in enumerate(found):
         require_keys(entry, str(path), f"{place} {number}", tuple(keys))
-        for key, values in keys.items():
-            _require(path, f"{place} {number} {key}", values, entry[key])
+        for key, expected in keys.items():
+            _require(path, f"{place} {number} {key}", expected, entry[key])
     return found
 
 
-def _require(path: Path, place: str, values: Values, found: Any) -> None:
-    expected, fits = values
+def _require(path: Path, place: str, expected: Expected, found: Any) -> None:
+    words, fits = expected
     if not fits(found):
-        raise InputError(path, place, f"expected {expected}, found {shown(found)}")
+        raise InputError(path, place, f"expected {words}, found {shown(found)}")
 
 
 def _require_checksums(folder: Path) -> set[str]:

@@ -65,8 +65,8 @@ def advice(found: pl.DataFrame, of_track: pl.DataFrame) -> list[Row]:
     """Return a row per solver of rows of `shares` of one division, the best first.
 
     ``share`` is its mean over the instances; ``close`` counts those on which it costs at most `CLOSE` more than the
-    best solver, and ``instances`` all; ``time_s`` is the median time to its best solutions. Of equal solvers, as there
-    are many on easy instances, that comes first which has the greater mean ``overall``, over the rows ``of_track``.
+    best solver, and ``instances`` all; ``time_s`` is the median time to its best solutions. Ties, which are common on easy
+    instances, go to the solver with the greater mean ``overall``, over the rows ``of_track``.
     """
     size, overall = found["checksum"].n_unique(), of_track["checksum"].n_unique()
     share = pl.col("share").sum()  # an instance that it did not run on counts 0

@@ -75,7 +75,7 @@ def run_list(options: argparse.Namespace) -> Answer:
 
 
 def run_create(options: argparse.Namespace) -> Answer:
-    """Publish the runs of results folders as an edition, each folder as a part of its name.
+    """Publish the runs of results folders as an edition, each folder as a part named after it.
 
     A campaign with missing runs, with a lower bound above a cost, or on a disturbed machine is refused. More parts can
     be added later; the edition and the new results are all that is needed. All runs of a method must be of one version.
@@ -130,8 +130,8 @@ def run_recommend(options: argparse.Namespace) -> Answer:
     """Recommend a solver for an instance, by an edition's runs on instances of similar size.
 
     ``share`` is the least cost that any solver found within the time / the solver's own, the mean over these instances;
-    ``within_2_percent`` counts those on which it costs at most 2 % more than the best solver. Of equal solvers, that
-    comes first which does better on all instances of the track.
+    ``within_2_percent`` counts those on which it costs at most 2 % more than the best solver. Ties go to the solver that
+    does better on all instances of the track.
     """
     from shardmark.harness.editions.comparing import compared
     from shardmark.harness.results import ranking
