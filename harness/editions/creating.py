@@ -78,6 +78,10 @@ def create(results: Sequence[Path], output: Path, accepted: str = "") -> Edition
         for new in prepared:
             _write(folder / new.part.name, new)
         described = _described(Edition(folder, edition.name, parts))
+        if _existing(output) != edition:
+            raise InputError(
+                output, "", "expected no other command to change it meanwhile; the same command adds to it"
+            )
     return replace(described, folder=edition.folder)
 
 

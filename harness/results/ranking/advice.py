@@ -65,7 +65,7 @@ def advice(found: pl.DataFrame, of_track: pl.DataFrame) -> list[Row]:
     """Return a row per solver of rows of `shares` of one division, the best first.
 
     ``share`` is its mean over the instances; ``close`` counts those on which it costs at most `CLOSE` more than the
-    best solver, and ``instances`` all; ``time_s`` is the median time to its best solutions. Ties, which are common on easy
+    best solver, and ``instances`` all; ``time_s`` is the median time to its best solutions. Ties, common on easy
     instances, go to the solver with the greater mean ``overall``, over the rows ``of_track``.
     """
     size, overall = found["checksum"].n_unique(), of_track["checksum"].n_unique()

@@ -130,8 +130,8 @@ def run_recommend(options: argparse.Namespace) -> Answer:
     """Recommend a solver for an instance, by an edition's runs on instances of similar size.
 
     ``share`` is the least cost that any solver found within the time / the solver's own, the mean over these instances;
-    ``within_2_percent`` counts those on which it costs at most 2 % more than the best solver. Ties go to the solver that
-    does better on all instances of the track.
+    ``within_2_percent`` counts those on which it costs at most 2 % more than the best solver. Ties go to the solver
+    that does better on all instances of the track.
     """
     from shardmark.harness.editions.comparing import compared
     from shardmark.harness.results import ranking

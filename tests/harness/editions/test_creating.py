@@ -15,6 +15,7 @@ import pytest
 
 from shardmark.harness.campaign.host import CHECKOUT
 from shardmark.harness.campaign.problems import Problem
+from shardmark.harness.editions import creating
 from shardmark.harness.editions import folder as folders
 from shardmark.harness.editions.columns import COLUMNS, TABLES
 from shardmark.harness.editions.creating import best_runs, create
@@ -233,6 +234,28 @@ def test_what_stops_it_half_way_leaves_what_was_there(
     monkeypatch.undo()
     assert [part.name for part in create([second], old).parts] == [first.name, second.name]
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_part_that_is_added_meanwhile_is_not_lost(
+    there: bool, small_campaign: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "2026.12"
+    first, second = small_campaign.values()
+    if there:
+        create([Path(shutil.copytree(first, tmp_path / "older"))], output)
+    described = creating._described
+
+    def described_late(edition: Edition) -> Edition:
+        monkeypatch.undo()
+        create([first], output)
+        return described(edition)
+
+    monkeypatch.setattr(creating, "_described", described_late)
+    with pytest.raises(InputError, match="expected no other command to change it meanwhile"):
+        create([second], output)
+    assert first.name in {part.name for part in read(output).parts}
+    assert {first.name, second.name} <= {part.name for part in create([second], output).parts}
 
 
 def test_a_kill_leaves_the_old_edition_and_the_next_attempt_succeeds(
