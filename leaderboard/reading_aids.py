@@ -28,19 +28,37 @@ def aids(tables: Tables) -> Mapping[str, list[Row]]:
     longest = float(tables.runs["timeout_s"].max() or SHORT_S)  # type: ignore[arg-type]
     usual = tables.runs["timeout_s"].median()
     limits = sorted({min(SHORT_S, longest), float(usual or longest)})  # type: ignore[arg-type]
-    return {"decisions": _side_by_side(decisions(tables, limits), limits), "open": _open(tables, longest)}
+    return {"decisions": side_by_side(decisions(tables, limits), limits), "open": _open(tables, longest)}
 
 
-def _side_by_side(rows: list[Row], limits: list[float]) -> list[Row]:
-    """Return a row per kind of instance, with the choice for each time; one of share 0 if nothing was found by then."""
-    kinds: dict[tuple[str, str, str], dict[float, Row]] = {}
+def side_by_side(rows: list[Row], limits: list[float]) -> list[Row]:
+    """Return a row per kind of instance, with the choice for each time; one of share 0 if nothing was found by then.
+
+    Neighbouring sizes with the same choices are one kind.
+    """
+    kinds: dict[tuple[str, str, float, float], dict[float, Row]] = {}
     for row in rows:
-        kinds.setdefault((row["track"], row["division"], row["size"]), {})[row["limit_s"]] = row
-    return [
-        {"track": track, "division": division, "size": size}
-        | {"choices": [choices.get(limit, {"limit_s": limit, "share": 0.0, "instances": 0}) for limit in limits]}
-        for (track, division, size), choices in kinds.items()
-    ]
+        kinds.setdefault((row["track"], row["division"], row["least"], row["most"]), {})[row["limit_s"]] = row
+    found: list[Row] = []
+    for (track, division, least, most), by_limit in kinds.items():
+        choices = [by_limit.get(limit, {"limit_s": limit, "share": 0.0, "instances": 0}) for limit in limits]
+        last = found[-1] if found else {}
+        if (track, division, least) == tuple(map(last.get, ("track", "division", "most"))) and all(
+            one["share"] and other["share"] and one["solver"] == other["solver"]
+            for one, other in zip(choices, last["choices"], strict=True)
+        ):
+            last["most"] = most
+            for one, other in zip(choices, last["choices"], strict=True):
+                other |= {key: one[key] + other[key] for key in ("close", "instances")}
+        else:
+            found.append({"track": track, "division": division, "least": least, "most": most, "choices": choices})
+    return [row | {"size": _size(row["least"], row["most"])} for row in found]
+
+
+def _size(least: float, most: float) -> str:
+    if not least:
+        return "any" if math.isinf(most) else f"up to {most:,g} nodes"
+    return f"over {least:,g} nodes" if math.isinf(most) else f"{least + 1:,g} to {most:,g} nodes"
 
 
 def _open(tables: Tables, seconds: float) -> list[Row]:

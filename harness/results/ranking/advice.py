@@ -89,7 +89,7 @@ def advice(found: pl.DataFrame, of_track: pl.DataFrame) -> list[Row]:
 def decisions(tables: Tables, limits: Sequence[float]) -> list[Row]:
     """Return the solver to use for each division, class of size and time that a campaign has runs for.
 
-    A row has ``track division size``, in words, ``limit_s`` and the first row of `advice`.
+    A row has ``track division limit_s``, ``least`` and ``most`` nodes, and the first row of `advice`.
     """
     rows = []
     for seconds in limits:
@@ -98,16 +98,6 @@ def decisions(tables: Tables, limits: Sequence[float]) -> list[Row]:
             for least, most in zip((0, *SIZES), SIZES, strict=False):
                 in_class = part.filter((pl.col("nodes") > least) & (pl.col("nodes") <= most))
                 if in_class.height:
-                    place = {"track": track, "division": division, "size": _words(least, most), "limit_s": seconds}
+                    place = {"track": track, "division": division, "least": least, "most": most, "limit_s": seconds}
                     rows.append({**place, **advice(in_class, found.filter(pl.col("track") == track))[0]})
-    return sorted(rows, key=lambda row: (row["track"], row["division"], _order(row["size"]), row["limit_s"]))
-
-
-def _words(least: float, most: float) -> str:
-    if not least:
-        return f"up to {most:,g} nodes"
-    return f"over {least:,g} nodes" if math.isinf(most) else f"{least + 1:,g} to {most:,g} nodes"
-
-
-def _order(size: str) -> int:
-    return [_words(least, most) for least, most in zip((0, *SIZES), SIZES, strict=False)].index(size)
+    return sorted(rows, key=lambda row: (row["track"], row["division"], row["least"], row["limit_s"]))

@@ -84,9 +84,9 @@ def test_the_nearest_sizes_count() -> None:
 def test_every_kind_of_instance_has_a_row_for_each_time(scored: Tables) -> None:
     found = decisions(scored, (0.2, 10.0))
     sizes = [json.loads(summary)["nodes"] for summary in scored.instances["summary"]]
-    assert {row["size"] for row in found} == {"up to 50 nodes", "51 to 200 nodes"}
+    assert {(row["least"], row["most"]) for row in found} == {(0, 50), (50, 200)}
     assert all(0 < row["share"] <= 1 for row in found if row["limit_s"] == 10.0)
-    assert {(row["size"], row["instances"]) for row in found if row["limit_s"] == 10.0} == {
-        ("up to 50 nodes", sum(nodes <= 50 for nodes in sizes)),
-        ("51 to 200 nodes", sum(50 < nodes <= 200 for nodes in sizes)),
+    assert {(row["least"], row["instances"]) for row in found if row["limit_s"] == 10.0} == {
+        (0, sum(nodes <= 50 for nodes in sizes)),
+        (50, sum(50 < nodes <= 200 for nodes in sizes)),
     }
