@@ -166,7 +166,6 @@ def test_options_that_a_run_was_given_are_found_again(shelf: Shelf) -> None:
         (ALONE, {"name": "mine.json"}),
         (ALONE, {"name": "crossing-acyclic"}),
         (ALONE, {"summary": {}}),
-        (ALONE, {"summary": {"nodes": "8"}}),
         (ALONE, {"summary": {"nodes": MAX_NODES + 1}}),
     ],
     ids=str,
