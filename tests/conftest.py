@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import compileall
+import fcntl
 import gc
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
@@ -175,8 +177,24 @@ SMALL = {"pipeline": ("random-1", "mla", "simple"), "scheduling": ("heft-fifo", 
 
 @pytest.fixture(scope="session")
 def small_campaign(tmp_path_factory: pytest.TempPathFactory, pool: Pool) -> dict[str, Path]:
-    """Results folders of a real campaign, by track: a few methods on the suite ``tiny``, on an undisturbed machine."""
-    folder = tmp_path_factory.mktemp("small")
+    """Results folders of a real campaign, by track: a few methods on the suite ``tiny``, on an undisturbed machine.
+
+    Of processes that run tests side by side, the first carries it out, and each has a copy.
+    """
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if base.name.startswith("fork-") else base) / "small-campaign"
+    with shared.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not shared.exists():
+            made = tmp_path_factory.mktemp("made")
+            run_small_campaign(made, pool)
+            made.rename(shared)
+    copy = shutil.copytree(shared, tmp_path_factory.mktemp("small") / "campaign")
+    return {track: copy / track for track in SMALL}
+
+
+def run_small_campaign(folder: Path, pool: Pool) -> None:
+    """Carry out the small campaign in a folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matrix, "choose", lambda *_: Lending(**vars(backend_here("posix")), pool=pool))
         for track, methods in SMALL.items():
@@ -187,7 +205,6 @@ def small_campaign(tmp_path_factory: pytest.TempPathFactory, pool: Pool) -> dict
             assert main(command) == 0
             with closing(Store.open(folder / track, create=True)) as store, store.transaction() as db:
                 db.execute("UPDATE hosts SET disturbances = '[]'")
-    return {track: folder / track for track in SMALL}
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from trial import FOUND, ROOMS, run, use
+from trial import FOUND, ROOMS, run, use, use_python
 
 pytestmark = pytest.mark.gate
 
@@ -89,8 +89,14 @@ def test_it_holds_every_file_of_the_packages_and_what_is_compiled(wheel, sources
     assert {name.split(".")[0] for name in compiled} == {"shardmark/solvers/_core", "shardmark/instances/files/_reader"}
 
 
-def test_commands_and_the_examples_of_the_documentation_work_elsewhere(place):
+def test_the_example_of_the_documentation_works_elsewhere(place):
     """No module comes from the checkout, and what runs is known by its version although there are no C sources."""
+    use_python(place)
+
+
+@pytest.mark.thorough
+def test_commands_work_elsewhere(place):
+    """A release tries the same."""
     use(place)
 
 

@@ -78,6 +78,7 @@ def test_a_kill_before_any_change_of_a_file_leaves_a_whole_site(
 
 
 @pytest.mark.gate
+@pytest.mark.thorough
 def test_a_site_whose_builds_are_killed_is_whole_at_all_times(tmp_path: Path) -> None:
     folders = [a_folder(tmp_path / track, track) for track in ("placement", "intraop")]
     what = ["tests.leaderboard.site_driver", *map(str, folders), str(tmp_path / "site"), str(KILLS)]

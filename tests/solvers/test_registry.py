@@ -118,7 +118,7 @@ def edited(copy: Path) -> Callable[[str], set[Path]]:
 
 
 @pytest.mark.gate(cases=1)
-@pytest.mark.thorough(cases=2)
+@pytest.mark.thorough(cases=1)
 @pytest.mark.parametrize("track", sorted(track for track in TRACKS if (ROOT / "c_src" / track).is_dir()))
 def test_an_edit_changes_the_versions_of_its_own_track_only(copy: Path, track: str) -> None:
     edit = edited(copy)
@@ -160,6 +160,7 @@ print(*(sys.modules[name].__file__ for name in names), sep="\\n")
 """
 
 
+@pytest.mark.thorough(cases=8)
 @pytest.mark.gate(cases=2)
 @pytest.mark.parametrize("file", solver_files()[::3], ids=lambda file: str(file.relative_to(registry.FOLDER)))
 def test_all_that_a_solver_file_imports_is_part_of_its_version(file: Path) -> None:

@@ -29,6 +29,7 @@ def test_no_process_outlives_the_time_limit(supervisor, order, solver):
     assert "late" in outcome.log
 
 
+@pytest.mark.thorough(cases=4)
 @pytest.mark.gate
 @pytest.mark.parametrize("solver", ["allocates-in-steps", "allocates-at-once", "children-allocate"])
 def test_memory_is_that_of_all_processes(supervisor, order, solver):

@@ -528,7 +528,7 @@ def cases() -> Iterator[object]:
         for number, case in enumerate({case.solver: case for case in rows}.values()):
             # Most of what another referee has handled: `make thorough` only.
             again = kind in (BARE, BARE_GROUPS) or (kind == BENCHEXEC and case in (*telling, *GUARDED))
-            later = (pytest.mark.thorough if number % 3 else pytest.mark.gate) if again else ()
+            later = (pytest.mark.thorough if number % 5 else pytest.mark.gate) if again else ()
             yield pytest.param(kind, case, id="-".join((*kind, case.solver)), marks=later)
 
 

@@ -226,7 +226,7 @@ STEPS = Path(__file__).parents[2] / "data" / "stablehlo"
 
 
 @pytest.mark.gate(cases=2)
-@pytest.mark.thorough(cases=6)
+@pytest.mark.thorough(cases=3)
 @pytest.mark.parametrize("path", [*LIGHT, *sorted(STEPS.glob("*.gz"))], ids=lambda path: path.name)
 def test_costs_of_plans_of_real_models_agree_with_the_oracle(path):
     model = read_onnx(path) if path.suffix == ".onnx" else read_stablehlo(path)

@@ -165,7 +165,7 @@ def test_a_truncated_artifact_is_refused(read, capfd):
 
 
 @pytest.mark.gate(cases=1)
-@pytest.mark.thorough(cases=3)
+@pytest.mark.thorough(cases=2)
 @pytest.mark.parametrize("network", ["transformer", "mixture-of-experts", "resnet", "u-net", "lstm"])
 def test_arithmetic_is_what_xla_counts(read, network):
     """XLA leaves out what convolutions multiply with padding, which is below a tenth here."""

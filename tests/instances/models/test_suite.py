@@ -22,7 +22,7 @@ QUICK = ("onnx-alexnet-pipeline", "onnx-inception-2-scheduling", "jax-u-net-plac
 
 
 @pytest.mark.gate
-@pytest.mark.thorough(cases=12)
+@pytest.mark.thorough(cases=6)
 @pytest.mark.usefixtures("stablehlo_in_process")
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.id)
 def test_made_again_an_instance_has_the_same_bytes(recipe):

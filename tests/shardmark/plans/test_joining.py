@@ -130,7 +130,7 @@ def test_a_plan_of_a_training_step_is_a_split(step, tmp_path):
 def test_a_split_that_divides_chains_is_judged_operator_by_operator(step):
     operators = read_model(step.source).operators
     half = {operator.name: int(number >= len(operators) // 2) for number, operator in enumerate(operators)}
-    found = sm.plan(step.source, devices=2, split=half, timeout=5)
+    found = sm.plan(step.source, devices=2, split=half, timeout=2)
     assert found.assignment == half
     assert len(found.model.operators) == len(operators)
 

@@ -391,6 +391,7 @@ def test_rounded_prices_prove_no_more_than_the_cheapest_set(heavy: int, dear: in
         assert found.proved <= cheap + dear
 
 
+@pytest.mark.thorough(cases=2)
 @pytest.mark.gate
 @pytest.mark.parametrize("share", [0.1, 1.0])
 @pytest.mark.parametrize("divided", [0, 8])

@@ -341,7 +341,7 @@ def test_a_graph_without_vertices_is_scheduled(partition: Callable[..., Ints]) -
 
 
 @pytest.mark.gate
-@pytest.mark.thorough(cases=3)
+@pytest.mark.thorough(cases=2)
 @pytest.mark.parametrize("partition", PARTITIONERS)
 def test_there_is_no_table_of_vertices_and_devices(partition: Callable[..., Ints]) -> None:
     instance = families()["random-dataflow"].build(1, nodes=4000, devices=300, restricted=0.0)

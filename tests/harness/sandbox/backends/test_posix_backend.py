@@ -228,7 +228,7 @@ def test_a_file_in_memory_that_is_mapped_counts_once(run):
     assert 300 < outcome.peak_mib < 590  # counted twice, it would take 600; it grows during a measurement
 
 
-@pytest.mark.thorough(cases=3)
+@pytest.mark.thorough(cases=2)
 @pytest.mark.parametrize(
     "body",
     [
@@ -262,6 +262,7 @@ def test_far_more_threads_than_processes_are_ended(run):
     assert re.fullmatch(r"had \d+ threads at once, the limit is 400", outcome.reason)
 
 
+@pytest.mark.thorough(cases=3)
 @pytest.mark.gate
 @pytest.mark.parametrize(
     "body",
@@ -335,7 +336,7 @@ WORK = {
 
 
 @pytest.mark.gate
-@pytest.mark.thorough(cases=3)
+@pytest.mark.thorough(cases=2)
 @pytest.mark.parametrize("how", WORK)
 def test_usage_of_a_program_agrees_with_the_system(run, how):
     filled_mib, code = WORK[how]

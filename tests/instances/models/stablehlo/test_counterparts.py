@@ -88,7 +88,7 @@ def model_of_step(network, *, named, again):
     return model_of(parse(lowered.as_text(debug_info=True).encode(), "step"), "step")
 
 
-@pytest.mark.thorough(cases=5)
+@pytest.mark.thorough(cases=3)
 @pytest.mark.parametrize("again", [False, True], ids=["kept", "rematerialised"])
 @pytest.mark.parametrize(
     "network", [of_own_weights, of_shared_weights, two_towers, with_skips], ids=lambda f: f.__name__

@@ -97,7 +97,7 @@ def operator_of(tmp_path):
     return read
 
 
-@pytest.mark.thorough(cases=12)
+@pytest.mark.thorough(cases=6)
 @pytest.mark.parametrize(("name", "function", "arguments", "count"), CASES, ids=[case[0] for case in CASES])
 def test_halves_of_a_loop_make_the_whole(operator_of, name, function, arguments, count):
     model, operator = operator_of(function, arguments)

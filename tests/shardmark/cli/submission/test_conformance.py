@@ -232,7 +232,9 @@ def test_what_time_cut_short_need_not_repeat_itself(tmp_path, time_limits):
         time_limits(limit, AMPLE_S)
         return check(tmp_path, body)
 
-    findings = given_time(within, lambda findings: all("killed at" not in found.detail for found in findings.values()))
+    findings = given_time(
+        within, lambda findings: all("killed at" not in found.detail for found in findings.values()), 0.3
+    )
     assert failed(findings) == set()
     assert findings["is repeatable"].passed == "not tested"
 

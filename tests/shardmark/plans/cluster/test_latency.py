@@ -85,7 +85,7 @@ def fits(work, working, solution):
 
 
 @pytest.mark.gate(cases=3)
-@pytest.mark.thorough(cases=12)
+@pytest.mark.thorough(cases=8)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("memory", "most"), [(3.0, 0.0), (6.0, 0.0), (6.0, 3.0)])
 @pytest.mark.parametrize("jumps", [False, True])
