@@ -23,6 +23,7 @@ def wrong(result: Result) -> list[str]:
     return [*(line(result, one) for one in result.contradictions()), *failures(result)]
 
 
+@pytest.mark.thorough(cases=8)
 @pytest.mark.parametrize(("track", "seed"), SEEDS)
 def test_no_claim_contradicts_another(track: str, seed: int) -> None:
     result = campaign.check(Task(track, seed), Settings(drawn.SECONDS))
