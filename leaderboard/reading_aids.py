@@ -1,4 +1,4 @@
-"""What a newcomer asks first: which solver for which kind of instance, and which instances are open."""
+"""Answers to a newcomer's first questions: which solver for which kind of instance, and which instances are open."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Comparison:
 
     @cached_property
     def machines(self) -> str:
-        """What readers who compare costs and times must know of the speeds of the machines; empty if nothing is."""
+        """A note on the speeds of both machines for those who compare costs and times; empty if they are unknown."""
         if not self.speeds:
             return ""
         low, high = (f"{value:.2f}" for value in (self.speeds[0], self.speeds[-1]))

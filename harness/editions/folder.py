@@ -39,7 +39,7 @@ NAME: Expected = (
 TEXT: Expected = ("a text", lambda found: isinstance(found, str))
 TEXTS: Expected = ("a list of texts", lambda found: isinstance(found, list) and all(map(TEXT[1], found)))
 COUNT: Expected = ("a whole number, at least 0", lambda found: type(found) is int and found >= 0)
-#: What is expected of the keys of a part, and of an instance that is left out.
+#: Expected values of the keys of a part, and of an instance that is left out.
 PART = {"name": NAME, "runs": COUNT, "suites": TEXTS, "accepted": TEXT}
 LEFT_OUT = {"track": TEXT, "suite": TEXT, "instance": TEXT}
 

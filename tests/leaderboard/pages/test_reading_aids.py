@@ -1,4 +1,4 @@
-"""What a newcomer asks first: kinds of instances and the solver to use for each."""
+"""The table of solvers to use has a row for each kind of instance."""
 
 from __future__ import annotations
 
