@@ -110,9 +110,9 @@ def _existing(output: Path) -> Edition:
         return read(output)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise InputError(output, "", "expected an edition, an empty folder, or none")
-    name, (expected, fits) = output.resolve().name, NAME
-    if not fits(name):
-        raise InputError(output, "", f"expected a folder with {expected}")
+    name = output.resolve().name
+    if not NAME.fits(name):
+        raise InputError(output, "", f"expected a folder with {NAME.expected}")
     return Edition(output, name)
 
 

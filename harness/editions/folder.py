@@ -12,14 +12,14 @@ A part is a campaign of its own, with its machines; ``edition.json`` has its ``n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from shardmark.harness.editions.columns import decoded
 from shardmark.harness.records.files import DIGITS
-from shardmark.harness.results.rows import Row, shown
+from shardmark.harness.results.rows import Kind, Row, is_texts, shown
 from shardmark.instances import InputError
 from shardmark.instances.catalog import near_miss
 from shardmark.instances.files.jsonfile import decode, read_bytes, read_json, require_keys, sha256
@@ -31,14 +31,12 @@ FORMAT = "shardmark/edition/1"
 DESCRIPTION, CHECKSUMS, SOLUTIONS = "edition.json", "SHA256SUMS", "solutions"
 LARGEST = 64 << 20  # bytes of the list of checksums
 
-Expected = tuple[str, Callable[[Any], bool]]  # values of a key: in words, and a test that they pass
-NAME: Expected = (
-    "a name of lower-case letters, digits, dots and dashes",
-    lambda found: isinstance(found, str) and legal_name(found) == found,
+NAME = Kind(
+    "a name of lower-case letters, digits, dots and dashes", frozenset({str}), lambda found: legal_name(found) == found
 )
-TEXT: Expected = ("a text", lambda found: isinstance(found, str))
-TEXTS: Expected = ("a list of texts", lambda found: isinstance(found, list) and all(map(TEXT[1], found)))
-COUNT: Expected = ("a whole number, at least 0", lambda found: type(found) is int and found >= 0)
+TEXT = Kind("a text", frozenset({str}))
+TEXTS = Kind("a list of texts", frozenset({list}), is_texts)
+COUNT = Kind("a whole number, at least 0", frozenset({int}), lambda found: found >= 0)
 #: Expected values of the keys of a part, and of an instance that is left out.
 PART = {"name": NAME, "runs": COUNT, "suites": TEXTS, "accepted": TEXT}
 LEFT_OUT = {"track": TEXT, "suite": TEXT, "instance": TEXT}
@@ -130,21 +128,20 @@ def read(folder: Path) -> Edition:
     return Edition(folder, found["name"], parts, _objects(path, "left_out", LEFT_OUT, found["left_out"]))
 
 
-def _objects(path: Path, place: str, keys: Mapping[str, Expected], found: Any) -> list[dict[str, Any]]:
+def _objects(path: Path, place: str, keys: Mapping[str, Kind], found: Any) -> list[dict[str, Any]]:
     """Return a list of objects with exactly these keys and such values; InputError for anything else."""
     if not isinstance(found, list):
         raise InputError(path, place, f"expected a list, found {shown(found)}")
     for number, entry in enumerate(found):
         require_keys(entry, str(path), f"{place} {number}", tuple(keys))
-        for key, expected in keys.items():
-            _require(path, f"{place} {number} {key}", expected, entry[key])
+        for key, kind in keys.items():
+            _require(path, f"{place} {number} {key}", kind, entry[key])
     return found
 
 
-def _require(path: Path, place: str, expected: Expected, found: Any) -> None:
-    words, fits = expected
-    if not fits(found):
-        raise InputError(path, place, f"expected {words}, found {shown(found)}")
+def _require(path: Path, place: str, kind: Kind, found: Any) -> None:
+    if not kind.fits(found):
+        raise InputError(path, place, f"expected {kind.expected}, found {shown(found)}")
 
 
 def _require_checksums(folder: Path) -> set[str]:

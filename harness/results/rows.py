@@ -38,13 +38,13 @@ class Kind:
 
     def fits(self, value: Any) -> bool:
         """Return True if a value fits."""
-        return self.all_fit([value])
+        return type(value) in self.types and (self.test is None or value is None or self.test(value))
 
     def all_fit(self, values: Collection[Any]) -> bool:
         """Return True if all values fit; values that are equal are tested once, as many rows have few values."""
         if not self.types.issuperset(map(type, values)):
             return False
-        return self.test is None or all(map(self.test, set(values) - {None}))
+        return self.test is None or all(map(self.fits, set(values)))
 
 
 def optional(kind: Kind) -> Kind:
@@ -92,7 +92,8 @@ def _json(shape: str, fits: Callable[[Any], bool]) -> Kind:
     return Kind(f"JSON, {shape}", TEXT.types, check)
 
 
-def _is_texts(found: Any) -> bool:
+def is_texts(found: Any) -> bool:
+    """Return True for a list of texts."""
     return isinstance(found, list) and all(isinstance(word, str) for word in found)
 
 
@@ -132,7 +133,7 @@ MOMENT = Kind("a time as 2025-01-31T12:00:00+00:00", TEXT.types, _is_moment)
 METHOD = one_of("solver", "bound")
 TRACK = one_of(*tracks())
 OBJECT = _json("an object", lambda found: isinstance(found, dict))
-TEXTS = _json("a list of texts", _is_texts)
+TEXTS = _json("a list of texts", is_texts)
 SUMMARY = _json("an object whose nodes, if they are there, are a whole number below 2^63", _is_summary)
 PUBLISHED = _json("an object whose best_cost and lower_bound are decimal text if they are there", _is_published)
 MACHINE = _json(
@@ -143,7 +144,7 @@ MACHINE = _json(
         and _is_yardstick(found.get("yardstick", {}))
     ),
 )
-ENFORCED = _json("an object of texts", lambda found: isinstance(found, dict) and _is_texts(list(found.values())))
+ENFORCED = _json("an object of texts", lambda found: isinstance(found, dict) and is_texts(list(found.values())))
 CLAIM = _json("an object with end, cost, lower_bound, solutions and bounds", _is_claim)
 
 #: Values of each column that is read, by table; `shardmark.harness.results.schema` documents their meaning.

@@ -41,12 +41,8 @@ def _early(runs: pl.DataFrame, incumbents: pl.DataFrame) -> pl.DataFrame:
     found = incumbents.filter((pl.col("feasible") == 1) & pl.col("cost").is_not_null())
     near = pl.col("cost") <= pl.col("last") + NEAR * pl.col("last").abs()
     early = (pl.col("time_s") <= EARLY * pl.col("timeout_s")) & near
-    return (
-        solved.join(found.select("time_s", "cost", id="run"), on="id", how="left")
-        .group_by("id")
-        .agg(early=early.any())
-        .sort("id")
-    )
+    reported = solved.join(found.select("time_s", "cost", id="run"), on="id", how="left")
+    return reported.group_by("id").agg(early=early.any())
 
 
 def best_first(runs: pl.DataFrame) -> pl.DataFrame:
@@ -101,7 +97,7 @@ def method_results(runs: pl.DataFrame) -> pl.DataFrame:
             pl.col("best", "proven", "bound_best", "bound_proves").any(),
             runs=pl.len(),
             solved=pl.col("cost").is_not_null().sum(),
-            early=pl.col("early").fill_null(False).sum(),
+            early=pl.col("early").sum(),
             bounded=trusted.sum(),
             bound_score=pl.col("bound_score").fill_null(0.0).mean(),
             time_to_bound_s=pl.col("time_to_bound_s").filter(trusted).mean(),
