@@ -81,10 +81,10 @@ docs: $(VENV)/extra-docs ## the documentation, into site/docs (SITE=site)
 review: $(VENV)/base ## run and verify what a branch adds to this commit (BRANCH=name SEED=0 JOBS=N RUN=options)
 	@$(BIN)/shardmark review '$(BRANCH)' --seed '$(SEED)' --jobs $(JOBS) $(RUN)
 
-# Test files run in parallel, more of them than cores, as tests often wait.
+# Test files run in parallel, two more than cores but at most four, as tests often wait.
 # PYTEST="--forks=0 -x tests/harness" runs one after another.
 test: $(VENV)/extra-test ## the quick tests (PYTEST=options); all of them with SHARDMARK_GATE=1
-	@$(BIN)/python -m pytest --forks=$$(($(CORES) < 2 ? 3 : 5)) --durations=10 $(PYTEST)
+	@$(BIN)/python -m pytest --forks=$$(($(CORES) < 2 ? 3 : 4)) --durations=10 $(PYTEST)
 
 thorough: ## all cases of all tests, of which the gate runs a part; ten minutes (PYTEST=options)
 	@SHARDMARK_GATE=thorough $(MAKE) --no-print-directory test
