@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from shardmark.harness.results.database import Store
@@ -96,6 +98,12 @@ def test_older_versions_and_new_solvers_are_told_apart(tmp_path: Path) -> None:
         campaign = add_later(store)
         scored = tables(store)
     assert (newest_solver(scored, "pipeline"), newest_solver(scored, "intraop")) == ("newcomer", None)
+    published = replace(  # as of an edition: pieces of one campaign
+        scored,
+        runs=scored.runs.with_columns(pl.col("campaign") - 10),
+        history=replace(scored.history, runs=scored.history.runs.with_columns(pl.col("campaign") - 10)),
+    )
+    assert newest_solver(published, "pipeline") is None
     assert set(scored.history.runs["solver"]) == {"moves"}
     written = dict(files(scored))
     columns = value(written[runs_file("pipeline", "moves")])
