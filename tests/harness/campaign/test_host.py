@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -103,18 +104,41 @@ def test_a_machine_without_counters_has_no_disturbances(tmp_path: Path) -> None:
     assert Disturbances(tmp_path).found() == []
 
 
+WAITED = "During up to {} % of the time a process had to wait for a CPU because of other programs."
+
+
 @pytest.mark.parametrize(
-    ("waited_s", "sentences"), [(9, []), (30, ["During 30 % of the time a process had to wait for a CPU."])]
+    ("waited_s", "busy_s", "own_s", "sentences"),
+    [
+        (9, 90, 0, []),
+        (30, 90, 20, [WAITED.format(30)]),
+        (82, 100, 95, []),  # threads of the runs waited for each other
+        (82, 100, 75, [WAITED.format(25)]),
+    ],
 )
-def test_waiting_for_a_cpu_is_reported_above_a_tenth_of_the_time(
-    machine: Path, monkeypatch: pytest.MonkeyPatch, waited_s: int, sentences: list[str]
+def test_waiting_for_other_programs_is_reported_above_a_tenth_of_the_time(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, waited_s: int, busy_s: int, own_s: int, sentences: list[str]
 ) -> None:
-    clock = iter([1000.0, 1100.0])
+    clock, own = iter([1000.0, 1100.0]), iter([5.0, 5.0 + own_s])
     monkeypatch.setattr(host, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(host, "_own_cpu", lambda: next(own))
     disturbances = Disturbances(machine)
-    name = "proc/pressure/cpu"
-    write(machine, {name: QUIET[name].replace("total=5000000", f"total={5000000 + waited_s * 10**6}")})
+    ticks = 100 + busy_s * os.sysconf("SC_CLK_TCK")
+    write(
+        machine,
+        {
+            "proc/stat": QUIET["proc/stat"].replace("cpu  100", f"cpu  {ticks}"),
+            "proc/pressure/cpu": QUIET["proc/pressure/cpu"].replace("5000000", f"{5000000 + waited_s * 10**6}"),
+        },
+    )
     assert disturbances.found() == sentences
+
+
+def test_own_cpu_time_includes_descendants_that_have_ended() -> None:
+    before = host._own_cpu()
+    burn = "import time\nwhile time.process_time() < 0.3: pass"
+    subprocess.run([sys.executable, "-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"])
+    assert host._own_cpu() - before >= 0.3
 
 
 @pytest.mark.parametrize(
