@@ -86,7 +86,8 @@ class Run(ABC):
     def bound(self, value: float, certificate: Proof | None = None) -> None:
         """Report a proven lower bound on the optimum; an int stays exact.
 
-        ``certificate`` returns its proof. It is called only if ``certify`` is set; a later certificate replaces it.
+        ``certificate`` returns its proof. It is called only if ``certify`` is set, at once or later, at the latest when
+        the solver has returned, unless a later certificate has replaced it: it must depend on nothing that changes.
         """
 
 

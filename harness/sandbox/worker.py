@@ -15,6 +15,7 @@ import json
 import math
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,8 @@ from shardmark.solvers import registry
 OURS = tuple(os.path.realpath(file) for file in (__file__, registry.__file__, str(sys.modules["shardmark"].__file__)))
 #: A folder on the path of packages that are installed, as in a virtual environment next to the user's code.
 INSTALLED = f"{os.sep}site-packages{os.sep}"
+#: Least seconds between two certificates, also as a multiple of the seconds that writing the last one took.
+APART_S, REST = 0.5, 20.0
 
 
 def verdict(instance: Any, solution: Any) -> Any:
@@ -44,12 +47,18 @@ Evaluator.verdict = staticmethod(verdict)
 
 
 class PipeRun(registry.Run):
-    """A run that reports to the referee through a pipe."""
+    """A run that reports to the referee through a pipe.
+
+    Only the last certificate counts, but a run that is killed needs one too. So the first is written at once, others at
+    most every `APART_S` seconds or `REST` times as long as writing the last one took, and the last one at the end.
+    """
 
     def __init__(self, channel: int, deadline: float, **limits: Any) -> None:
         super().__init__(**limits)
         self._channel = channel
         self.deadline = deadline
+        self._unwritten: tuple[float, registry.Proof] | None = None
+        self._rests_until = 0.0
 
     def send(self, kind: str, *values: Any) -> None:
         """Write one message completely, however long it is."""
@@ -70,7 +79,18 @@ class PipeRun(registry.Run):
                 raise ValueError(f"reported a bound that is not a finite number: {value}")
         self.send("bound", value)
         if self.certify and certificate is not None:
-            self.send("certificate", value, certificate())
+            self._unwritten = value, certificate
+            if time.monotonic() >= self._rests_until:
+                self.write_certificate()
+
+    def write_certificate(self) -> None:
+        """Send the last certificate, unless it has been sent."""
+        if self._unwritten is None:
+            return
+        (value, certificate), self._unwritten, began = self._unwritten, None, time.monotonic()
+        self.send("certificate", value, certificate())
+        ended = time.monotonic()
+        self._rests_until = ended + max(APART_S, REST * (ended - began))
 
 
 def main(arguments: list[str]) -> int:
@@ -113,7 +133,10 @@ def run_order(order: Order, channel: int, deadline: float) -> None:
     try:
         solver, instance = find_solver(order), load_instance(order)
         run.send("begun")
-        answer = solver(instance, run)
+        try:
+            answer = solver(instance, run)
+        finally:
+            run.write_certificate()
         if answer is not None:
             run.report(answer)
     except registry.Declined as declined:
