@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardmark.instances.intraop import Instance
-from shardmark.solvers.intraop.certificates.moved_costs import moved_costs, search_end
+from shardmark.solvers.intraop.certificates.moved_costs import AFTER_SEARCH, end_before_proof, moved_costs
 from shardmark.solvers.intraop.cfn.portfolio import Portfolio
 from shardmark.solvers.intraop.network.memory import Timeline
 from shardmark.solvers.intraop.network.reduced_problem import Problem
@@ -23,7 +23,7 @@ def cfn_native(instance: Instance, run: Run) -> None:
     10^17 or more although all other entries together cost less; first reports the least bad assignment.
     """
     deadline = run.deadline - reserve(run, least=0.35)
-    end = search_end(run, deadline)
+    end = end_before_proof(run, deadline, AFTER_SEARCH)
     timeline = Timeline.of(instance)
     incumbent = first_incumbent(instance, run, timeline)
     best_bound = BestBound(run, instance.cheapest_parts())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from shardmark.instances.intraop import Instance
-from shardmark.solvers.intraop.certificates.bound_as_cutoff import certify_best, engine_end
-from shardmark.solvers.intraop.certificates.moved_costs import bound_by_rounds
+from shardmark.solvers.intraop.certificates.bound_as_cutoff import certify_best
+from shardmark.solvers.intraop.certificates.moved_costs import AFTER_ENGINE, bound_by_rounds, end_before_proof
 from shardmark.solvers.intraop.cfn.lagrangian import Dual
 from shardmark.solvers.intraop.network.memory import Timeline
 from shardmark.solvers.intraop.network.reduced_problem import Problem
@@ -30,7 +30,7 @@ def lagrange(instance: Instance, run: Run) -> None:
     if everything that fits has an entry of 10^17 or more although all other entries together cost less.
     """
     deadline = run.deadline - reserve(run)
-    end = engine_end(run, deadline)
+    end = end_before_proof(run, deadline, AFTER_ENGINE)
     decline_without_memory(instance)
     timeline = Timeline.of(instance)
     best_bound = BestBound(run, instance.cheapest_parts())

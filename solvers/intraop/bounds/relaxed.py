@@ -7,7 +7,8 @@ import time
 import numpy as np
 
 from shardmark.instances.intraop import Instance
-from shardmark.solvers.intraop.certificates.bound_as_cutoff import certify_best, engine_end
+from shardmark.solvers.intraop.certificates.bound_as_cutoff import certify_best
+from shardmark.solvers.intraop.certificates.moved_costs import AFTER_ENGINE, end_before_proof
 from shardmark.solvers.intraop.network.memory import Timeline
 from shardmark.solvers.intraop.network.model import Model
 from shardmark.solvers.intraop.network.reduction import prepare
@@ -33,7 +34,7 @@ def cfn_relaxed(instance: Instance, run: Run) -> None:
     not checked.
     """
     end = run.deadline - RESERVE
-    until = engine_end(run, end)
+    until = end_before_proof(run, end, AFTER_ENGINE)
     best_bound, timeline = BestBound(run, instance.cheapest_parts()), Timeline.of(instance)
     for tolerant in (False, True):
         model = prepare(instance, timeline, tolerant=tolerant)

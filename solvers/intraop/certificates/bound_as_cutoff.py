@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 from shardmark.instances.intraop import Instance
 from shardmark.solvers.intraop.certificates.moved_costs import moved_costs
 from shardmark.solvers.intraop.network.memory import Timeline
 from shardmark.solvers.intraop.search.attempt import BestBound
 from shardmark.solvers.registry import Run
-
-#: Part of the time for the certificate, if one is asked for; it also gets what the engine leaves.
-WRITING = 0.1
-
-
-def engine_end(run: Run, end: float) -> float:
-    """Time at which an engine that would end at ``end`` must stop, as its bound may have to be certified."""
-    return end - WRITING * max(0.0, end - time.monotonic()) if run.certify else end
 
 
 def certify_best(run: Run, best_bound: BestBound, instance: Instance, timeline: Timeline, until: float) -> None:

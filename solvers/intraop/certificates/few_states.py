@@ -41,15 +41,17 @@ def refuting_order(problem: Problem, bound: RoundedBound) -> list[int] | None:
 def _order(neighbours: list[set[int]]) -> list[int]:
     """Return the variables such that few of those decided have undecided neighbours; lower numbers first of equals."""
     order, left = list[int](), set(range(len(neighbours)))
+    undecided = [len(near) for near in neighbours]
+
+    def added(v: int) -> tuple[int, int]:
+        closed = sum(undecided[u] == 1 for u in neighbours[v] - left)
+        return (undecided[v] > 0) - closed, v
+
     while left:
-        open_ = {v for v in order if neighbours[v] & left}
-
-        def added(v: int, open_: set[int] = open_) -> tuple[int, int]:
-            closed = sum(neighbours[u] & left == {v} for u in open_)
-            return bool(neighbours[v] & left - {v}) - closed, v
-
         order.append(min(left, key=added))
         left.remove(order[-1])
+        for u in neighbours[order[-1]]:
+            undecided[u] -= 1
     return order
 
 

@@ -20,10 +20,15 @@ from shardmark.solvers.intraop.network.reduced_problem import Problem
 from shardmark.solvers.intraop.network.reduction import reduce
 from shardmark.solvers.registry import Run
 
-#: Part of the time for the certificate, if one is asked for.
-WRITING = 0.3
-#: Last softness of the messages of the whole instance, and of any case, as a fraction of the bound per variable.
-HARD, LEAST_HARD = 1e-4, 1e-5
+#: Part of the time for the certificate, if one is asked for: of a search, and of an engine, whose certificate also gets
+#: what the engine leaves.
+AFTER_SEARCH, AFTER_ENGINE = 0.3, 0.1
+#: First softness of the messages of the whole instance if prices are given, and the last, as fractions of the bound per
+#: variable: of a bound without cases, and of a proof, in which cases do the rest at less expense.
+LONG, SHORT = (WARM, 1e-4), (0.02, 0.003)
+#: Cases whose last softness is the gap; for more, that is not enough, and it is `HARDEST` times the gap, at most
+#: `LEAST_HARD` (contest-M: 46 cases in 10 s; more than 190 in 25 s if all have the gap).
+FIRST_CASES, LEAST_HARD = 20, 1e-5
 #: Rounds go on while they leave less than this fraction of the values and cells.
 WORTHWHILE = 0.95
 #: Cut-off if no solution is known, and the bound reaches 10^17.
@@ -32,9 +37,9 @@ NO_CUTOFF = 1 << 200
 MOST_CASES = 100_000
 
 
-def search_end(run: Run, end: float) -> float:
-    """Time at which a search that would end at ``end`` must stop, as its bound may have to be certified."""
-    return end - WRITING * max(0.0, end - time.monotonic()) if run.certify else end
+def end_before_proof(run: Run, end: float, share: float) -> float:
+    """Time at which a search that would end at ``end`` must stop, as a share of its time may go to a certificate."""
+    return end - share * max(0.0, end - time.monotonic()) if run.certify else end
 
 
 def moved_costs(
@@ -49,7 +54,7 @@ def moved_costs(
     ``multipliers``  price of a byte in every step of the timeline that has one; a good start
     ``cutoff``       cost of a known solution: what costs as much or more need not be bounded
     """
-    writer = _Writer(instance, timeline, cutoff, until)
+    writer = _Writer(instance, timeline, cutoff, until, SHORT)
     return {**writer.root(instance, multipliers), "cases": writer.cases()}
 
 
@@ -65,7 +70,7 @@ def bound_by_rounds(
 
     The parameters are those of `moved_costs`. Whether a proof is asked for makes no difference to the work.
     """
-    writer = _Writer(instance, timeline, cutoff, until, offer)
+    writer = _Writer(instance, timeline, cutoff, until, LONG, offer)
     return writer.root(instance, multipliers), writer.proven >= writer.cutoff
 
 
@@ -87,11 +92,12 @@ class _Writer:
         timeline: Timeline,
         cutoff: int | None,
         until: float,
+        soft: tuple[float, float],
         offer: Callable[[int], None] = lambda bound: None,
     ) -> None:
         if cutoff is None:
             cutoff = IMPOSSIBLE if instance.cheapest_parts() < IMPOSSIBLE else NO_CUTOFF
-        self.timeline, self.cutoff, self.until, self._offer = timeline, cutoff, until, offer
+        self.timeline, self.cutoff, self.until, self._soft, self._offer = timeline, cutoff, until, soft, offer
         self.proven, self._open, self._exact = 0, list[_Open](), False
 
     def root(self, instance: Instance, multipliers: dict[int, float]) -> dict[str, Any]:
@@ -114,7 +120,7 @@ class _Writer:
             problem: Problem | None = Problem(instance, self.timeline, reduced)
         else:
             problem = Problem.reduced(instance, self.timeline, reduced)
-        if problem is None or self._bound(-1, problem, multipliers, record, (WARM, HARD)):
+        if problem is None or self._bound(-1, problem, multipliers, record, self._soft):
             self.proven = self.cutoff
         return record.steps
 
@@ -132,7 +138,8 @@ class _Writer:
                 written.append({"of": of, "variable": variable, "values": chosen, "steps": record.steps})
                 inside = dual.problem.restrict(values, cells, record)
                 if inside is not None:
-                    soft = min(WARM, SOFTEST * gap), min(LEAST_HARD, HARDEST * gap)
+                    few = len(written) <= FIRST_CASES
+                    soft = min(SHORT[0], SOFTEST * gap), min(SHORT[1], gap) if few else min(LEAST_HARD, HARDEST * gap)
                     self._bound(len(written) - 1, inside, dual.multipliers, record, soft)
         return written
 

@@ -88,8 +88,8 @@ class Multipliers:
             self._table = _Table.of(rows, self.problem.variable)
         excess, curvature = self._table.derivatives(weight, softness * self._chains)
         multiplier = np.array([row.multiplier for row in rows])
-        typical = np.array([max(1.0, float(row.usage.mean())) if len(row.at) else 1.0 for row in rows])
-        change = _box_maximum(excess, DAMPING * curvature, -multiplier, multiplier + REACH * softness / typical)
+        highest = multiplier + REACH * softness / self._table.typical
+        change = _box_maximum(excess, DAMPING * curvature, -multiplier, highest)
         for row, by in zip(rows, change.tolist(), strict=True):
             cost[row.at] += by * row.usage
             row.multiplier = max(0.0, row.multiplier + by)
@@ -103,13 +103,17 @@ class Multipliers:
 
 @dataclass(eq=False)
 class _Table:
-    """Dense memory rows, ``usage`` of shape (steps, columns), over the values that use memory in any step."""
+    """Dense memory rows, ``usage`` of shape (steps, columns), over the values that use memory in any step.
+
+    ``typical``  shape (steps,): mean memory of the values that use any, at least 1
+    """
 
     at: Ints
     variable: Ints
     start: Ints
     usage: Floats
     room: Floats
+    typical: Floats
 
     @classmethod
     def of(cls, rows: list[StepMultiplier], variable: Ints) -> _Table:
@@ -121,7 +125,9 @@ class _Table:
         for line, row in zip(usage, rows, strict=True):
             line[place[row.at]] = row.usage
         start = np.flatnonzero(np.diff(variable[at], prepend=-1))
-        return cls(at, variable[at][start], start, usage, np.array([row.room for row in rows], dtype=np.float64))
+        room = np.array([row.room for row in rows], dtype=np.float64)
+        typical = np.array([max(1.0, float(row.usage.mean())) if len(row.at) else 1.0 for row in rows])
+        return cls(at, variable[at][start], start, usage, room, typical)
 
     def derivatives(self, weight: Floats, softness: Floats) -> tuple[Floats, Floats]:
         """Excess of expected memory, shape (steps,), and its negative Jacobian in the multipliers, (steps, steps).
@@ -141,14 +147,16 @@ class _Table:
 def _box_maximum(gradient: Floats, curvature: Floats, low: Floats, high: Floats) -> Floats:
     """Maximise g x - x C x / 2 for ``low`` <= x <= ``high`` by coordinate ascent; shape (n,)."""
     x = np.zeros(len(gradient))
+    bends, lows, highs = curvature.diagonal().tolist(), low.tolist(), high.tolist()
+    coordinates = list(zip(gradient.tolist(), curvature, bends, lows, highs, strict=True))
     for _ in range(ROUNDS):
         before = x.copy()
-        for i in range(len(x)):
-            slope, bend = gradient[i] - curvature[i] @ x, curvature[i, i]
-            if abs(slope) < bend * (high[i] - low[i]):
-                x[i] = min(max(x[i] + slope / bend, low[i]), high[i])
+        for i, (rise, row, bend, least, most) in enumerate(coordinates):
+            slope = rise - float(row @ x)
+            if abs(slope) < bend * (most - least):
+                x[i] = min(max(float(x[i]) + slope / bend, least), most)
             elif slope:
-                x[i] = high[i] if slope > 0 else low[i]
+                x[i] = most if slope > 0 else least
         if (np.abs(x - before) <= DONE * np.abs(x)).all():
             break
     return x

@@ -13,7 +13,8 @@ import numpy as np
 
 from shardmark.instances.files.columns import Ints
 from shardmark.instances.intraop import Instance
-from shardmark.solvers.intraop.certificates.bound_as_cutoff import certify_best, engine_end
+from shardmark.solvers.intraop.certificates.bound_as_cutoff import certify_best
+from shardmark.solvers.intraop.certificates.moved_costs import AFTER_ENGINE, end_before_proof
 from shardmark.solvers.intraop.network.memory import Timeline
 from shardmark.solvers.intraop.network.model import build
 from shardmark.solvers.intraop.network.reduced_problem import Problem
@@ -136,7 +137,7 @@ def solve(instance: Instance, run: Run, engine: Engine, *, reduced: bool) -> Non
     ignored.
     """
     deadline = run.deadline - reserve(run, **RESERVE)
-    until = engine_end(run, deadline)
+    until = end_before_proof(run, deadline, AFTER_ENGINE)
     timeline = Timeline.of(instance)
     incumbent = first_incumbent(instance, run, timeline)
     best_bound = BestBound(run, instance.cheapest_parts())
@@ -170,7 +171,7 @@ def prove(instance: Instance, run: Run, engine: Engine) -> None:
     Instances that lack memory, or whose forbidden entries cannot be avoided, are declined as by `solve`.
     """
     deadline = run.deadline - reserve(run, **RESERVE)
-    until = engine_end(run, deadline)
+    until = end_before_proof(run, deadline, AFTER_ENGINE)
     timeline = Timeline.of(instance)
     decline_without_memory(instance)
     best_bound = BestBound(run, instance.cheapest_parts())
