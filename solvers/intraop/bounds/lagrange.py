@@ -45,15 +45,14 @@ def lagrange(instance: Instance, run: Run) -> None:
         if dual.closed:
             return False
         cutoff = _cost_below(dual, until)
-        proof, closed = bound_by_rounds(instance, timeline, dual.multipliers, cutoff, end, best_bound.offer)
-        if closed and cutoff is None:
+        proof, proven = bound_by_rounds(instance, timeline, dual.multipliers, cutoff, end, best_bound.offer)
+        if cutoff is None and proven >= proof["cutoff"]:
             return False
-        if closed and cutoff is not None:
-            best_bound.offer(cutoff)
-        if closed and run.certify:
+        best_bound.offer(proven)
+        if run.certify and proven >= best_bound.best:
             best_bound.certify(lambda: proof)
         else:
-            certify_best(run, best_bound, instance, timeline, deadline)
+            certify_best(run, best_bound, instance, timeline, deadline, dual.multipliers)
         return True
 
     attempt_or_decline(instance, run, timeline, best_bound, attempt, least_bad=False)

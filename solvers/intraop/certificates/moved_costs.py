@@ -65,13 +65,13 @@ def bound_by_rounds(
     cutoff: int | None,
     until: float,
     offer: Callable[[int], None],
-) -> tuple[dict[str, Any], bool]:
-    """Return a proof without cases, and True if nothing costs less than the cut-off; ``offer`` gets each better bound.
+) -> tuple[dict[str, Any], int]:
+    """Return a proof without cases, and the bound that it proves; ``offer`` gets each better bound.
 
     The parameters are those of `moved_costs`. Whether a proof is asked for makes no difference to the work.
     """
     writer = _Writer(instance, timeline, cutoff, until, LONG, offer)
-    return writer.root(instance, multipliers), writer.proven >= writer.cutoff
+    return writer.root(instance, multipliers), writer.proven
 
 
 class _Open(NamedTuple):
