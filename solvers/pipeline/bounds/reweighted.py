@@ -17,9 +17,10 @@ from shardmark.solvers.pipeline.programs.certificates.claims import (
 )
 from shardmark.solvers.pipeline.programs.contraction import contracted
 from shardmark.solvers.pipeline.programs.cover import Cover
+from shardmark.solvers.pipeline.programs.helper_search import of_all_stages, search_stages
 from shardmark.solvers.pipeline.programs.incumbent import Bounds, Incumbent, capped, search_first
 from shardmark.solvers.pipeline.programs.set_pool import Place, SetPool
-from shardmark.solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE, StageSearch, fit, spread_evenly
+from shardmark.solvers.pipeline.programs.stage_search import FIRST, LAST, MIDDLE, fit, spread_evenly
 from shardmark.solvers.pipeline.trees.set_search import SetSearch
 from shardmark.solvers.pipeline.trees.stage_tree import StageTree
 from shardmark.solvers.registry import Run, bound
@@ -74,8 +75,9 @@ def reweighted(instance: Instance, run: Run) -> None:
     them. They are rounded to integers, and each proof is computed from these alone.
 
     Ignores the overflow. Nodes that some optimal partition keeps together are merged first
-    (`shardmark.solvers.pipeline.programs.contraction`). First reports the bound of Lemma 3.3. Also reports partitions:
-    from a short search, from a longer one once a target fails, and from the trees.
+    (`shardmark.solvers.pipeline.programs.contraction`), and the tensors of an operator are in its set
+    (`shardmark.solvers.pipeline.programs.helper_search`). First reports the bound of Lemma 3.3. Also reports
+    partitions: from a short search, from a longer one once a target fails, and from the trees.
     """
     with time_for_proof(run) as deadline:
         merged, inner, kept = contracted(capped(instance), run)
@@ -90,7 +92,7 @@ def _bound(instance: Instance, run: Run) -> list[AnyClaim]:
     search, known = search_first(instance, run)
     if not (fit(instance, run) and instance.nodes and run.remaining() > 0):
         return claims
-    stage_search = StageSearch(instance, run)
+    stage_search = search_stages(instance, run)
     limit = stage_search.units_below(known.slicing.cost)
     anchored, node = anchor(stage_search, limit, bounds, rounds=1)
     proved = max(stage_search.units(bounds.best), anchored)
@@ -101,7 +103,7 @@ def _bound(instance: Instance, run: Run) -> list[AnyClaim]:
         _halve(incumbent, proved, bounds)
         half = max(1, -(-int(stage_search.work.sum()) // 2))
         claims.append(Claim(stage_search.work, [(FIRST, 1, half), (LAST, 1, half)], bounds.best))
-        return claims
+        return of_all_stages(claims, stage_search)
     finest = EARLY_FINEST if instance.stages <= MOST_ENDED_EARLY else FINEST
     pool = SetPool(instance.nodes)
     cover = Cover(stage_search, run, _places(instance.stages), spread_evenly(instance), PATIENCE, pool)
@@ -115,7 +117,7 @@ def _bound(instance: Instance, run: Run) -> list[AnyClaim]:
         claims.append(DividedClaim(root, bounds.best))
     else:
         SetSearch(incumbent, run, bounds, pool, cover.center).climb(proved)
-    return claims
+    return of_all_stages(claims, stage_search)
 
 
 def _halve(incumbent: Incumbent, known: int, bounds: Bounds) -> None:
