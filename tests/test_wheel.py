@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from fake_github import lend_bytecode
 from trial import FOUND, ROOMS, run, use, use_python
 
 pytestmark = pytest.mark.gate
@@ -34,18 +35,26 @@ def sources() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def wheel(sources: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel of the project, built from a copy, with the C core that was compiled for this environment."""
-    copy, output = copied(sources, tmp_path_factory.mktemp("copy")), tmp_path_factory.mktemp("wheel")
+def distributions(sources: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with wheel and source distribution, built from a copy with the C core compiled for this environment."""
+    copy, output = copied(sources, tmp_path_factory.mktemp("copy")), tmp_path_factory.mktemp("dist")
     library = copy / "build" / f"lib.{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
     for built in (*ROOT.glob("solvers/_core.*so"), *ROOT.glob("instances/files/_reader.*so")):
         module = library / "shardmark" / built.relative_to(ROOT)
         module.parent.mkdir(parents=True)
         shutil.copyfile(built, module)
         os.utime(module, (LATER, LATER))
-    build = ["wheel", str(copy), "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(output)]
-    pip(*build)
-    (found,) = output.iterdir()
+    folder = ["--dist-dir", str(output)]
+    command = [sys.executable, "setup.py", "--quiet", "sdist", *folder, "bdist_wheel", *folder]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return output
+
+
+@pytest.fixture(scope="module")
+def wheel(distributions: Path) -> Path:
+    """The wheel."""
+    (found,) = distributions.glob("*.whl")
     return found
 
 
@@ -78,6 +87,7 @@ def place(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip("--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
     base = {"base": str(folder / ".venv"), "platbase": str(folder / ".venv")}
     packages = Path(sysconfig.get_path("purelib", "venv", vars=base))
+    lend_bytecode(packages / "shardmark", ROOT / "shardmark")
     (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     return folder
 
@@ -105,13 +115,9 @@ def test_it_has_one_name_and_serves_every_python(wheel, place):
     assert "-cp311-abi3-" in wheel.name
 
 
-def test_the_source_distribution_has_every_file_once_and_the_c_core(sources, tmp_path):
+def test_the_source_distribution_has_every_file_once_and_the_c_core(sources, distributions):
     """The folders that `shardmark` has links to are there as folders, and only there."""
-    copy = copied(sources, tmp_path / "copy")
-    command = [sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", str(tmp_path)]
-    done = subprocess.run(command, cwd=copy, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    (found,) = tmp_path.glob("*.tar.gz")
+    (found,) = distributions.glob("*.tar.gz")
     with tarfile.open(found) as archive:
         assert [member.name for member in archive if not member.isfile() and not member.isdir()] == []
         held = [member.name.partition("/")[2] for member in archive if member.isfile()]

@@ -129,7 +129,8 @@ def test_a_step_with_the_specs_gives_what_it_gives_without(sharding, tmp_path):
     path.write_text(json.dumps(partition_specs(sharding, result.solution)))
     environment = {
         **os.environ,
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=32 --xla_backend_optimization_level=0",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=32 --xla_backend_optimization_level=0 "
+        "--xla_cpu_use_fusion_emitters=false",
         "JAX_PLATFORMS": "cpu",
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "examples")]),
     }

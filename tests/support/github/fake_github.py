@@ -157,16 +157,22 @@ def lend_environment(clone: Path) -> None:
     (packages / "clone.pth").write_text(f"{clone}\n{sysconfig.get_path('purelib')}\n")
     for built in (*ROOT.glob("solvers/_core.*so"), *ROOT.glob("instances/files/_reader.*so")):
         shutil.copyfile(built, clone / built.relative_to(ROOT))
-    for source in (path for room in ROOMS for path in (clone / room).rglob("*.py")):
-        ours = ROOT / source.relative_to(clone)
-        if ours.exists() and ours.read_bytes() == source.read_bytes():  # so that what is compiled here counts there
-            shutil.copystat(ours, source)
-            compiled = Path(importlib.util.cache_from_source(str(ours)))
-            if compiled.exists():
-                (source.parent / "__pycache__").mkdir(exist_ok=True)
-                shutil.copyfile(compiled, source.parent / "__pycache__" / compiled.name)
+    for room in ROOMS:
+        lend_bytecode(clone / room, ROOT / room)
     command = clone / ".venv" / "bin" / "shardmark"
     command.write_text('#!/bin/sh\nexec "$(dirname "$0")/python" -P -m shardmark "$@"\n')
     command.chmod(0o755)
     (clone / ".venv" / "base").touch()
     os.utime(clone / ".venv" / "base", (LATER, LATER))
+
+
+def lend_bytecode(theirs: Path, ours: Path) -> None:
+    """Give a copy of a folder of modules what Python has compiled of ours, for each module that is the same."""
+    for source in theirs.rglob("*.py"):
+        original = ours / source.relative_to(theirs)
+        if original.exists() and original.read_bytes() == source.read_bytes():
+            shutil.copystat(original, source)
+            compiled = Path(importlib.util.cache_from_source(str(original)))
+            if compiled.exists():
+                (source.parent / "__pycache__").mkdir(exist_ok=True)
+                shutil.copyfile(compiled, source.parent / "__pycache__" / compiled.name)

@@ -142,7 +142,8 @@ def test_every_parameter_is_in_the_stage_of_its_layer(document):
 def test_stages_with_the_specs_give_the_loss_and_gradients_of_the_step(folder, document):
     environment = {
         **os.environ,
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0 "
+        "--xla_cpu_use_fusion_emitters=false",
         "JAX_PLATFORMS": "cpu",
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "examples")]),
     }
