@@ -28,10 +28,15 @@ def write(path: Path, document: Any) -> None:
 
 def read(path: Path, checksum: str, longest: int) -> Any:
     """Return the document in a file of at most ``longest`` bytes; InputError if it is missing or has changed."""
+    return parse_json(text(path, checksum, longest), path)
+
+
+def text(path: Path, checksum: str, longest: int) -> str:
+    """Return what `read` parses."""
     content = read_bytes(path, longest)
     if (found := sha256(content)) != checksum:
         raise InputError(path, "checksum", f"expected sha256 {checksum}, found {found}")
-    return parse_json(decode(content, path), path)
+    return decode(content, path)
 
 
 def keep_only(folder: Path, kept: Iterable[Path]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from shardmark.harness.records import certificates, history, updating
+from shardmark.harness.records import certificates, files, history, updating
 from shardmark.harness.records.best import BestKnown, best_known
 from shardmark.harness.records.updating import Change
 from shardmark.harness.records.verification import Finding, verify_records
@@ -98,6 +99,21 @@ def test_a_certificate_that_is_gone_or_changed_is_wrong(results, folder, change,
     (found,) = verify_records(folder)
     assert (found.result, sentence in found.reason) == ("wrong", True)
     assert certificates.grade(record(folder)) == "claimed"
+
+
+@pytest.mark.parametrize("last", ["bound", "proof"])
+def test_a_bound_is_found_before_and_after_the_proof(results, folder, last):
+    update(results(CHECKED), folder)
+    (path,) = (folder / "certificates").iterdir()
+    document = json.loads(gzip.decompress(path.read_bytes()))
+    document["proof"]["parts"] = [{"kind": 1, "proof": 2}]
+    document[last] = document.pop(last)
+    new = files.digest(document)
+    lines = (folder / history.FILE_NAME).read_text()
+    (old,) = re.findall(r'"certificate": "(\w+)"', lines)
+    (folder / history.FILE_NAME).write_text(lines.replace(old, new))
+    files.write(path.with_name(path.name.replace(old[:12], new[:12])), document)
+    assert certificates.grade(record(folder)) == "checked"
 
 
 def test_a_certificate_of_less_than_its_line_is_wrong(results, folder):
