@@ -96,7 +96,12 @@ class Pipeline(Target):
     track = "pipeline"
     what = "bottleneck"
     kind = "stage"
-    steps = (Step("reweighted", "bound", 0.2), Step("annealing", "solver", 0.2), Step("exact", "bound", 1.0))
+    steps = (
+        Step("reweighted", "bound", 0.2),
+        Step("annealing", "solver", 0.2),
+        Step("borders", "bound", 0.2),  # mostly ends within a second
+        Step("exact", "bound", 1.0),
+    )
 
     @property
     def devices(self) -> str:
