@@ -2,6 +2,7 @@
 #include "check.h"
 #include "scheduling/heft.h"
 #include "scheduling/memory_moves.h"
+#include "scheduling/ordered_moves.h"
 #include "scheduling/paths/path_moves.h"
 #include "scheduling/reserving_list.h"
 #include "scheduling/simulated_moves.h"
@@ -405,19 +406,34 @@ static void list_by_device(const struct problem *p, const struct outcome *o, con
                 *order++ = o->sequence[i];
 }
 
-/* Moves at temperature 0 do not raise the cost, which is 0 if and only if the schedule fits. */
-static void check_memory_moves(const struct problem *p, const int32_t *begin, bool reserved) {
+/* True if two costs are equal but for rounding, or both infinite. */
+static bool close(double a, double b) {
+    return isinf(a) ? isinf(b) : fabs(a - b) <= 1e-9 * fmax(a, b);
+}
+
+/* Moves for tight memory, of either kernel. */
+typedef int memory_kernel(const struct shard_system *system, const struct shard_units *units,
+                          int32_t reserved, int64_t moves, double temperature, uint64_t *random,
+                          int32_t *device, int32_t *sequence, double *excess);
+
+/* Moves at temperature 0 do not raise the cost, which is 0 if and only if the schedule fits, and which is that of the
+ * other kernel. */
+static void check_memory_moves(const struct problem *p, const int32_t *begin, bool reserved,
+                               memory_kernel *kernel) {
     int32_t device[MOST_NODES], sequence[MOST_NODES], order[MOST_NODES], count = 0;
-    double excess[3];
+    double excess[3], same;
     uint64_t random = 5;
     struct outcome o;
     memcpy(device, begin, sizeof device);
     for (int32_t v = 0; v < p->system.nodes; v++)
         sequence[v] = v;
     for (int part = 0; part < 3; part++)
-        CHECK(shard_memory_moves(&p->system, &p->units, reserved, part == 1 ? 60 : 0, 0, &random, device,
-                                 sequence, excess + part) == SHARD_OK);
-    CHECK(excess[1] <= excess[0] && excess[1] == excess[2]);
+        CHECK(kernel(&p->system, &p->units, reserved, part == 1 ? 60 : 0, 0, &random, device, sequence,
+                     excess + part) == SHARD_OK);
+    CHECK(excess[1] <= excess[0] && close(excess[1], excess[2]));
+    CHECK(shard_memory_moves(&p->system, &p->units, reserved, 0, 0, &random, device, sequence, &same) ==
+          SHARD_OK);
+    CHECK(close(same, excess[2]));
     check_topological(p, sequence);
     check_allowed(p, device);
     for (int32_t d = 0; d < p->system.devices; d++)
@@ -535,8 +551,8 @@ static void check_no_memory(void) {
     struct problem p;
     do
         make(&p, true);
-    while (p.system.links == SHARD_INDEPENDENT || p.system.nodes < 9);
-    for (int call = 0; call < 6; call++) {
+    while (p.system.links != SHARD_QUEUE || p.system.nodes < 9);
+    for (int call = 0; call < 7; call++) {
         int status = SHARD_NO_MEMORY, allocations = 0;
         for (; status == SHARD_NO_MEMORY && allocations < 60; allocations++) {
             int32_t device[MOST_NODES], best_device[MOST_NODES], order[MOST_NODES];
@@ -572,6 +588,9 @@ static void check_no_memory(void) {
             if (call == 5)
                 status =
                     shard_memory_moves(&p.system, &p.units, 0, 5, 1.0, &random, device, order, &overfull);
+            if (call == 6)
+                status =
+                    shard_ordered_moves(&p.system, &p.units, 0, 5, 1.0, &random, device, order, &overfull);
             granted = -1;
             if (status == SHARD_NO_MEMORY)
                 CHECK(o.ran == -1 && isinf(best) && overfull < 0 && random == 1);
@@ -608,7 +627,9 @@ static void check_all(bool wrong) {
         check_descent(&p, device, round % 2);
         check_path_moves(&p, device, round % 3);
         check_reserving_list(&p, round % 2);
-        check_memory_moves(&p, device, round % 2);
+        check_memory_moves(&p, device, round % 2, shard_memory_moves);
+        if (p.system.links != SHARD_SHARE)
+            check_memory_moves(&p, device, round % 2, shard_ordered_moves);
     }
     check_cycle();
     check_no_memory();

@@ -13,6 +13,7 @@ import numpy as np
 from shardmark.instances.files.columns import Ints
 from shardmark.instances.graph import Index
 from shardmark.solvers.scheduling._kernels import Execution, Simulator
+from shardmark.solvers.scheduling._memory_kernels import ordered_moves
 from shardmark.solvers.scheduling.schedules.annealing import SLICE, Best, next_moves
 
 #: First temperature for one move per vertex. It grows with the root of the moves per vertex, and each run multiplies it
@@ -21,7 +22,7 @@ HOT = 0.05
 HOTTER = (0.5, 2.0)
 
 #: Last temperature, in the same unit.
-COLD = 0.003
+COLD = 0.001
 
 #: Seconds of the first run; each further run is twice as long.
 SPAN = 1.0
@@ -43,12 +44,13 @@ def _cool(
 ) -> tuple[Ints, Execution]:
     """Anneal once, until nothing exceeds the memory in some thread; return the last devices and their simulation."""
     begun, rng, moves, made, took = time.monotonic(), np.random.default_rng(seed), 1, 0, 0.0
+    search = Simulator.memory_moves if simulator.instance.links == "share" else ordered_moves
     factor = HOT * float(np.exp(rng.uniform(*np.log(HOTTER)))) / math.sqrt(max(1, len(device)))
     while not done.is_set() and (passed := time.monotonic() - begun) + took < seconds:
         hot = factor * math.sqrt(max(1.0, made * seconds / max(passed, 1e-9)))
         temperature = hot * (COLD / hot) ** (passed / seconds)
         slice_seed = int(rng.integers(2**62))
-        excess, device, sequence = simulator.memory_moves(device, sequence, slice_seed, moves, temperature)
+        excess, device, sequence = search(simulator, device, sequence, slice_seed, moves, temperature)
         if not excess:
             done.set()
         made += moves
