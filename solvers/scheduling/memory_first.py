@@ -35,7 +35,7 @@ UNKNOWN = "found no schedule that fits the memory of the devices, and no proof t
 @solver(
     track="scheduling",
     name="memory-first",
-    source="ours: lists with reservations, then annealed moves; conflicts of units and minimum cuts as proofs",
+    source="ours: lists with reservations, then annealed moves; conflicts of units, orders and minimum cuts as proofs",
     deterministic=False,
 )
 def memory_first(instance: Instance, run: Run) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from fuzz import Attack, blocks, numbers
 from oracle_scheduling import draw, draw_solution, judge, optimum
-from schedules import conflicting, draw_devices, draw_instance, made, overfull_at_some_size, peaks
+from schedules import conflicting, draw_devices, draw_instance, made, overfull_at_some_size, peaks, without_order
 
 from shardmark.harness.verify import verify
 from shardmark.instances import InputError
@@ -93,6 +93,24 @@ def test_sets_of_no_size_overfill_memory_that_some_schedule_needs(seeds: range) 
     for seed in seeds:
         instance = lean(random.Random(f"lean sizes {seed}"))
         assert instance is None or not overfull_at_some_size(instance), seed
+
+
+@blocks
+def test_no_schedule_fits_where_no_order_of_the_vertices_does(seeds: range) -> None:
+    proofs = 0
+    for seed in seeds:
+        instance = tight(random.Random(f"orders {seed}"))
+        if without_order(instance):
+            assert optimum(instance) is None, seed
+            proofs += 1
+    assert proofs or seeds != range(50)
+
+
+@blocks
+def test_some_order_fits_memory_that_some_schedule_needs(seeds: range) -> None:
+    for seed in seeds:
+        instance = lean(random.Random(f"lean orders {seed}"))
+        assert instance is None or not without_order(instance), seed
 
 
 @blocks

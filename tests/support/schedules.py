@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,33 @@ def peaks(instance: Instance, device: Ints, execution: Execution) -> Floats:
     return most
 
 
+def draw_tight(draw: random.Random) -> Instance | None:
+    """Return an instance that reserves little memory, at times on some devices only; None if it contradicts itself."""
+    n, k = draw.randint(4, 6), draw.choice([1, 2, 2])
+    sets = [None, None, *([d] for d in range(k))]
+    document = {
+        "format": "shardmark/scheduling/1",
+        "options": {"holding": "reserved", "links": draw.choice(["independent", "queue", "share"])},
+        "nodes": {
+            "complexity": [draw.choice([0, 1e-9, 1, 2, 3]) for _ in range(n)],
+            "colocation": [draw.choice([None, None, None, 0]) for _ in range(n)],
+            "devices": [draw.choice(sets) for _ in range(n)],
+        },
+        "edges": [[u, v, draw.choice([0, 1, 5, 9])] for u, v in combinations(range(n), 2) if draw.random() < 0.6],
+        "devices": {"speed": [draw.choice([1, 2]) for _ in range(k)]},
+        "bandwidth": [[None if a == b else draw.choice([0, 2, 2, 2]) for b in range(k)] for a in range(k)],
+    }
+    loose = parsed(document)
+    if loose is None:
+        return None
+    most = np.bincount(loose.graph.head, loose.size, n).max(initial=0.0)
+    limits = [0.0, math.inf, *(most * factor + 1e-6 for factor in (1.0, 1.0, 1.0, 1.3))]
+    try:
+        return replace(loose, memory=np.array([draw.choice(limits) for _ in range(k)]))
+    except InputError:  # less memory than a vertex reads
+        return None
+
+
 def conflicting(instance: Instance) -> bool:
     """Say if more units exclude each other than there are devices that they may use."""
     every = [MemoryCuts(instance, devices, math.inf) for devices in limited_devices(instance)]
@@ -158,6 +186,11 @@ def overfull_at_some_size(instance: Instance) -> bool:
     every = [MemoryCuts(instance, devices, math.inf) for devices in limited_devices(instance)]
     possible = [(cuts, size) for cuts in every if cuts.possible() for size in range(1, int(cuts.lasting.sum()) + 1)]
     return any(cuts.share_refuted(size, cut, 60.0) == 1 for cuts, size in possible for cut in cuts.proofs)
+
+
+def without_order(instance: Instance) -> bool:
+    """Say if every order of the vertices exceeds the memory of all devices, or of those that some are restricted to."""
+    return any(MemoryCuts(instance, devices, math.inf).no_order_fits() for devices in limited_devices(instance))
 
 
 def flow(seed: int, nodes: int = 80) -> Instance:

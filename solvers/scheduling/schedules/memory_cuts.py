@@ -36,6 +36,7 @@ from shardmark.instances.files.columns import Ints
 from shardmark.instances.scheduling import TOLERANCE, Instance
 from shardmark.solvers.scheduling._kernels import Simulator
 from shardmark.solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
+from shardmark.solvers.scheduling.schedules.memory_orders import no_order_fits
 
 #: Sizes are rounded down to integer parts; all sizes together have this many.
 PARTS = 2**40
@@ -56,6 +57,9 @@ CAPS = (1.0, 1.6)
 #: Number of prices tried with each cap, and the quotient of successive prices.
 PRICES = 16
 STEP = 0.7
+
+#: Share of the remaining time for orders, which are often exhausted soon or never.
+ORDER_SHARE = 0.1
 
 #: Share of the remaining time for sets of a given size.
 SIZE_SHARE = 0.8
@@ -87,6 +91,7 @@ def none_fits(instance: Instance, seconds: float) -> bool:
     first, rest = _spread(instance)
     return (
         any(too_many_conflicts(instance, cuts.devices, cuts.confined, end) for cuts in every)
+        or any(cuts.no_order_fits() for cuts in possible)
         or any(cuts.refuted(v) for cuts in possible for v in first)
         or any(cuts.one_size_refuted() for cuts in possible)
         or any(cuts.refuted(v) for cuts in possible for v in rest)
@@ -155,6 +160,16 @@ class MemoryCuts:
     def possible(self) -> bool:
         """True if all tensors together would exceed the memory, so that a proof is possible."""
         return math.isfinite(self.operations) and int(self.parts.sum()) >= self.room
+
+    def no_order_fits(self) -> bool:
+        """True if every order of the vertices exceeds the memory."""
+        if not self.reserved:
+            return False
+        n, graph, now = self.instance.nodes, self.instance.graph, time.monotonic()
+        change = np.zeros(n, dtype=np.int64)
+        np.add.at(change, graph.tail, self.parts)
+        np.subtract.at(change, graph.head, self.parts)
+        return no_order_fits(graph, change, self.room, now + ORDER_SHARE * (self.end - now))
 
     def refuted(self, v: int) -> bool:
         """True if memory is exceeded at the start of a vertex, whatever else has started or finished.

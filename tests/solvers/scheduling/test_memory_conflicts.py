@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import random
 import time
-from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import oracle_scheduling
 import pytest
 from effort import some_of
-from schedules import conflicting, made, parsed
+from schedules import conflicting, draw_tight, made
 
-from shardmark.instances import InputError
 from shardmark.instances.generate.dataflows import tight_memory
-from shardmark.instances.scheduling import Instance
 from shardmark.solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
 
 pytestmark = pytest.mark.gate(cases=2)
@@ -36,33 +31,6 @@ def test_units_conflict_only_if_no_schedule_fits() -> None:
             assert oracle_scheduling.optimum(instance) is None, seed
             proofs += 1
     assert proofs > some_of(30)
-
-
-def draw_tight(draw: random.Random) -> Instance | None:
-    """Return an instance with little memory, at times on some devices only; None if it contradicts itself."""
-    n, k = draw.randint(4, 6), draw.choice([1, 2, 2])
-    sets = [None, None, *([d] for d in range(k))]
-    document = {
-        "format": "shardmark/scheduling/1",
-        "options": {"holding": "reserved", "links": draw.choice(["independent", "queue", "share"])},
-        "nodes": {
-            "complexity": [draw.choice([0, 1e-9, 1, 2, 3]) for _ in range(n)],
-            "colocation": [draw.choice([None, None, None, 0]) for _ in range(n)],
-            "devices": [draw.choice(sets) for _ in range(n)],
-        },
-        "edges": [[u, v, draw.choice([0, 1, 5, 9])] for u, v in combinations(range(n), 2) if draw.random() < 0.6],
-        "devices": {"speed": [draw.choice([1, 2]) for _ in range(k)]},
-        "bandwidth": [[None if a == b else draw.choice([0, 2, 2, 2]) for b in range(k)] for a in range(k)],
-    }
-    loose = parsed(document)
-    if loose is None:
-        return None
-    most = np.bincount(loose.graph.head, loose.size, n).max(initial=0.0)
-    limits = [0.0, math.inf, *(most * factor + 1e-6 for factor in (1.0, 1.0, 1.0, 1.3))]
-    try:
-        return replace(loose, memory=np.array([draw.choice(limits) for _ in range(k)]))
-    except InputError:  # less memory than a vertex reads
-        return None
 
 
 #: Two readers, 2 and 3, of the same two tensors of 5 together, and memory for 6.
