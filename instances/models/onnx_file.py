@@ -26,7 +26,7 @@ from typing import Any
 
 from shardmark.instances.errors import InputError
 from shardmark.instances.files.jsonfile import collector_paused, read_bytes
-from shardmark.instances.models.control.choices import Choices, work
+from shardmark.instances.models.control.choices import Choices, arithmetic, work
 from shardmark.instances.models.model import Access, Dims, Model, Nest, Shape, of_unknown_arithmetic
 from shardmark.instances.models.onnx_graph.call import Call, Unfit
 from shardmark.instances.models.onnx_graph.constants import Constants
@@ -274,7 +274,7 @@ class _Reader:
             self._types.state(value, shape if axis is None else (*shape[:at], rounds, *shape[at:]), dtype)
         reads = [self._read(value, place) for value in dict.fromkeys([*filter(None, node.input), *captured(node)])]
         writes = [self._append(value) for value in node.output if value in self._used]
-        flops, multiply_adds, _ = work(inner.model)
+        flops, multiply_adds = arithmetic(inner.model)
         self.model.operator(
             name,
             node.op_type,

@@ -79,12 +79,15 @@ class Choices:
             yield f"loops that may end earlier count with all their rounds: {_listed(self._shorter)}"
 
 
+def arithmetic(model: Model) -> tuple[int, int]:
+    """Arithmetic operations of a model, and multiply-adds."""
+    return sum(each.flops for each in model.operators), sum(each.multiply_adds for each in model.operators)
+
+
 def work(model: Model) -> tuple[int, int, int]:
     """Arithmetic operations of a model, multiply-adds, and bytes moved."""
     every = range(len(model.operators))
-    moved = sum(model.bytes_read(index) + model.bytes_written(index) for index in every)
-    operators = model.operators
-    return sum(each.flops for each in operators), sum(each.multiply_adds for each in operators), moved
+    return *arithmetic(model), sum(model.bytes_read(index) + model.bytes_written(index) for index in every)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from shardmark.instances.errors import InputError
-from shardmark.instances.models.control.choices import work
+from shardmark.instances.models.control.choices import arithmetic, work
 from shardmark.instances.models.model import Model, Nest
 from shardmark.instances.models.stablehlo import scopes
 from shardmark.instances.models.stablehlo.builder import Builder, Outs, Place
@@ -152,13 +152,14 @@ def _kept(reader: Reader, operation: Any, operands: Values, outs: Outs, frame: F
         given = [_any(value) if a != b else value for a, b, value in pairs]
         kept[operation] = _model(reader, block, given, frame, rounds)
     inner = kept[operation]
+    flops, multiply_adds = arithmetic(inner)
     read = [value for each in operands if each for value in (each.slices if isinstance(each, Stack) else [each])]
     nest = Nest(
         {},
         [(None,) * len(value.shape) for value in read],
         [None if out is None else (None,) * len(out[0]) for out in outs],
-        flops=rounds * work(inner)[0],
-        multiply_adds=rounds * work(inner)[1],
+        flops=rounds * flops,
+        multiply_adds=rounds * multiply_adds,
     )
     return reader.builder.append("while", nest, read, outs, inside(operation, frame.place), repeats=(rounds, inner))
 
