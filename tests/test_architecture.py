@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -81,14 +81,28 @@ def module_name(path: Path) -> str:
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def read(path: Path) -> tuple[str, set[str]]:
+    """A file's docstring, and modules of ours that it imports, as dotted names down to what may be a module.
+
+    The tree is not kept: Python's collector would walk those of all files again and again.
+    """
+    tree = ast.parse(path.read_text())
+    return ast.get_docstring(tree) or "", imported(statements(tree))
 
 
-@cache
 def imports(path: Path) -> set[str]:
-    """Modules of ours that a file imports, as dotted names down to what may be a module."""
-    return imported(ast.walk(parsed(path)))
+    """Modules of ours that a file imports."""
+    return read(path)[1]
+
+
+def statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield what `ast.walk` yields, without expressions."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting += getattr(node, field, ())
 
 
 def imported(nodes: Iterable[ast.AST]) -> set[str]:
@@ -135,7 +149,7 @@ def test_no_track_imports_an_importer():
 
 
 def test_every_module_says_in_one_line_what_it_does():
-    first_lines = {module_name(path): (ast.get_docstring(parsed(path)) or "").partition("\n")[0] for path in FILES}
+    first_lines = {module_name(path): read(path)[0].partition("\n")[0] for path in FILES}
     assert {name: line for name, line in first_lines.items() if not line.rstrip().endswith((".", ":", ";"))} == {}
 
 
