@@ -34,7 +34,7 @@ def honest(instance, run):
     return [0] * instance.nodes
 '''
 
-#: Of the track whose methods take least time on small instances.
+#: A solver of `hybrid`, as the methods that are run beside it take least time on small instances.
 HYBRID = '''"""one-device: the whole model on one device."""
 
 from shardmark import Declined, solver
