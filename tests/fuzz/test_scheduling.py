@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -59,58 +60,36 @@ def test_no_schedule_fits_where_cuts_prove_that_none_does(seeds: range) -> None:
     assert proofs or seeds != range(50)
 
 
+#: Proofs of one kind each: units in conflict, sets of some size, orders of the vertices.
+PROOFS = pytest.mark.parametrize(
+    ("kind", "proved"),
+    [("conflicts", conflicting), ("sizes", overfull_at_some_size), ("orders", without_order)],
+    ids=("conflicts", "sizes", "orders"),
+)
+
+
+@PROOFS
 @blocks
-def test_no_schedule_fits_where_more_units_conflict_than_there_are_devices(seeds: range) -> None:
+def test_no_schedule_fits_where_one_kind_of_proof_says_so(
+    seeds: range, kind: str, proved: Callable[[Instance], bool]
+) -> None:
     proofs = 0
     for seed in seeds:
-        instance = tight(random.Random(f"conflicts {seed}"))
-        if conflicting(instance):
+        instance = tight(random.Random(f"{kind} {seed}"))
+        if proved(instance):
             assert optimum(instance) is None, seed
             proofs += 1
     assert proofs or seeds != range(50)
 
 
+@PROOFS
 @blocks
-def test_units_do_not_conflict_in_memory_that_some_schedule_needs(seeds: range) -> None:
+def test_no_kind_of_proof_refutes_memory_that_some_schedule_needs(
+    seeds: range, kind: str, proved: Callable[[Instance], bool]
+) -> None:
     for seed in seeds:
-        instance = lean(random.Random(f"lean conflicts {seed}"))
-        assert instance is None or not conflicting(instance), seed
-
-
-@blocks
-def test_no_schedule_fits_where_all_sets_of_some_size_overfill_memory(seeds: range) -> None:
-    proofs = 0
-    for seed in seeds:
-        instance = tight(random.Random(f"sizes {seed}"))
-        if overfull_at_some_size(instance):
-            assert optimum(instance) is None, seed
-            proofs += 1
-    assert proofs or seeds != range(50)
-
-
-@blocks
-def test_sets_of_no_size_overfill_memory_that_some_schedule_needs(seeds: range) -> None:
-    for seed in seeds:
-        instance = lean(random.Random(f"lean sizes {seed}"))
-        assert instance is None or not overfull_at_some_size(instance), seed
-
-
-@blocks
-def test_no_schedule_fits_where_no_order_of_the_vertices_does(seeds: range) -> None:
-    proofs = 0
-    for seed in seeds:
-        instance = tight(random.Random(f"orders {seed}"))
-        if without_order(instance):
-            assert optimum(instance) is None, seed
-            proofs += 1
-    assert proofs or seeds != range(50)
-
-
-@blocks
-def test_some_order_fits_memory_that_some_schedule_needs(seeds: range) -> None:
-    for seed in seeds:
-        instance = lean(random.Random(f"lean orders {seed}"))
-        assert instance is None or not without_order(instance), seed
+        instance = lean(random.Random(f"lean {kind} {seed}"))
+        assert instance is None or not proved(instance), seed
 
 
 @blocks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -207,3 +208,14 @@ def moves_of(simulator: Simulator, seed: int) -> PathMoves:
 
 def mean_time(moves: PathMoves, instance: Instance) -> float:
     return float((instance.complexity / instance.speed[moves.best_device]).mean())
+
+
+def proofs_held(proved: Callable[[Instance], bool], draw: random.Random, count: int) -> int:
+    """Return how many of ``count`` drawn instances are proved to have no schedule that fits; assert that none has."""
+    proofs = 0
+    for number in range(count):
+        instance = draw_tight(draw)
+        if instance and proved(instance):
+            assert oracle_scheduling.optimum(instance) is None, number
+            proofs += 1
+    return proofs

@@ -10,7 +10,7 @@ import numpy as np
 import oracle_scheduling
 import pytest
 from effort import some_of
-from schedules import conflicting, draw_tight, made
+from schedules import conflicting, made, proofs_held
 
 from shardmark.instances.generate.dataflows import tight_memory
 from shardmark.solvers.scheduling.schedules.memory_conflicts import too_many_conflicts
@@ -24,13 +24,7 @@ def test_more_units_exclude_each_other_than_there_are_devices(number: int) -> No
 
 
 def test_units_conflict_only_if_no_schedule_fits() -> None:
-    draw, proofs = random.Random(23), 0
-    for seed in range(some_of(600)):
-        instance = draw_tight(draw)
-        if instance and conflicting(instance):
-            assert oracle_scheduling.optimum(instance) is None, seed
-            proofs += 1
-    assert proofs > some_of(30)
+    assert proofs_held(conflicting, random.Random(23), some_of(600)) > some_of(30)
 
 
 #: Two readers, 2 and 3, of the same two tensors of 5 together, and memory for 6.
